@@ -155,7 +155,7 @@ pub(crate) fn live_calls(live: &dyn LiveChannel) -> Calls<'_> {
     ]
 }
 
-/// Calls on the mailbox, about the thread `thread`. None of them finds a dispatch.
+/// Calls on the mailbox, about one thread. None of them finds a dispatch.
 pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, thread: &'a ThreadId) -> Calls<'a> {
     let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
     let lease = Duration::from_secs(1);

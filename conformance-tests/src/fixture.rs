@@ -7,7 +7,7 @@ use store_core::{Capabilities, Limits, Result, Store};
 
 use crate::case::Need;
 
-/// A store that was opened for a case, and a guard that must live as long as the store.
+/// A store that was opened for a case, with the resources that must outlive the store.
 pub struct OpenedStore {
     /// The store.
     pub store: Arc<dyn Store>,
@@ -16,13 +16,13 @@ pub struct OpenedStore {
 }
 
 impl OpenedStore {
-    /// An opened store, and the guard that must outlive it.
+    /// An opened store, with the resources that must outlive it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, guard: impl Any + Send + Sync) -> Self {
         Self { store, guard: Box::new(guard) }
     }
 
-    /// The guard, if its type is `G`.
+    /// The resources that must outlive the store, if their type is `G`.
     #[must_use]
     pub fn guard<G: Any>(&self) -> Option<&G> {
         self.guard.downcast_ref()

@@ -96,7 +96,7 @@ pub(crate) trait DropPointTarget: Send + Sync + 'static {
     /// Prepares the records that the calls on a thread need.
     async fn prepare(&self, given: &Given, thread: &ThreadId) -> Result<Self::Prepared, Failure>;
 
-    /// The calls that the test makes on the thread `thread`.
+    /// The calls that the test makes on this thread.
     fn calls<'a>(&'a self, thread: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
 
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.

@@ -20,8 +20,8 @@ use crate::{
 /// Checks that a call succeeded, or was refused because of its arguments.
 fn expect_success_or_refusal<T: std::fmt::Debug>(result: Result<T>, call: &str) -> Verdict {
     let Err(error) = result else { return Ok(()) };
-    let broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
-    expect(!broken, format!("{call}: {error:?}"))?;
+    let is_broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
+    expect(!is_broken, format!("{call}: {error:?}"))?;
     let kind = error.kind();
     expect_kind::<()>(Err(error), kind).map(drop)
 }
@@ -69,20 +69,20 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
 /// Entries can be listed with every window and direction, and contexts loaded with every budget.
 pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
-    let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
+    let (threads, thread): (_, ThreadId) = (given.threads()?, id("t"));
     let bounds = [None, Some(0), Some(1), Some(3), Some(4), Some(u64::MAX)];
     for (from, to) in bounds.into_iter().flat_map(|from| bounds.map(|to| (from, to))) {
         for direction in [Direction::Forward, Direction::Backward] {
             let mut query = EntryQuery::all().with_direction(direction);
             (query.from_seq, query.to_seq) = (from, to);
-            let found = threads.list_entries(&t, query).await?.items.len() as u64;
+            let found = threads.list_entries(&thread, query).await?.items.len() as u64;
             let (from, to) = (from.unwrap_or(0).max(1), to.unwrap_or(3).min(3));
             crate::check::expect_eq(found, (to + 1).saturating_sub(from))?;
         }
     }
     let largest_token_budget = Budget::Tokens { max: u64::MAX, counter: std::sync::Arc::new(|_| u64::MAX) };
     for budget in [Budget::Messages(0), Budget::Messages(u64::MAX), largest_token_budget] {
-        threads.load_context(&t, ContextRequest::head().within(budget)).await?;
+        threads.load_context(&thread, ContextRequest::head().within(budget)).await?;
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ fn extreme_entries() -> Vec<NewEntry> {
     let counts = TokenCounts::new(u64::MAX, u64::MAX);
     let mut usage = UsageRecord::default();
     (usage.spent, usage.context_size) = (Some(counts), Some(u64::MAX));
-    let covering = |from: &str, to: &str| {
+    let compaction_of = |from: &str, to: &str| {
         let mut compaction = Compaction::default();
         compaction.covers = Some(Interval::new(id(from), id(to)));
         NewEntry::new(compaction)
@@ -105,7 +105,7 @@ fn extreme_entries() -> Vec<NewEntry> {
         NewEntry::new(usage.clone()),
         NewEntry::new(usage),
         NewEntry::new(Compaction::default()),
-        covering("no", "no"),
+        compaction_of("no", "no"),
         NewEntry::new(RewindTo::Checkpoint(u64::MAX)),
         NewEntry::new(RewindTo::Label(String::new())),
         NewEntry::new(RewindTo::Snapshot("\u{0}".to_owned())),
@@ -128,7 +128,7 @@ fn extreme_commits() -> Vec<Commit> {
     let mut commits: Vec<_> = extreme_entries()
         .into_iter()
         .enumerate()
-        .map(|(at, entry)| new_commit().with_key(id(&format!("k-{at}"))).entry(entry))
+        .map(|(index, entry)| new_commit().with_key(id(&format!("k-{index}"))).entry(entry))
         .collect();
     commits.extend(ops.map(|op| new_commit().with_state(StateChange::new().with("", op))));
     commits.extend(claims.map(|(incarnation, counter)| {
@@ -158,12 +158,12 @@ pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
 /// Changes of threads with any guard, time or name succeed or are refused.
 pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdict {
     given.create_empty_thread("t").await?;
-    let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
+    let (threads, thread): (_, ThreadId) = (given.threads()?, id("t"));
     let largest_guard = Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX));
     let patch = ThreadPatch::default().with_title("\u{0}").with_metadata("", Json::null());
-    expect_success_or_refusal(threads.update_thread(&t, patch, largest_guard).await, "update")?;
+    expect_success_or_refusal(threads.update_thread(&thread, patch, largest_guard).await, "update")?;
     expect_success_or_refusal(
-        threads.delete_thread(&t, DeleteRequest { expect: largest_guard, ..DeleteRequest::default() }).await,
+        threads.delete_thread(&thread, DeleteRequest { expect: largest_guard, ..DeleteRequest::default() }).await,
         "delete",
     )?;
     for idle in [Duration::ZERO, Duration::MAX] {
@@ -181,21 +181,22 @@ pub(super) async fn thread_changes_handle_every_argument(given: &Given) -> Verdi
 /// `LimitExceeded`, and no thread is created.
 pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let keys = 1_000_000;
-    let huge = "x".repeat(1 << 20);
+    let key_count = 1_000_000;
+    let mebibyte_text = "x".repeat(1 << 20);
     let mut draft = NewThread::new(id("new"));
-    draft.fields.title = Some(huge.clone());
+    draft.fields.title = Some(mebibyte_text.clone());
     expect_kind(threads.create_thread(draft).await, ErrorKind::LimitExceeded)?;
     let mut draft = NewThread::new(id("new"));
-    draft.fields.metadata = (0..keys).map(|at| (at.to_string(), Json::null())).collect();
+    draft.fields.metadata = (0..key_count).map(|number| (number.to_string(), Json::null())).collect();
     expect_kind(threads.create_thread(draft).await, ErrorKind::LimitExceeded)?;
-    let state_change = (0..keys).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
+    let state_change =
+        (0..key_count).fold(StateChange::new(), |change, number| change.set(number.to_string(), Json::null()));
     expect_kind(commits.commit(Commit::new(id("new")).with_state(state_change)).await, ErrorKind::LimitExceeded)?;
     let commit_of_many_entries =
         Commit::new(id("new")).expecting(Expect::Absent).entries((0..10_000).map(|_| message_entry("x")));
     expect_kind(commits.commit(commit_of_many_entries).await, ErrorKind::LimitExceeded)?;
-    let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
-    expect_kind(Json::parse(&deep), ErrorKind::LimitExceeded)?;
-    let created = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;
-    expect(created.is_none(), "a refused call created the thread")
+    let deeply_nested = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+    expect_kind(Json::parse(&deeply_nested), ErrorKind::LimitExceeded)?;
+    let loaded = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;
+    expect(loaded.is_none(), "a refused call created the thread")
 }

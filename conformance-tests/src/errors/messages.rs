@@ -67,14 +67,14 @@ pub(super) async fn errors_are_written_as_json(_given: &Given) -> Verdict {
         let error = Error::new(detail).in_part("entries[2]").with_source("underneath");
         let text = serde_json::to_string(&error).map_err(|broken| Failure::new(broken.to_string()))?;
         let document: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::new(e.to_string()))?;
-        let wanted = serde_json::json!({
+        let expected = serde_json::json!({
             "kind": error.kind().name(), "outcome": outcome.name(), "retryable": retryable,
             "message": error.to_string(), "part": "entries[2]",
         });
-        for (field, value) in wanted.as_object().into_iter().flatten() {
+        for (field, value) in expected.as_object().into_iter().flatten() {
             expect_eq(document.get(field), Some(value)).map_err(|failure| failure.about(&text))?;
         }
-        // Five fields do not depend on the kind: those of `wanted`.
+        // Five fields do not depend on the kind: those of `expected`.
         let field_count = document.as_object().map_or(0, serde_json::Map::len);
         let kind_has_no_fields = matches!(error.kind(), ErrorKind::Closed | ErrorKind::StorageFull);
         expect(
@@ -86,22 +86,22 @@ pub(super) async fn errors_are_written_as_json(_given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The part of a message that is outside backticks, and the length of the longest value in backticks.
-fn split_message(message: &str) -> (String, usize) {
+/// Returns the text of a message outside backticks, and the length of the longest value in backticks.
+fn unquoted_text_and_longest_value(message: &str) -> (String, usize) {
     let parts: Vec<&str> = message.split('`').collect();
-    let outside = parts.iter().step_by(2).copied().collect();
-    (outside, parts.iter().skip(1).step_by(2).map(|value| value.len()).max().unwrap_or_default())
+    let unquoted_text = parts.iter().step_by(2).copied().collect();
+    (unquoted_text, parts.iter().skip(1).step_by(2).map(|value| value.len()).max().unwrap_or_default())
 }
 
 /// Checks the form of the message of an error that `call` returned.
 fn expect_well_formed(call: &str, error: &Error) -> Verdict {
     let message = error.to_string();
-    let (outside, longest) = split_message(&message);
+    let (unquoted_text, longest_value) = unquoted_text_and_longest_value(&message);
     let name = format!("{call}: {message}");
     expect(!message.is_empty() && !message.ends_with(['.', '!', '\n']), &name)?;
     expect(!message.starts_with(char::is_uppercase), &name)?;
-    expect(longest <= 64, format!("a value of {longest} bytes in {name}"))?;
-    expect(outside.len() <= 256, format!("{} bytes outside values in {name}", outside.len()))
+    expect(longest_value <= 64, format!("a value of {longest_value} bytes in {name}"))?;
+    expect(unquoted_text.len() <= 256, format!("{} bytes outside values in {name}", unquoted_text.len()))
 }
 
 /// Messages begin in lower case, end without a full stop, and show values in backticks, cut at 64 bytes.

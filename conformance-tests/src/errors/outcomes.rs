@@ -57,12 +57,12 @@ fn page_as_lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> 
 pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     let stores = given.stores()?;
     prepare(&stores).await?;
-    let before = tenant_as_text(&stores).await?;
+    let text_before = tenant_as_text(&stores).await?;
     for (call, error) in make_refused_calls(given.contract(), &stores).await? {
         let kind = error.kind();
         expect_kind::<()>(Err(error), kind).map_err(|failure| failure.about(call))?;
     }
-    expect_eq(tenant_as_text(&stores).await?, before)?;
+    expect_eq(tenant_as_text(&stores).await?, text_before)?;
     let Some(commits) = &stores.commits else { return Ok(()) };
     let _receipt = commits.commit(keyed_commit_with_message(&id("t"), "new-key", "free")).await?;
     Ok(())
@@ -71,10 +71,10 @@ pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
 /// After the store is closed and reopened, no effect of a refused call appears.
 pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
-    let before = tenant_as_text(&given.stores()?).await?;
+    let text_before = tenant_as_text(&given.stores()?).await?;
     make_refused_calls(given.contract(), &given.stores()?).await?;
     given.reopen().await?;
-    expect_eq(tenant_as_text(&given.stores()?).await?, before)
+    expect_eq(tenant_as_text(&given.stores()?).await?, text_before)
 }
 
 /// If a refused call is made again, it is refused in the same way, because a refusal changes nothing that could change
@@ -82,9 +82,9 @@ pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) ->
 pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     let stores = given.stores()?;
     prepare(&stores).await?;
-    let first = make_refused_calls(given.contract(), &stores).await?;
-    let again = make_refused_calls(given.contract(), &stores).await?;
-    for ((call, first_error), (_, second_error)) in first.into_iter().zip(again) {
+    let first_refusals = make_refused_calls(given.contract(), &stores).await?;
+    let second_refusals = make_refused_calls(given.contract(), &stores).await?;
+    for ((call, first_error), (_, second_error)) in first_refusals.into_iter().zip(second_refusals) {
         expect_eq(first_error.detail(), second_error.detail()).map_err(|failure| failure.about(call))?;
     }
     Ok(())
@@ -94,9 +94,9 @@ pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
 /// repeats the call if it had no effect. Then there is exactly one effect, whether or not the first call had it.
 pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    for applied in [true, false] {
-        let name = format!("t-{applied}");
-        if applied {
+    for was_applied in [true, false] {
+        let name = format!("t-{was_applied}");
+        if was_applied {
             given.create_empty_thread(&name).await?;
         }
         // The outcome of a creation is resolved by loading the thread.
@@ -106,19 +106,19 @@ pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict
         };
         // The outcome of a commit without a key is resolved by loading the thread and comparing its version.
         let commit = commit_with_message(&id(&name), Expect::Version(thread.version), "x");
-        if applied {
+        if was_applied {
             given.expect_accepted(commit.clone()).await?;
         }
         if given.thread(&id(&name)).await?.version == thread.version {
             given.expect_accepted(commit).await?;
         }
         // The outcome of a commit with a key is resolved by repeating the commit.
-        let keyed = keyed_commit_with_message(&id(&name), "k", "y");
-        if applied {
-            given.expect_accepted(keyed.clone()).await?;
+        let keyed_commit = keyed_commit_with_message(&id(&name), "k", "y");
+        if was_applied {
+            given.expect_accepted(keyed_commit.clone()).await?;
         }
-        let receipt = commits.commit(keyed).await?;
-        expect_eq((receipt.deduplicated, receipt.version.number()), (applied, 2))?;
+        let receipt = commits.commit(keyed_commit).await?;
+        expect_eq((receipt.deduplicated, receipt.version.number()), (was_applied, 2))?;
         expect_eq(given.read_log(&id(&name)).await?.len(), 2)?;
     }
     Ok(())
@@ -127,31 +127,31 @@ pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict
 /// If the answer to a prune, a purge or a `reset_fence` is lost, the caller repeats the call. Then there is exactly one
 /// effect.
 pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Given) -> Verdict {
-    const IDLE: Duration = Duration::from_secs(86_400);
-    let (threads, [idle, kept]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);
-    for applied in [true, false] {
+    const IDLE_TIME: Duration = Duration::from_secs(86_400);
+    let (threads, [idle_thread, kept_thread]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);
+    for was_applied in [true, false] {
         let commit_under_claim = |counter| {
             let number = ClaimNumber { incarnation: 0, counter };
             let fence = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, number);
-            keyed_commit_with_message(&kept, &format!("{counter} {applied}"), "x").fenced(fence)
+            keyed_commit_with_message(&kept_thread, &format!("{counter} {was_applied}"), "x").fenced(fence)
         };
         given.create_thread_with_messages("idle", &["x"]).await?;
-        given.advance(IDLE + Duration::from_secs(1)).await;
+        given.advance(IDLE_TIME + Duration::from_secs(1)).await;
         given.expect_accepted(commit_under_claim(9)).await?;
         // If the first call took effect, the repeated call is the second one. Otherwise it is the only one.
-        let calls = 0..=usize::from(applied);
+        let calls = 0..=usize::from(was_applied);
         for _ in calls.clone() {
-            threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;
+            threads.prune_threads(PruneRequest { idle: IDLE_TIME, limit: 1_000, dry_run: false }).await?;
         }
-        expect(threads.load_thread(&idle).await?.is_none(), "the idle thread was not pruned")?;
-        expect_eq(given.read_log(&kept).await?.len(), if applied { 1 } else { 3 })?;
+        expect(threads.load_thread(&idle_thread).await?.is_none(), "the idle thread was not pruned")?;
+        expect_eq(given.read_log(&kept_thread).await?.len(), if was_applied { 1 } else { 3 })?;
         for _ in calls.clone() {
             threads.purge_deleted(&IgnoreProgress).await?;
         }
         expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
         expect_kind(given.commits()?.commit(commit_under_claim(3)).await, ErrorKind::StaleEpoch)?;
         for _ in calls {
-            threads.reset_fence(&kept).await?;
+            threads.reset_fence(&kept_thread).await?;
         }
         given.expect_accepted(commit_under_claim(3)).await?;
     }

@@ -49,8 +49,8 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
     }
     if let Some(mailbox) = &stores.mailbox {
         let new_dispatch = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
-        let queued = new_dispatch("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(SECRET)?);
-        for answer in mailbox.enqueue(vec![queued, new_dispatch("cancelled")]).await? {
+        let queued_dispatch = new_dispatch("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(SECRET)?);
+        for answer in mailbox.enqueue(vec![queued_dispatch, new_dispatch("cancelled")]).await? {
             answer?;
         }
         mailbox.cancel(&id("cancelled")).await?;
@@ -135,9 +135,9 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let patch_that_makes_a_cycle = ThreadPatch::default().with_parent(Some(id("child")));
     let prune = PruneRequest { idle: Duration::ZERO, limit: 0, dry_run: false };
-    let t: ThreadId = id("t");
+    let thread: ThreadId = id("t");
     vec![
-        ("create: taken", threads.create_thread(NewThread::new(t.clone())).await.map(drop)),
+        ("create: taken", threads.create_thread(NewThread::new(thread.clone())).await.map(drop)),
         (
             "create: parent",
             threads.create_thread(NewThread::new(id("new")).with_fields(fields_with_parent("no"))).await.map(drop),
@@ -145,18 +145,21 @@ async fn refused_thread_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
         ("create: time", threads.create_thread(future_thread).await.map(drop)),
         ("create: title", threads.create_thread(thread_with_long_title).await.map(drop)),
         ("update: unknown", threads.update_thread(&id("unknown"), title_patch(), Expect::Any).await.map(drop)),
-        ("update: stale", threads.update_thread(&t, title_patch(), stale_guard).await.map(drop)),
+        ("update: stale", threads.update_thread(&thread, title_patch(), stale_guard).await.map(drop)),
         ("update: cycle", threads.update_thread(&id("parent"), patch_that_makes_a_cycle, Expect::Any).await.map(drop)),
         ("delete: unknown", threads.delete_thread(&id("unknown"), DeleteRequest::default()).await.map(drop)),
         ("delete: children", threads.delete_thread(&id("parent"), reject).await.map(drop)),
-        ("delete: stale", threads.delete_thread(&t, delete(ChildStrategy::Detach, stale_guard)).await.map(drop)),
+        ("delete: stale", threads.delete_thread(&thread, delete(ChildStrategy::Detach, stale_guard)).await.map(drop)),
         ("prune: limit", threads.prune_threads(prune).await.map(drop)),
         ("validate_parent", threads.validate_parent(&id("parent"), &id("child")).await),
         ("list: cursor", threads.list_threads(ThreadQuery::default().with_page(forged_cursor.clone())).await.map(drop)),
-        ("list: limit", threads.list_entries(&t, EntryQuery::all().with_page(PageRequest::first(0))).await.map(drop)),
-        ("entries: cursor", threads.list_entries(&t, EntryQuery::all().with_page(forged_cursor)).await.map(drop)),
+        (
+            "list: limit",
+            threads.list_entries(&thread, EntryQuery::all().with_page(PageRequest::first(0))).await.map(drop),
+        ),
+        ("entries: cursor", threads.list_entries(&thread, EntryQuery::all().with_page(forged_cursor)).await.map(drop)),
         ("context: thread", threads.load_context(&id("unknown"), ContextRequest::head()).await.map(drop)),
-        ("context: entry", threads.load_context(&t, ContextRequest::at(id("unknown"))).await.map(drop)),
+        ("context: entry", threads.load_context(&thread, ContextRequest::at(id("unknown"))).await.map(drop)),
     ]
 }
 
@@ -171,7 +174,7 @@ async fn refused_commit_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
 
 async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(pending), Some(commits)) = (&stores.pending, &stores.commits) else { return Vec::new() };
-    let t: ThreadId = id("t");
+    let thread: ThreadId = id("t");
     let append = |inputs: Vec<NewInput>| pending.append_pending(AppendPending::new(id("t"), inputs));
     let update = |name: &str| PendingUpdate::new(id("t"), id(name)).with_message(Message::user("other"));
     let consume = |name: &str, revision| commits.commit(commit_consuming("k", name, revision));
@@ -191,10 +194,10 @@ async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         ("update: unknown", pending.update_pending(update("unknown")).await.map(drop)),
         ("update: consumed", pending.update_pending(update("consumed")).await.map(drop)),
         ("update: stale", pending.update_pending(update("i").expecting(77)).await.map(drop)),
-        ("retract: unknown", pending.retract_pending(&t, &id("unknown")).await.map(drop)),
-        ("retract: consumed", pending.retract_pending(&t, &id("consumed")).await.map(drop)),
-        ("reorder: stale", pending.reorder_pending(Reorder::new(t.clone(), 77, vec![])).await.map(drop)),
-        ("reorder: missing", pending.reorder_pending(Reorder::new(t.clone(), 2, vec![])).await.map(drop)),
+        ("retract: unknown", pending.retract_pending(&thread, &id("unknown")).await.map(drop)),
+        ("retract: consumed", pending.retract_pending(&thread, &id("consumed")).await.map(drop)),
+        ("reorder: stale", pending.reorder_pending(Reorder::new(thread.clone(), 77, vec![])).await.map(drop)),
+        ("reorder: missing", pending.reorder_pending(Reorder::new(thread.clone(), 2, vec![])).await.map(drop)),
         ("reorder: unknown", pending.reorder_pending(Reorder::new(id("no"), 0, vec![])).await.map(drop)),
         ("consume: unknown", consume("unknown", 1).await.map(drop)),
         ("consume: consumed", consume("consumed", 1).await.map(drop)),
@@ -202,7 +205,7 @@ async fn refused_pending_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         (
             "entry: pending id",
             commits
-                .commit(keyed_commit_with_message(&t, "k", "x").entry(message_entry("x").with_id(id("i"))))
+                .commit(keyed_commit_with_message(&thread, "k", "x").entry(message_entry("x").with_id(id("i"))))
                 .await
                 .map(drop),
         ),
@@ -222,12 +225,12 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
         return Vec::new();
     };
     let append_request = |drafts: Vec<NewEvent>| AppendEvents::new(drafts);
-    let mut fenced = append_request(vec![event_with_secret.clone()]);
-    fenced.fence = Some(fence_of_claim(3));
-    let mut without_writer = append_request(vec![event_with_secret.clone()]).with_key(id("w"), id("k"));
-    without_writer.writer = None;
+    let mut fenced_append = append_request(vec![event_with_secret.clone()]);
+    fenced_append.fence = Some(fence_of_claim(3));
+    let mut append_without_writer = append_request(vec![event_with_secret.clone()]).with_key(id("w"), id("k"));
+    append_without_writer.writer = None;
     let forged_cursor = Cursor::from_text("forged");
-    let list = |page| EventQuery::new(scope()).with_page(page);
+    let list_query = |page| EventQuery::new(scope()).with_page(page);
     let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged_cursor.clone()));
     let subscribe = Subscribe::new(scope(), SubscriptionStart::After(forged_cursor.clone()));
     let event_of_another_thread = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
@@ -236,14 +239,14 @@ async fn refused_event_calls(stores: &TenantStores) -> Vec<(&'static str, Result
     vec![
         ("append: nothing", events.append_events(append_request(vec![])).await.map(drop)),
         ("append: scope", events.append_events(append_request(vec![event_without_scope])).await.map(drop)),
-        ("append: writer", events.append_events(without_writer).await.map(drop)),
+        ("append: writer", events.append_events(append_without_writer).await.map(drop)),
         (
             "append: counter",
             events.append_events(append_request(vec![event_with_secret]).expecting(scope(), 77)).await.map(drop),
         ),
-        ("append: fence", events.append_events(fenced).await.map(drop)),
-        ("list: limit", events.list_events(list(PageRequest::first(0))).await.map(drop)),
-        ("list: cursor", events.list_events(list(PageRequest::first(2).after(forged_cursor))).await.map(drop)),
+        ("append: fence", events.append_events(fenced_append).await.map(drop)),
+        ("list: limit", events.list_events(list_query(PageRequest::first(0))).await.map(drop)),
+        ("list: cursor", events.list_events(list_query(PageRequest::first(2).after(forged_cursor))).await.map(drop)),
         ("trim: cursor", events.trim_events(trim).await.map(drop)),
         ("subscribe: cursor", events.subscribe(subscribe).await.map(drop)),
         ("commit: scope", commits.commit(commit).await.map(drop)),
@@ -257,7 +260,7 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let commit_with_row = |row: NewOutboxRow| keyed_commit_with_message(&id("t"), "new-key", SECRET).with_outbox([row]);
     let claim = |limit| ClaimOutbox::new(id("lane"), id("worker"), limit);
     let token = || ClaimToken::new(SECRET);
-    let list = |page| OutboxQuery::default().with_page(page);
+    let list_query = |page| OutboxQuery::default().with_page(page);
     let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let settle = SettleOutbox::new(id("unknown"), token(), OutboxSettlement::Delivered);
     let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
@@ -278,33 +281,37 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
         ("extend: lease", extend(Duration::ZERO).await.map(drop)),
         ("requeue: unknown", requeued),
         ("purge: limit", outbox.purge_outbox(purge).await.map(drop)),
-        ("list: limit", outbox.list_outbox(list(PageRequest::first(0))).await.map(drop)),
-        ("list: cursor", outbox.list_outbox(list(forged_cursor)).await.map(drop)),
+        ("list: limit", outbox.list_outbox(list_query(PageRequest::first(0))).await.map(drop)),
+        ("list: cursor", outbox.list_outbox(list_query(forged_cursor)).await.map(drop)),
     ]
 }
 
 /// One commit for each reason for a refusal.
 fn refused_commits() -> Vec<(&'static str, Commit)> {
-    let t: ThreadId = id("t");
+    let thread: ThreadId = id("t");
     let commit_with_entry =
         |entry: NewEntry| Commit::new(id("t")).with_key(id("new-key")).entry(message_entry(SECRET)).entry(entry);
-    let state = |op| Commit::new(id("t")).with_state(StateChange::new().set("other", Json::null()).with("text", op));
+    let commit_with_state_op =
+        |op| Commit::new(id("t")).with_state(StateChange::new().set("other", Json::null()).with("text", op));
     let run = |name: &str| RunChange::new(id(name), RunStatus::Running);
     let wrong_version = Expect::Version(Version::new(77, 1, 0));
-    let repeated_key = StateChange::new().set(SECRET.repeat(20), Json::null()).remove(SECRET.repeat(20));
+    let change_with_repeated_key = StateChange::new().set(SECRET.repeat(20), Json::null()).remove(SECRET.repeat(20));
     let mut run_with_wrong_range = run("running");
     run_with_wrong_range.input = vec![store_core::EntryRange { from: 1, to: 99 }];
     vec![
-        ("nothing", Commit::new(t.clone())),
-        ("no guard", commit_with_message(&t, Expect::Any, SECRET)),
+        ("nothing", Commit::new(thread.clone())),
+        ("no guard", commit_with_message(&thread, Expect::Any, SECRET)),
         ("message", commit_with_entry(NewEntry::new(Message::new(Role::Tool, vec![])))),
-        ("state twice", Commit::new(t.clone()).with_state(repeated_key)),
+        ("state twice", Commit::new(thread.clone()).with_state(change_with_repeated_key)),
         ("deleted", keyed_commit_with_message(&id("gone"), "k", SECRET)),
-        ("key", keyed_commit_with_message(&t, "key", "other content")),
+        ("key", keyed_commit_with_message(&thread, "key", "other content")),
         ("fence", commit_with_entry(message_entry("x")).fenced(fence_of_claim(3))),
-        ("version", commit_with_message(&t, wrong_version, SECRET)),
-        ("absent", commit_with_message(&t, Expect::Absent, SECRET)),
-        ("state revision", Commit::new(t.clone()).with_state(StateChange::new().set("k", Json::null()).expecting(99))),
+        ("version", commit_with_message(&thread, wrong_version, SECRET)),
+        ("absent", commit_with_message(&thread, Expect::Absent, SECRET)),
+        (
+            "state revision",
+            Commit::new(thread.clone()).with_state(StateChange::new().set("k", Json::null()).expecting(99)),
+        ),
         ("run transition", commit_with_entry(message_entry("x")).with_run(run("done"))),
         ("run agent", commit_with_entry(message_entry("x")).with_run(run("running").with_agent(id("another")))),
         ("run range", commit_with_entry(message_entry("x")).with_run(run_with_wrong_range)),
@@ -314,7 +321,7 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
         ("entry parent", commit_with_entry(message_entry("x").below(id("unknown")))),
         ("label target", commit_with_entry(NewEntry::new(Label::new(id("unknown"), Some(SECRET.to_owned()))))),
         ("time", commit_with_entry(message_entry("x")).at(Timestamp::MAX)),
-        ("state type", state(StateOp::Add(1))),
+        ("state type", commit_with_state_op(StateOp::Add(1))),
         (
             "parent",
             Commit::new(id("new"))
@@ -334,8 +341,8 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let claim = ClaimRef::new(id("queued"), ClaimToken::new(SECRET));
     let lease = Duration::from_secs(1);
-    let without_lease = ClaimRequest::new(id("w"), Duration::ZERO);
-    let in_claim_order = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
+    let claim_without_lease = ClaimRequest::new(id("w"), Duration::ZERO);
+    let query_in_claim_order = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
     let dead_letter = Settlement::DeadLetter { error: SECRET.to_owned() };
     let settled = mailbox.settle(vec![(claim.clone(), dead_letter)]).await;
     let requeued = mailbox.requeue(Requeue::ids([id("queued")])).await;
@@ -351,7 +358,7 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         ("enqueue: many", mailbox.enqueue(vec![new_dispatch("other"); 1_001]).await.map(drop)),
         ("cancel: unknown", mailbox.cancel(&id("unknown")).await.map(drop)),
         ("cancel: finished", mailbox.cancel(&id("cancelled")).await.map(drop)),
-        ("claim: lease", mailbox.claim(without_lease).await.map(drop)),
+        ("claim: lease", mailbox.claim(claim_without_lease).await.map(drop)),
         ("claim: limit", mailbox.claim(ClaimRequest::new(id("w"), lease).up_to(0)).await.map(drop)),
         ("extend: lost", mailbox.extend(&claim, lease).await.map(drop)),
         ("extend: lease", mailbox.extend(&claim, Duration::ZERO).await.map(drop)),
@@ -361,7 +368,7 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
             "list: cursor",
             mailbox.list_dispatches(DispatchQuery::default().with_page(forged_cursor.clone())).await.map(drop),
         ),
-        ("list: order", mailbox.list_dispatches(in_claim_order).await.map(drop)),
+        ("list: order", mailbox.list_dispatches(query_in_claim_order).await.map(drop)),
         ("ready: cursor", mailbox.list_ready_threads(forged_cursor).await.map(drop)),
         ("ready: limit", mailbox.list_ready_threads(PageRequest::first(0)).await.map(drop)),
         ("reclaim: limit", mailbox.reclaim(0).await.map(drop)),

@@ -40,8 +40,8 @@ impl WriteCall {
     pub(crate) async fn send(self, stores: &TenantStores) -> std::result::Result<Result<()>, Failure> {
         let missing_contract = || Failure::new("the store does not have the contract");
         Ok(match self {
-            Self::Thread(new) => {
-                stores.threads.as_ref().ok_or_else(missing_contract)?.create_thread(new).await.map(drop)
+            Self::Thread(request) => {
+                stores.threads.as_ref().ok_or_else(missing_contract)?.create_thread(request).await.map(drop)
             }
             Self::Commit(commit) => {
                 stores.commits.as_ref().ok_or_else(missing_contract)?.commit(*commit).await.map(drop)
@@ -52,11 +52,12 @@ impl WriteCall {
             Self::Events(request) => {
                 stores.events.as_ref().ok_or_else(missing_contract)?.append_events(request).await.map(drop)
             }
-            Self::Dispatch(new) => match stores.mailbox.as_ref().ok_or_else(missing_contract)?.enqueue(vec![new]).await
-            {
-                Ok(mut answers) => answers.remove(0).map(drop),
-                Err(error) => Err(error),
-            },
+            Self::Dispatch(request) => {
+                match stores.mailbox.as_ref().ok_or_else(missing_contract)?.enqueue(vec![request]).await {
+                    Ok(mut answers) => answers.remove(0).map(drop),
+                    Err(error) => Err(error),
+                }
+            }
         })
     }
 }
@@ -105,9 +106,9 @@ impl RecordKind {
             Self::Message => WriteCall::Commit(Box::new(commit.entry(message_entry(text).with_id(id("large"))))),
             Self::State => WriteCall::Commit(Box::new(commit.with_state(StateChange::new().set("k", Json::of(text)?)))),
             Self::Row => {
-                let small = NewOutboxRow::new(id(name), id("target"), Json::null());
-                let large = NewOutboxRow::new(id(name), id("target"), Json::of(text)?);
-                WriteCall::Commit(Box::new(commit.with_outbox([small, large])))
+                let small_row = NewOutboxRow::new(id(name), id("target"), Json::null());
+                let large_row = NewOutboxRow::new(id(name), id("target"), Json::of(text)?);
+                WriteCall::Commit(Box::new(commit.with_outbox([small_row, large_row])))
             }
             Self::Input => WriteCall::Inputs(AppendPending::new(id(name), [input("small"), input(text)])),
             Self::Event => WriteCall::Events(AppendEvents::new([event(), event().with_payload(Json::of(text)?)])),
@@ -120,23 +121,23 @@ impl RecordKind {
 
     /// Loads the text under `name`. Returns `None` if nothing was written under that name.
     async fn load_text(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
-        let read = |json: &Json| json.to::<String>();
+        let parse_text = |json: &Json| json.to::<String>();
         if let Some(mailbox) = stores.mailbox.as_ref().filter(|_| self == Self::Dispatch) {
-            let found = mailbox.load_dispatch(&id(name)).await?.and_then(|found| found.payload);
-            return Ok(found.as_ref().map(read).transpose()?);
+            let payload = mailbox.load_dispatch(&id(name)).await?.and_then(|dispatch| dispatch.payload);
+            return Ok(payload.as_ref().map(parse_text).transpose()?);
         }
         if let Some(events) = stores.events.as_ref().filter(|_| self == Self::Event) {
-            let found = events.list_events(EventQuery::new(Scope::Thread(id(name)))).await?.items;
-            return match &found[..] {
+            let stored_events = events.list_events(EventQuery::new(Scope::Thread(id(name)))).await?.items;
+            return match &stored_events[..] {
                 [] => Ok(None),
-                [_, large] => Ok(large.payload.as_ref().map(read).transpose()?),
-                _ => Err(Failure::new(format!("found {} events instead of two", found.len()))),
+                [_, large] => Ok(large.payload.as_ref().map(parse_text).transpose()?),
+                _ => Err(Failure::new(format!("found {} events instead of two", stored_events.len()))),
             };
         }
         let threads = expect_some(stores.threads.as_ref(), "threads")?;
         let Some(thread) = threads.load_thread(&id(name)).await? else { return Ok(None) };
-        let found = match self {
-            Self::Metadata => return Ok(thread.metadata.get("k").map(read).transpose()?),
+        let value = match self {
+            Self::Metadata => return Ok(thread.metadata.get("k").map(parse_text).transpose()?),
             Self::Message => {
                 let entry = expect_some(threads.load_entry(&id(name), &id("large")).await?, "entry")?;
                 return Ok(Entry::message(&entry).and_then(first_text));
@@ -154,7 +155,7 @@ impl RecordKind {
                 return Ok(first_text(&message));
             }
         };
-        expect_some(found.as_ref().map(read).transpose()?, "value").map(Some)
+        expect_some(value.as_ref().map(parse_text).transpose()?, "value").map(Some)
     }
 
     /// Writes texts of 0 bytes, 1 byte and 64 KiB, and texts that make the record one byte smaller than its limit,
@@ -164,26 +165,29 @@ impl RecordKind {
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
         // The length of the text that makes the record exactly as large as the limit.
         let mut max_text_bytes = limit;
-        while let Err(refused) =
+        while let Err(error) =
             self.write_call(&format!("{self:?} of most bytes"), &text(max_text_bytes))?.send(stores).await?
         {
-            let Detail::LimitExceeded { max, actual, .. } = *refused.detail() else { return Err(refused.into()) };
+            let Detail::LimitExceeded { max, actual, .. } = *error.detail() else { return Err(error.into()) };
             expect_eq((max, actual > max), (limit, true))?;
             max_text_bytes = limit.saturating_sub(actual - max_text_bytes);
         }
-        for (at, bytes) in
+        for (index, bytes) in
             [0, 1, 64 << 10, max_text_bytes - 1, max_text_bytes, max_text_bytes + 1].into_iter().enumerate()
         {
-            let (name, written) = (format!("{self:?} {at}"), text(bytes));
-            let sent = self.write_call(&name, &written)?.send(stores).await?;
-            let found = self.load_text(stores, &name).await?;
+            let (name, written) = (format!("{self:?} {index}"), text(bytes));
+            let send_result = self.write_call(&name, &written)?.send(stores).await?;
+            let loaded_text = self.load_text(stores, &name).await?;
             if bytes > max_text_bytes {
-                expect_kind(sent, ErrorKind::LimitExceeded)?;
-                expect(found.is_none(), format!("{bytes} bytes were refused, but something was written"))?;
+                expect_kind(send_result, ErrorKind::LimitExceeded)?;
+                expect(loaded_text.is_none(), format!("{bytes} bytes were refused, but something was written"))?;
             } else {
-                sent?;
-                let length = found.as_ref().map(String::len);
-                expect(found == Some(written), format!("{bytes} bytes came back as {length:?} bytes, or changed"))?;
+                send_result?;
+                let length = loaded_text.as_ref().map(String::len);
+                expect(
+                    loaded_text == Some(written),
+                    format!("{bytes} bytes came back as {length:?} bytes, or changed"),
+                )?;
             }
         }
         Ok(())

@@ -18,30 +18,34 @@ pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> V
     let (commits, long_text) = (given.commits()?, "x".repeat(1500));
     let text = Json::of(&long_text)?;
     let new_commit = || Commit::new(id("t"));
-    let set = |value: Json| new_commit().with_state(StateChange::new().set("set", value));
-    let append = || new_commit().with_state(StateChange::new().with("list", StateOp::Append(vec![text.clone()])));
-    let merge = |name: &str| {
+    let commit_that_sets = |value: Json| new_commit().with_state(StateChange::new().set("set", value));
+    let commit_that_appends =
+        || new_commit().with_state(StateChange::new().with("list", StateOp::Append(vec![text.clone()])));
+    let commit_that_merges = |name: &str| {
         let fields = Json::parse(&format!("{{\"{name}\":{text}}}")).expect("json");
         new_commit().with_state(StateChange::new().with("map", StateOp::Merge(fields)))
     };
     let mut run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
     run.state.insert("k".to_owned(), Some(text.clone()));
-    for accepted_commit in
-        [new_commit().with_key(id("k")).entry(message_entry(&long_text)), set(text.clone()), append(), merge("a")]
-    {
+    for accepted_commit in [
+        new_commit().with_key(id("k")).entry(message_entry(&long_text)),
+        commit_that_sets(text.clone()),
+        commit_that_appends(),
+        commit_that_merges("a"),
+    ] {
         given.expect_accepted(accepted_commit).await?;
     }
     given.expect_accepted(new_commit().with_run(run.clone())).await?;
     run.state.insert("more".to_owned(), Some(text.clone()));
     let refused_commits = [
         new_commit().with_key(id("l")).entry(message_entry(&long_text.repeat(2))),
-        set(Json::of(&long_text.repeat(2))?),
-        append(),
-        merge("b"),
+        commit_that_sets(Json::of(&long_text.repeat(2))?),
+        commit_that_appends(),
+        commit_that_merges("b"),
     ];
-    for (at, commit) in refused_commits.into_iter().chain([new_commit().with_run(run)]).enumerate() {
+    for (index, commit) in refused_commits.into_iter().chain([new_commit().with_run(run)]).enumerate() {
         let refused = expect_kind(commits.commit(commit).await, ErrorKind::LimitExceeded);
-        refused.map_err(|failure| failure.about(format!("record {at}")))?;
+        refused.map_err(|failure| failure.about(format!("record {index}")))?;
     }
     expect_eq(given.read_log(&id("t")).await?.len(), 1)
 }

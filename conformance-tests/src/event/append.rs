@@ -53,9 +53,12 @@ pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict 
 /// Events, their order and their cursors survive a reopen. New events follow the earlier ones.
 pub(super) async fn events_survive_a_reopen(given: &Given) -> Verdict {
     append_together(given, [thread_and_run_event("a"), thread_event("b")]).await?;
-    let before = (all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?);
+    let events_before = (all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?);
     given.reopen().await?;
-    expect_eq((all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?), before)?;
+    expect_eq(
+        (all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?),
+        events_before,
+    )?;
     append_one_by_one(given, &["c"]).await?;
     expect_event_kinds(given, &thread_scope("t"), "a b c").await
 }
@@ -114,7 +117,7 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
         let store = Arc::clone(&store);
         async move {
             for round in 0..20 {
-                let drafts = (0..3).map(|at| thread_event(&format!("{task}.{round}.{at}")));
+                let drafts = (0..3).map(|number| thread_event(&format!("{task}.{round}.{number}")));
                 store.append_events(AppendEvents::new(drafts)).await?;
             }
             Ok::<_, store_core::Error>(())
@@ -123,9 +126,9 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     .await
     .into_iter()
     .collect::<store_core::Result<Vec<()>>>()?;
-    let found = all_events(given, &thread_scope("t")).await?;
-    expect_eq(found.len(), 240)?;
-    for events_of_append in found.chunks(3) {
+    let stored_events = all_events(given, &thread_scope("t")).await?;
+    expect_eq(stored_events.len(), 240)?;
+    for events_of_append in stored_events.chunks(3) {
         let prefix = events_of_append[0].kind.as_str().trim_end_matches('0').to_owned();
         expect_eq(super::helpers::joined_kinds(events_of_append), format!("{prefix}0 {prefix}1 {prefix}2"))?;
     }
@@ -197,9 +200,9 @@ pub(super) async fn no_event_becomes_visible_before_an_earlier_one(given: &Given
 }
 
 async fn append_slowly(store: &dyn EventStore, task: usize) -> store_core::Result<()> {
-    for at in 0..60 {
-        let request = AppendEvents::new([thread_and_run_event(&format!("{task}.{at}"))]);
-        poll_slowly(store.append_events(request), task * at % 7).await?;
+    for number in 0..60 {
+        let request = AppendEvents::new([thread_and_run_event(&format!("{task}.{number}"))]);
+        poll_slowly(store.append_events(request), task * number % 7).await?;
     }
     Ok(())
 }
@@ -226,23 +229,24 @@ fn fence_with_claim_counter(counter: u64) -> Fence {
 /// An append whose events belong to no thread cannot be made under a claim.
 pub(super) async fn the_fence_of_an_event_append_is_checked(given: &Given) -> Verdict {
     let store = events(given)?;
-    let fenced = |drafts: Vec<NewEvent>, counter| {
+    let fenced_append = |drafts: Vec<NewEvent>, counter| {
         let mut request = AppendEvents::new(drafts);
         request.fence = Some(fence_with_claim_counter(counter));
         request
     };
-    store.append_events(fenced(vec![thread_event("a")], 5)).await?;
-    expect_append_refused(given, fenced(vec![thread_event("x")], 4), ErrorKind::StaleEpoch).await?;
-    expect_append_refused(given, fenced(vec![NewEvent::new(id("x"), [run_scope("r")])], 9), ErrorKind::Invalid).await?;
-    store.append_events(fenced(vec![thread_event("b"), thread_and_run_event("c")], 5)).await?;
+    store.append_events(fenced_append(vec![thread_event("a")], 5)).await?;
+    expect_append_refused(given, fenced_append(vec![thread_event("x")], 4), ErrorKind::StaleEpoch).await?;
+    expect_append_refused(given, fenced_append(vec![NewEvent::new(id("x"), [run_scope("r")])], 9), ErrorKind::Invalid)
+        .await?;
+    store.append_events(fenced_append(vec![thread_event("b"), thread_and_run_event("c")], 5)).await?;
     let late_commit = crate::given::keyed_commit_with_message(&id("t"), "k", "x").fenced(fence_with_claim_counter(4));
     expect_kind(given.commits()?.commit(late_commit).await, ErrorKind::StaleEpoch)?;
     expect_event_kinds(given, &thread_scope("t"), "a b c").await
 }
 
-/// If store time has gone back, a new event has the time of its append, or that of the latest event in its scopes if
-/// this is later. An event may be earlier than the last commit to its thread. This holds for appends with and without a
-/// claim.
+/// If store time has gone back, a new event has the later of two times: that of its append, and that of the latest
+/// event in its scopes. An event may be earlier than the last commit to its thread. This holds for appends with and
+/// without a claim.
 pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(given: &Given) -> Verdict {
     let hour = Duration::from_secs(3_600);
     let thread_time = given.commit(crate::given::keyed_commit_with_message(&id("t"), "k", "x")).await?.time;

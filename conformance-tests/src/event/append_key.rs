@@ -28,10 +28,10 @@ pub(super) async fn a_repeated_append_returns_the_first_events(given: &Given) ->
     let first = store.append_events(request()).await?;
     expect(!first.deduplicated, "the first append was deduplicated")?;
     append_one_by_one(given, &["c"]).await?;
-    let before = all_events(given, &thread_scope("t")).await?;
-    let again = store.append_events(request()).await?;
-    expect_eq((again.events, again.deduplicated), (first.events, true))?;
-    expect_eq(all_events(given, &thread_scope("t")).await?, before)
+    let events_before = all_events(given, &thread_scope("t")).await?;
+    let repeated = store.append_events(request()).await?;
+    expect_eq((repeated.events, repeated.deduplicated), (first.events, true))?;
+    expect_eq(all_events(given, &thread_scope("t")).await?, events_before)
 }
 
 /// An append with the key of an earlier append and other drafts is refused. Everything in a draft is compared, except
@@ -39,19 +39,20 @@ pub(super) async fn a_repeated_append_returns_the_first_events(given: &Given) ->
 pub(super) async fn a_key_with_different_content_is_refused(given: &Given) -> Verdict {
     let store = events(given)?;
     store.append_events(keyed_append("w", vec![thread_and_run_event("a").with_payload(json("1"))])).await?;
-    let mut swapped_scopes = NewEvent::new(id("a"), [run_scope("r"), thread_scope("t")]).with_payload(json("1"));
+    let mut draft_with_swapped_scopes =
+        NewEvent::new(id("a"), [run_scope("r"), thread_scope("t")]).with_payload(json("1"));
     expect(
-        store.append_events(keyed_append("w", vec![swapped_scopes.clone()])).await?.deduplicated,
+        store.append_events(keyed_append("w", vec![draft_with_swapped_scopes.clone()])).await?.deduplicated,
         "the order of scopes matters",
     )?;
-    swapped_scopes.origin = Some(id("other"));
+    draft_with_swapped_scopes.origin = Some(id("other"));
     for drafts in [
         vec![thread_and_run_event("b").with_payload(json("1"))],
         vec![thread_and_run_event("a").with_payload(json("1.0"))],
         vec![thread_and_run_event("a")],
         vec![thread_event("a").with_payload(json("1"))],
         vec![thread_and_run_event("a").with_payload(json("1")), thread_and_run_event("a").with_payload(json("1"))],
-        vec![swapped_scopes],
+        vec![draft_with_swapped_scopes],
     ] {
         expect_append_refused(given, keyed_append("w", drafts), ErrorKind::IdempotencyMismatch).await?;
     }
@@ -61,9 +62,9 @@ pub(super) async fn a_key_with_different_content_is_refused(given: &Given) -> Ve
 /// An append with a key must name a writer. Two writers can use the same key.
 pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
     let store = events(given)?;
-    let mut without_writer = keyed_append("w", vec![thread_event("x")]);
-    without_writer.writer = None;
-    expect_append_refused(given, without_writer, ErrorKind::Invalid).await?;
+    let mut append_without_writer = keyed_append("w", vec![thread_event("x")]);
+    append_without_writer.writer = None;
+    expect_append_refused(given, append_without_writer, ErrorKind::Invalid).await?;
     for (writer, kind) in [("w", "a"), ("v", "b")] {
         expect(
             !store.append_events(keyed_append(writer, vec![thread_event(kind)])).await?.deduplicated,
@@ -83,15 +84,16 @@ pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
 pub(super) async fn a_key_is_remembered_for_thirty_days(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     let store = events(given)?;
-    let kept = store.append_events(keyed_append("kept", vec![thread_event("kept")])).await?;
+    let kept_append = store.append_events(keyed_append("kept", vec![thread_event("kept")])).await?;
     given.advance(29 * DAY).await;
-    let trimmed = store.append_events(keyed_append("gone", vec![NewEvent::new(id("gone"), [run_scope("r")])])).await?;
-    let cursor = trimmed.events[0].cursors.run.clone();
+    let trimmed_append =
+        store.append_events(keyed_append("gone", vec![NewEvent::new(id("gone"), [run_scope("r")])])).await?;
+    let cursor = trimmed_append.events[0].cursors.run.clone();
     let cursor = cursor.ok_or_else(|| crate::Failure::new("the event has no cursor"))?;
     store.trim_events(TrimRequest::new(run_scope("r"), TrimBefore::Cursor(cursor))).await?;
     given.advance(29 * DAY).await;
-    let again = store.append_events(keyed_append("gone", vec![NewEvent::new(id("gone"), [run_scope("r")])])).await?;
-    expect_eq((again.deduplicated, again.events.len()), (true, 0))?;
-    let again = store.append_events(keyed_append("kept", vec![thread_event("kept")])).await?;
-    expect_eq((again.deduplicated, again.events), (true, kept.events))
+    let repeated = store.append_events(keyed_append("gone", vec![NewEvent::new(id("gone"), [run_scope("r")])])).await?;
+    expect_eq((repeated.deduplicated, repeated.events.len()), (true, 0))?;
+    let repeated = store.append_events(keyed_append("kept", vec![thread_event("kept")])).await?;
+    expect_eq((repeated.deduplicated, repeated.events), (true, kept_append.events))
 }

@@ -28,17 +28,20 @@ pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verd
         [thread_and_run_event("a"), thread_event("b")],
     );
     let receipt = given.commit(commit).await?;
-    let found = all_events(given, &thread_scope("t")).await?;
-    expect_eq(joined_kinds(&found), "a b")?;
-    let refs: Vec<_> = found.iter().map(store_core::EventRef::from).collect();
+    let stored_events = all_events(given, &thread_scope("t")).await?;
+    expect_eq(joined_kinds(&stored_events), "a b")?;
+    let refs: Vec<_> = stored_events.iter().map(store_core::EventRef::from).collect();
     expect_eq(receipt.events, refs)?;
     expect_event_kinds(given, &run_scope("r"), "a").await?;
-    let events_only = given.commit(commit_with_events(Commit::new(id("t")), [thread_event("c")])).await?;
-    expect_eq((events_only.version, events_only.entry_ids.len(), events_only.events.len()), (receipt.version, 0, 1))?;
-    let created = given
+    let receipt_of_events_only = given.commit(commit_with_events(Commit::new(id("t")), [thread_event("c")])).await?;
+    expect_eq(
+        (receipt_of_events_only.version, receipt_of_events_only.entry_ids.len(), receipt_of_events_only.events.len()),
+        (receipt.version, 0, 1),
+    )?;
+    let receipt_of_new_thread = given
         .commit(commit_with_events(Commit::new(id("new")), [NewEvent::new(id("d"), [thread_scope("new")])]))
         .await?;
-    expect_eq(created.version.number(), 0)?;
+    expect_eq(receipt_of_new_thread.version.number(), 0)?;
     expect_eq(given.thread(&id("new")).await?.version.number(), 0)
 }
 
@@ -104,8 +107,8 @@ pub(super) async fn a_repeated_commit_returns_its_first_events(given: &Given) ->
     let commit = |kind: &str| commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event(kind)]);
     let first = given.commit(commit("a")).await?;
     append_one_by_one(given, &["b"]).await?;
-    let again = given.commit(commit("a")).await?;
-    expect_eq((again.deduplicated, again.events), (true, first.events))?;
+    let repeat_receipt = given.commit(commit("a")).await?;
+    expect_eq((repeat_receipt.deduplicated, repeat_receipt.events), (true, first.events))?;
     expect_kind(given.commits()?.commit(commit("c")).await, ErrorKind::IdempotencyMismatch)?;
     expect_kind(
         given.commits()?.commit(keyed_commit_with_message(&id("t"), "k", "x")).await,
@@ -122,32 +125,35 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
     let writers = tokio::spawn(run_concurrently(3, move |task| {
         let commits = Arc::clone(&commits);
         async move {
-            for at in 0..30 {
-                let name = format!("{task}.{at}");
+            for number in 0..30 {
+                let name = format!("{task}.{number}");
                 let commit = commit_with_events(keyed_commit_with_message(&id("t"), &name, "x"), [thread_event(&name)]);
                 // Every third commit is refused.
-                let commit = if at % 3 == 0 { commit.entry(user_entry("y").below(id("unknown"))) } else { commit };
+                let commit = if number % 3 == 0 { commit.entry(user_entry("y").below(id("unknown"))) } else { commit };
                 let refused = commits.commit(commit).await.is_err();
-                assert_eq!(refused, at % 3 == 0, "{name}");
+                assert_eq!(refused, number % 3 == 0, "{name}");
             }
         }
     }));
     for received in 1..=60_usize {
         let event = next_event(&mut stream).await.ok_or_else(|| Failure::new("the subscription ended"))??;
-        let at: usize = event.kind.as_str().split('.').nth(1).and_then(|at| at.parse().ok()).unwrap_or_default();
-        expect(!at.is_multiple_of(3), format!("`{}` is an event of a refused commit", event.kind))?;
-        let found = given.thread(&id("t")).await?.version.number();
-        expect(found >= received as u64, format!("{received} events were received at version {found}"))?;
+        let number: usize =
+            event.kind.as_str().split('.').nth(1).and_then(|text| text.parse().ok()).unwrap_or_default();
+        expect(!number.is_multiple_of(3), format!("`{}` is an event of a refused commit", event.kind))?;
+        let version = given.thread(&id("t")).await?.version.number();
+        expect(version >= received as u64, format!("{received} events were received at version {version}"))?;
     }
     writers.await.map(drop).map_err(|error| Failure::new(error.to_string()))
 }
 
 /// If the caller gives the time of a commit, the events of the commit have that time.
 pub(super) async fn events_have_the_time_of_their_commit(given: &Given) -> Verdict {
-    let at = Timestamp::from_millis(1_000_000_000_000)?;
+    let commit_time = Timestamp::from_millis(1_000_000_000_000)?;
     given
-        .expect_accepted(commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event("a")]).at(at))
+        .expect_accepted(
+            commit_with_events(keyed_commit_with_message(&id("t"), "k", "x"), [thread_event("a")]).at(commit_time),
+        )
         .await?;
-    let found = all_events(given, &thread_scope("t")).await?;
-    expect_eq(found.iter().map(|event| event.created_at).collect::<Vec<_>>(), vec![at])
+    let stored_events = all_events(given, &thread_scope("t")).await?;
+    expect_eq(stored_events.iter().map(|event| event.created_at).collect::<Vec<_>>(), vec![commit_time])
 }

@@ -44,7 +44,7 @@ pub(super) fn event_with_visibility(kind: &str, visibility: EventVisibility) -> 
     thread_event(kind).with_visibility(visibility)
 }
 
-/// Appends an event of each kind to the thread `t`, one append after the other.
+/// Appends an event of each kind to the thread `t`, each with its own call.
 pub(super) async fn append_one_by_one(given: &Given, kinds: &[&str]) -> Result<Vec<Event>, Failure> {
     let mut appended = Vec::new();
     for kind in kinds {
@@ -68,9 +68,12 @@ pub(super) async fn expect_append_refused(
     request: AppendEvents,
     kind: ErrorKind,
 ) -> Result<Error, Failure> {
-    let before = (all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?);
+    let events_before = (all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?);
     let error = expect_kind(events(given)?.append_events(request).await, kind)?;
-    expect_eq((all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?), before)?;
+    expect_eq(
+        (all_events(given, &thread_scope("t")).await?, all_events(given, &run_scope("r")).await?),
+        events_before,
+    )?;
     Ok(error)
 }
 
@@ -104,8 +107,8 @@ pub(super) fn joined_kinds(events: &[Event]) -> String {
 }
 
 /// Checks that a scope holds events of these kinds, in this order.
-pub(super) async fn expect_event_kinds(given: &Given, scope: &Scope, wanted: &str) -> Verdict {
-    expect_eq(joined_kinds(&all_events(given, scope).await?), wanted)
+pub(super) async fn expect_event_kinds(given: &Given, scope: &Scope, expected_kinds: &str) -> Verdict {
+    expect_eq(joined_kinds(&all_events(given, scope).await?), expected_kinds)
 }
 
 /// Subscribes to a scope.
@@ -116,16 +119,16 @@ pub(super) async fn subscribe(given: &Given, scope: Scope, start: SubscriptionSt
 /// The next `count` events of a subscription.
 pub(super) async fn take_events(stream: &mut EventStream, count: usize) -> Result<Vec<Event>, Failure> {
     const MAX_WAIT: Duration = Duration::from_secs(20);
-    let mut taken = Vec::new();
-    while taken.len() < count {
+    let mut received = Vec::new();
+    while received.len() < count {
         let next = timeout(MAX_WAIT, next_event(stream)).await;
-        let timeout_failure = || Failure::new(format!("only {} of {count} events arrived", taken.len()));
+        let timeout_failure = || Failure::new(format!("only {} of {count} events arrived", received.len()));
         match next.map_err(|_| timeout_failure())? {
-            Some(event) => taken.push(event?),
+            Some(event) => received.push(event?),
             None => return Err(Failure::new("the subscription ended")),
         }
     }
-    Ok(taken)
+    Ok(received)
 }
 
 /// The next item of a stream.

@@ -27,15 +27,15 @@ fn filter_with(change: impl FnOnce(&mut EventFilter)) -> EventFilter {
 /// A list that continues from a cursor begins with the event after that of the cursor or, in the backward direction,
 /// with the event before it. The cursor of every event of the scope is accepted. A cursor of another scope is refused.
 pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
-    let t = thread_scope("t");
+    let scope = thread_scope("t");
     let appended = append_together(given, ["a", "b", "c", "d", "e"].map(thread_and_run_event)).await?;
-    for (at, event) in appended.iter().enumerate() {
-        let cursor = cursor_of(event, &t)?;
-        let later = list_from_cursor(given, &t, &cursor, Direction::Forward).await?;
-        expect_eq(later, appended[at + 1..].to_vec())?;
-        let mut earlier = list_from_cursor(given, &t, &cursor, Direction::Backward).await?;
+    for (index, event) in appended.iter().enumerate() {
+        let cursor = cursor_of(event, &scope)?;
+        let later = list_from_cursor(given, &scope, &cursor, Direction::Forward).await?;
+        expect_eq(later, appended[index + 1..].to_vec())?;
+        let mut earlier = list_from_cursor(given, &scope, &cursor, Direction::Backward).await?;
         earlier.reverse();
-        expect_eq(earlier, appended[..at].to_vec())?;
+        expect_eq(earlier, appended[..index].to_vec())?;
         expect_kind(
             list_from_cursor(given, &run_scope("r"), &cursor, Direction::Forward).await,
             ErrorKind::InvalidCursor,
@@ -46,9 +46,9 @@ pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict 
         )?;
     }
     let mut reversed =
-        all_events_of_query(given, EventQuery::new(t.clone()).with_direction(Direction::Backward)).await?;
+        all_events_of_query(given, EventQuery::new(scope.clone()).with_direction(Direction::Backward)).await?;
     reversed.reverse();
-    expect_eq(reversed, all_events(given, &t).await?)?;
+    expect_eq(reversed, all_events(given, &scope).await?)?;
     expect_eq(all_events(given, &thread_scope("unknown")).await?, vec![])
 }
 
@@ -67,13 +67,13 @@ pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) ->
     }
     let list_and_count = async |filter: EventFilter| {
         let query = EventQuery::new(thread_scope("t")).with_filter(filter.clone());
-        let found = all_events_of_query(given, query.clone()).await?;
+        let listed = all_events_of_query(given, query.clone()).await?;
         let mut reversed = all_events_of_query(given, query.with_direction(Direction::Backward)).await?;
         reversed.reverse();
-        expect_eq(&reversed, &found)?;
+        expect_eq(&reversed, &listed)?;
         let count = events(given)?.count_events(&thread_scope("t"), &filter).await?;
-        expect_eq(count, found.len() as u64)?;
-        Ok::<_, Failure>(found)
+        expect_eq(count, listed.len() as u64)?;
+        Ok::<_, Failure>(listed)
     };
     let audits = list_and_count(filter_with(|filter| filter.visibility = Some(vec![EventVisibility::Audit]))).await?;
     expect_eq(audits.len(), 10)?;
@@ -95,8 +95,8 @@ pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) ->
 /// the cursor of the last event.
 pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Verdict {
     let store = events(given)?;
-    let empty = store.load_scope(&thread_scope("t")).await?;
-    expect_eq((empty.appended, empty.floor, empty.events, empty.last), (0, 0, 0, None))?;
+    let empty_scope = store.load_scope(&thread_scope("t")).await?;
+    expect_eq((empty_scope.appended, empty_scope.floor, empty_scope.events, empty_scope.last), (0, 0, 0, None))?;
     let appended = append_one_by_one(given, &["a", "b", "c"]).await?;
     let info = store.load_scope(&thread_scope("t")).await?;
     expect_eq((info.appended, info.floor, info.events), (3, 0, 3))?;
@@ -109,11 +109,12 @@ pub(super) async fn a_scope_reports_its_counters_and_floor(given: &Given) -> Ver
 
 /// A caller that asks for public events gets no other event: not in a list, not in a count and not in a subscription.
 pub(super) async fn a_filter_for_public_events_returns_no_others(given: &Given) -> Verdict {
-    for (at, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
-        append_together(given, [event_with_visibility(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
+    for (number, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
+        append_together(given, [event_with_visibility(&format!("{}.{number}", visibility.name()), *visibility)])
+            .await?;
     }
-    let seen = all_events_of_query(given, EventQuery::new(thread_scope("t")).with_filter(public_events())).await?;
-    expect_eq(joined_kinds(&seen), "public.0 public.4 public.8")?;
+    let listed = all_events_of_query(given, EventQuery::new(thread_scope("t")).with_filter(public_events())).await?;
+    expect_eq(joined_kinds(&listed), "public.0 public.4 public.8")?;
     let store = events(given)?;
     expect_eq(store.count_events(&thread_scope("t"), &public_events()).await?, 3)?;
     let request = store_core::Subscribe::new(thread_scope("t"), store_core::SubscriptionStart::First)

@@ -15,8 +15,8 @@ use crate::{
 };
 
 async fn append_numbered_events(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_core::Result<()> {
-    for at in 0..count {
-        store.append_events(AppendEvents::new([thread_event(&format!("{task}.{at}"))])).await?;
+    for number in 0..count {
+        store.append_events(AppendEvents::new([thread_event(&format!("{task}.{number}"))])).await?;
     }
     Ok(())
 }
@@ -26,16 +26,16 @@ pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Gi
     let store = events(given)?;
     let appended = append_one_by_one(given, &["a", "b", "c"]).await?;
     let second_cursor = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("the event has no cursor"))?;
-    let mut from_first = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
-    let mut from_second = subscribe(given, thread_scope("t"), SubscriptionStart::After(second_cursor)).await?;
-    expect_eq(joined_kinds(&take_events(&mut from_first, 3).await?), "a b c")?;
+    let mut stream_from_first = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
+    let mut stream_from_second = subscribe(given, thread_scope("t"), SubscriptionStart::After(second_cursor)).await?;
+    expect_eq(joined_kinds(&take_events(&mut stream_from_first, 3).await?), "a b c")?;
     run_concurrently(4, |task| append_numbered_events(Arc::clone(&store), task, 25))
         .await
         .into_iter()
         .collect::<store_core::Result<Vec<()>>>()?;
     let stored_events = all_events(given, &thread_scope("t")).await?;
-    expect_eq(take_events(&mut from_first, 100).await?, stored_events[3..].to_vec())?;
-    expect_eq(take_events(&mut from_second, 101).await?, stored_events[2..].to_vec())
+    expect_eq(take_events(&mut stream_from_first, 100).await?, stored_events[3..].to_vec())?;
+    expect_eq(take_events(&mut stream_from_second, 101).await?, stored_events[2..].to_vec())
 }
 
 /// A subscription that starts at `Now` delivers the events that are appended after the call returned. It returns the
@@ -65,8 +65,8 @@ pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: 
         let event_is_before_start = subscription.started_after == event.cursors.run;
         let last_event =
             events(given)?.append_events(AppendEvents::new([thread_and_run_event("last")])).await?.events.remove(0);
-        let wanted = if event_is_before_start { vec![last_event] } else { vec![event, last_event] };
-        expect_eq(take_events(&mut subscription.events, wanted.len()).await?, wanted)?;
+        let expected_events = if event_is_before_start { vec![last_event] } else { vec![event, last_event] };
+        expect_eq(take_events(&mut subscription.events, expected_events.len()).await?, expected_events)?;
     }
     Ok(())
 }
@@ -75,19 +75,23 @@ pub(super) async fn an_append_that_races_with_a_subscription_is_not_lost(given: 
 pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut slow_stream = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
-    let (mut seen, events_per_task) = (Vec::<Event>::new(), TestLength::pick_by_env(75, 150, 150));
+    let (mut received_events, events_per_task) = (Vec::<Event>::new(), TestLength::pick_by_env(75, 150, 150));
     for round in 0..4 {
         run_concurrently(4, |task| append_numbered_events(Arc::clone(&store), round * 4 + task, events_per_task))
             .await
             .into_iter()
             .collect::<store_core::Result<Vec<()>>>()?;
-        seen.extend(take_events(&mut slow_stream, 7).await?);
+        received_events.extend(take_events(&mut slow_stream, 7).await?);
     }
-    seen.extend(take_events(&mut slow_stream, 16 * events_per_task - 28).await?);
+    received_events.extend(take_events(&mut slow_stream, 16 * events_per_task - 28).await?);
     let stored_events = all_events(given, &thread_scope("t")).await?;
     expect(
-        seen == stored_events,
-        format!("the subscriber got {} of {} events, or got them in another order", seen.len(), stored_events.len()),
+        received_events == stored_events,
+        format!(
+            "the subscriber got {} of {} events, or got them in another order",
+            received_events.len(),
+            stored_events.len()
+        ),
     )
 }
 
@@ -114,8 +118,8 @@ pub(super) async fn a_trim_ends_subscriptions_that_lag_behind(given: &Given) -> 
     let error = next_event(&mut stream).await.ok_or_else(|| Failure::new("the stream ended without an error"))?;
     expect_kind(error, ErrorKind::CursorExpired)?;
     expect(next_event(&mut stream).await.is_none(), "the stream continues after an error")?;
-    let mut again = subscribe(given, thread_scope("t"), SubscriptionStart::After(cursor)).await?;
-    expect_eq(joined_kinds(&take_events(&mut again, 1).await?), "c")
+    let mut new_stream = subscribe(given, thread_scope("t"), SubscriptionStart::After(cursor)).await?;
+    expect_eq(joined_kinds(&take_events(&mut new_stream, 1).await?), "c")
 }
 
 /// A subscription that is dropped, before its first event or between two events, does not affect appends and other
@@ -124,8 +128,9 @@ pub(super) async fn a_dropped_subscription_affects_nothing_else(given: &Given) -
     append_one_by_one(given, &["a"]).await?;
     for round in 0..50_usize {
         let mut stream = subscribe(given, thread_scope("t"), SubscriptionStart::First).await?;
-        let other = subscribe(given, thread_scope(&format!("unused.{round}")), SubscriptionStart::Now).await?;
-        drop(other);
+        let unused_subscription =
+            subscribe(given, thread_scope(&format!("unused.{round}")), SubscriptionStart::Now).await?;
+        drop(unused_subscription);
         take_events(&mut stream, round % 2).await?;
         // The stream first begins to wait for the next event. It is dropped after that.
         let _waited = tokio::time::timeout(Duration::from_millis(1), take_events(&mut stream, 2)).await;
@@ -156,8 +161,8 @@ pub(super) async fn every_subscriber_gets_everything(given: &Given) -> Verdict {
 /// When the store is closed, a subscription that waits for an event ends with `Closed`.
 pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     append_one_by_one(given, &["a"]).await?;
-    let mut waiting = subscribe(given, thread_scope("t"), SubscriptionStart::Now).await?;
-    let waiting_task = tokio::spawn(async move { next_event(&mut waiting).await });
+    let mut waiting_stream = subscribe(given, thread_scope("t"), SubscriptionStart::Now).await?;
+    let waiting_task = tokio::spawn(async move { next_event(&mut waiting_stream).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
     expect(!waiting_task.is_finished(), "the subscription ended before the store was closed")?;
     given.store().close().await?;
@@ -167,8 +172,8 @@ pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
 /// When the tenant is deleted, a subscription that waits for an event ends with `Closed`.
 pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Verdict {
     append_one_by_one(given, &["a"]).await?;
-    let mut waiting = subscribe(given, thread_scope("t"), SubscriptionStart::Now).await?;
-    let waiting_task = tokio::spawn(async move { next_event(&mut waiting).await });
+    let mut waiting_stream = subscribe(given, thread_scope("t"), SubscriptionStart::Now).await?;
+    let waiting_task = tokio::spawn(async move { next_event(&mut waiting_stream).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
     expect(!waiting_task.is_finished(), "the subscription ended before the tenant was deleted")?;
     given.store().delete_tenant(&id("default")).await?;
@@ -176,9 +181,9 @@ pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Ver
 }
 
 async fn expect_closed(waiting_task: tokio::task::JoinHandle<Option<store_core::Result<Event>>>) -> Verdict {
-    let ended = tokio::time::timeout(Duration::from_secs(10), waiting_task).await;
-    let ended = ended.map_err(|_| Failure::new("the subscription did not end"))?;
-    let ended = ended.map_err(|error| Failure::new(error.to_string()))?;
-    let ended = ended.ok_or_else(|| Failure::new("the subscription ended without an error"))?;
-    expect_kind(ended, ErrorKind::Closed).map(drop)
+    let item = tokio::time::timeout(Duration::from_secs(10), waiting_task).await;
+    let item = item.map_err(|_| Failure::new("the subscription did not end"))?;
+    let item = item.map_err(|error| Failure::new(error.to_string()))?;
+    let item = item.ok_or_else(|| Failure::new("the subscription ended without an error"))?;
+    expect_kind(item, ErrorKind::Closed).map(drop)
 }

@@ -25,41 +25,41 @@ fn trim_request_up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failu
 /// A trim removes the oldest events of a scope, up to and including that of the cursor. Later events continue the
 /// numbering. A dry run changes nothing.
 pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
-    let (store, t) = (events(given)?, thread_scope("t"));
+    let (store, scope) = (events(given)?, thread_scope("t"));
     let appended = append_one_by_one(given, &["a", "b", "c", "d"]).await?;
-    let dry = store.trim_events(trim_request_up_to(&appended[1], &t)?.dry()).await?;
-    expect_eq((dry.events, dry.floor), (2, 2))?;
-    expect_event_kinds(given, &t, "a b c d").await?;
-    let done = store.trim_events(trim_request_up_to(&appended[1], &t)?).await?;
-    expect_eq((done.events, done.floor), (2, 2))?;
-    expect_event_kinds(given, &t, "c d").await?;
-    expect_eq(store.count_events(&t, &EventFilter::default()).await?, 2)?;
-    let again = store.trim_events(trim_request_up_to(&appended[0], &t)?).await?;
-    expect_eq((again.events, again.floor), (0, 2))?;
+    let dry_run = store.trim_events(trim_request_up_to(&appended[1], &scope)?.dry()).await?;
+    expect_eq((dry_run.events, dry_run.floor), (2, 2))?;
+    expect_event_kinds(given, &scope, "a b c d").await?;
+    let trim_result = store.trim_events(trim_request_up_to(&appended[1], &scope)?).await?;
+    expect_eq((trim_result.events, trim_result.floor), (2, 2))?;
+    expect_event_kinds(given, &scope, "c d").await?;
+    expect_eq(store.count_events(&scope, &EventFilter::default()).await?, 2)?;
+    let repeated_trim = store.trim_events(trim_request_up_to(&appended[0], &scope)?).await?;
+    expect_eq((repeated_trim.events, repeated_trim.floor), (0, 2))?;
     append_one_by_one(given, &["e"]).await?;
-    let info = store.load_scope(&t).await?;
+    let info = store.load_scope(&scope).await?;
     expect_eq((info.appended, info.floor, info.events), (5, 2, 3))?;
     expect_eq(store.load_event(&appended[0].id).await?, None)?;
     let last_events = append_one_by_one(given, &["f"]).await?;
-    expect_eq(store.trim_events(trim_request_up_to(&last_events[0], &t)?).await?.events, 4)?;
-    expect_event_kinds(given, &t, "").await?;
+    expect_eq(store.trim_events(trim_request_up_to(&last_events[0], &scope)?).await?.events, 4)?;
+    expect_event_kinds(given, &scope, "").await?;
     append_one_by_one(given, &["g"]).await?;
-    expect_eq(store.load_scope(&t).await?.appended, 7)
+    expect_eq(store.load_scope(&scope).await?.appended, 7)
 }
 
 /// A trim by time removes the oldest events of a scope until it reaches an event that is not older than the given time.
 pub(super) async fn a_trim_by_time_stops_at_the_first_newer_event(given: &Given) -> Verdict {
-    let (store, t) = (events(given)?, thread_scope("t"));
+    let (store, scope) = (events(given)?, thread_scope("t"));
     let mut times = Vec::new();
     for kind in ["a", "b", "c", "d"] {
         times.push(append_one_by_one(given, &[kind]).await?[0].created_at);
         given.advance(Duration::from_secs(10)).await;
     }
-    let trim_before = |time| TrimRequest::new(t.clone(), TrimBefore::Time(time));
+    let trim_before = |time| TrimRequest::new(scope.clone(), TrimBefore::Time(time));
     expect_eq(store.trim_events(trim_before(times[0])).await?.events, 0)?;
     expect_eq(store.trim_events(trim_before(times[2]).dry()).await?.events, 2)?;
     expect_eq(store.trim_events(trim_before(times[2])).await?.events, 2)?;
-    expect_event_kinds(given, &t, "c d").await?;
+    expect_event_kinds(given, &scope, "c d").await?;
     let after_last_event = times[3].saturating_add(Duration::from_secs(1));
     expect_eq(store.trim_events(trim_before(after_last_event)).await?.events, 2)
 }
@@ -67,19 +67,19 @@ pub(super) async fn a_trim_by_time_stops_at_the_first_newer_event(given: &Given)
 /// The floor of a scope is the number of its last trimmed event. Lists and subscriptions refuse a cursor below the
 /// floor with `CursorExpired`, and accept a cursor at the floor.
 pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdict {
-    let (store, t) = (events(given)?, thread_scope("t"));
+    let (store, scope) = (events(given)?, thread_scope("t"));
     let appended = append_one_by_one(given, &["a", "b", "c"]).await?;
     let cursors: Vec<Cursor> = appended.iter().filter_map(|event| event.cursors.thread.clone()).collect();
-    store.trim_events(trim_request_up_to(&appended[1], &t)?).await?;
-    let refused =
-        expect_kind(list_from_cursor(given, &t, &cursors[0], Direction::Forward).await, ErrorKind::CursorExpired)?;
-    expect_eq(refused.detail(), &Detail::CursorExpired { floor: 2 })?;
+    store.trim_events(trim_request_up_to(&appended[1], &scope)?).await?;
+    let error =
+        expect_kind(list_from_cursor(given, &scope, &cursors[0], Direction::Forward).await, ErrorKind::CursorExpired)?;
+    expect_eq(error.detail(), &Detail::CursorExpired { floor: 2 })?;
     let subscribe_below_floor =
-        store_core::Subscribe::new(t.clone(), store_core::SubscriptionStart::After(cursors[0].clone()));
-    let refused = store.subscribe(subscribe_below_floor).await.map(drop);
-    expect_kind(refused, ErrorKind::CursorExpired)?;
+        store_core::Subscribe::new(scope.clone(), store_core::SubscriptionStart::After(cursors[0].clone()));
+    let error = store.subscribe(subscribe_below_floor).await.map(drop);
+    expect_kind(error, ErrorKind::CursorExpired)?;
     for (cursor, remaining) in [(&cursors[1], 1), (&cursors[2], 0)] {
-        expect_eq(list_from_cursor(given, &t, cursor, Direction::Forward).await?.len(), remaining)?;
+        expect_eq(list_from_cursor(given, &scope, cursor, Direction::Forward).await?.len(), remaining)?;
     }
     let trim_with_foreign_cursor = TrimRequest::new(thread_scope("u"), TrimBefore::Cursor(cursors[2].clone()));
     expect_kind(store.trim_events(trim_with_foreign_cursor).await, ErrorKind::InvalidCursor).map(drop)
@@ -106,13 +106,13 @@ pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -
         .with_events(AppendEvents::new([thread_event("a"), thread_event("b")]));
     given.expect_accepted(commit).await?;
     append_one_by_one(given, &["c"]).await?;
-    let before = all_events(given, &thread_scope("t")).await?;
-    let cursor = before[0].cursors.thread.clone();
+    let events_before = all_events(given, &thread_scope("t")).await?;
+    let cursor = events_before[0].cursors.thread.clone();
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     threads.purge_deleted(&IgnoreProgress).await?;
-    expect_eq(all_events(given, &thread_scope("t")).await?, before.clone())?;
-    expect_eq(events(given)?.load_event(&before[1].id).await?.as_ref(), Some(&before[1]))?;
+    expect_eq(all_events(given, &thread_scope("t")).await?, events_before.clone())?;
+    expect_eq(events(given)?.load_event(&events_before[1].id).await?.as_ref(), Some(&events_before[1]))?;
     given.create_empty_thread("t").await?;
     append_one_by_one(given, &["d"]).await?;
     expect_event_kinds(given, &thread_scope("t"), "a b c d").await?;

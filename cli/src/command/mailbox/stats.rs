@@ -36,7 +36,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let counts = mailbox.count_dispatches(args.thread.as_ref()).await?;
     let filter = args.thread.clone().map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
     let query = DispatchQuery::new(filter.in_status([DispatchStatus::Queued, DispatchStatus::Claimed]));
-    let mut unfinished = OpenSummary::default();
+    let mut unfinished = UnfinishedSummary::default();
     pages::for_each(
         async |page| mailbox.list_dispatches(query.clone().with_page(page)).await,
         |dispatch| {
