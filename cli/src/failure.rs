@@ -318,7 +318,7 @@ mod tests {
 
     use super::default_advice;
 
-    /// Tests ER-11: errors with the same fields get the same advice, whatever their texts are.
+    /// Tests ER-11: errors with the same fields get the same advice, even if their texts differ.
     #[test]
     fn advice_does_not_depend_on_error_texts() {
         let texts = ["x", "none", "the server", "it is held by process 7", "`agentstore migrate` makes it"];

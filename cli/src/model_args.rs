@@ -1,4 +1,4 @@
-//! Options that name the model that a context is for, or that a message comes from.
+//! Options that name a model: the one that gets a context, or the one that wrote a message.
 
 use agentstore::Json;
 use clap::{ArgGroup, Args};

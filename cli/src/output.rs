@@ -87,7 +87,8 @@ impl Output {
         self.json
     }
 
-    /// Returns whether a person reads the output as it is printed: it is text, and standard output is a terminal.
+    /// Returns whether a person reads the output while it is printed. This is the case if it is text and standard
+    /// output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         !self.json && Term::stdout().is_term()
     }

@@ -42,7 +42,7 @@ impl ReplacedFiles {
 impl Drop for ReplacedFiles {
     fn drop(&mut self) {
         for (file, aside) in self.0.drain(..) {
-            // A file that was written meanwhile is not overwritten.
+            // If a new file with the old name exists, it is not overwritten.
             if fs::symlink_metadata(&file).is_err() {
                 let _ = fs::rename(&aside, &file);
             }

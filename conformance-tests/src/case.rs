@@ -135,8 +135,8 @@ pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn
 
 async fn open_and_run(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Verdict {
     let given = Given::open(contract, Arc::clone(fixture)).await?;
-    // The case runs in a task of its own, so that a panic is a failure of this case only, and a case that blocks does
-    // not block the suite.
+    // The case runs in a task of its own. So a panic is a failure of this case only, and a case that blocks does not
+    // block the suite.
     let task = tokio::spawn(async move { (case.run)(&given).await });
     let abort_handle = task.abort_handle();
     match timeout(TIME_LIMIT, task).await {

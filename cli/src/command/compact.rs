@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// The command that makes the summary; it is run by `sh -c`
     #[arg(long, value_name = "CMD", required_unless_present = "dry_run")]
     exec: Option<String>,
-    /// The number of user and assistant messages that stay as they are
+    /// The number of user and assistant messages that are kept unchanged
     #[arg(long, value_name = "N", default_value = "2")]
     keep: NonZeroUsize,
     /// Compact only if the context and the reserved tokens reach the window of the model
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// The tokens that stay free for the answer of the model; 50000 if not given
     #[arg(long, value_name = "TOKENS", requires = "window", conflicts_with = "force")]
     reserve: Option<u64>,
-    /// Compact whatever the size of the context
+    /// Compact even if the context is small
     #[arg(long)]
     force: bool,
     /// What the command reads from standard input

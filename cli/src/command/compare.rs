@@ -1,4 +1,4 @@
-//! `compare`: what two contexts have in common, and what only one of them has.
+//! `compare`: lists the messages that two contexts have in common, and those that only one of them has.
 
 use agentstore::{ContextMessage, ContextRequest, EntryId, LogReaderExt, ThreadContext, ThreadId};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::{
     text::{terminal_safe, with_noun},
 };
 
-/// Compare the contexts of two threads, leaves or entries: what both have, and what only one of them has
+/// Compare the contexts of two threads, leaves or entries: the messages that both have, and those that only one has
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore compare t-42@16 t-42@23\n  agentstore compare t-42@16 @23\n  \
     agentstore compare t-42 t-43 --json\n\n\
@@ -21,7 +21,7 @@ use crate::{
     and results that were added for calls without a result. Two messages are the same if they look the same to a model, \
     even if they come from different entries. Several messages in a row that both have are folded.\n\n\
     With --json, `parts` lists all messages in order, each part with `in`: both, a or b.\n\n\
-    Exit codes: 0 compared, whether or not there are differences, 1 a context cannot be read, 2 invalid command line.")]
+    Exit codes: 0 compared, even if there are differences, 1 a context cannot be read, 2 invalid command line.")]
 pub(crate) struct Args {
     /// The first context: `THREAD` for the head of a thread, or `THREAD@ENTRY` for one of its entries
     a: PointRef,

@@ -49,7 +49,7 @@ impl Args {
     }
 }
 
-/// A context as JSON: first what a model gets, then what a worker needs in addition.
+/// A context as JSON: first the fields that a model gets, then those that only a worker needs.
 #[derive(Serialize)]
 struct ContextDocument {
     at: Option<EntryId>,

@@ -1,4 +1,4 @@
-//! `convert`: makes a new thread whose messages a model accepts as they are.
+//! `convert`: makes a new thread whose messages a model accepts without changes.
 
 use agentstore::{IdSource, ThreadId, UuidSource};
 use providers::{ConvertOptions, convert};
@@ -16,7 +16,7 @@ use crate::{
     text::{terminal_safe, with_noun},
 };
 
-/// Make a new thread whose messages a model accepts as they are; the old thread stays
+/// Make a new thread whose messages a model accepts without changes; the old thread stays
 #[derive(Debug, clap::Args)]
 #[command(
     group = required_model(),

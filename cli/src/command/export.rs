@@ -110,7 +110,7 @@ fn create_output_file(path: &Path) -> Result<BufWriter<File>> {
     Ok(BufWriter::new(file))
 }
 
-/// Prints to standard error what was written, and what the format could not represent.
+/// Prints to standard error the files that were written, and the data that the format could not represent.
 fn print_summary(exported: &Exported, path: Option<&Path>, out: &Output) {
     let sizes = format!("{}, {}", with_noun(exported.lines, "line"), with_noun(exported.bytes, "byte"));
     let exact = if exported.exact { ", identical to the imported file" } else { "" };

@@ -40,7 +40,8 @@ pub(crate) struct Args {
     strict: bool,
     /// If the tool has rewritten a session, delete the thread of its earlier state and import the session anew
     ///
-    /// What was added to the thread since its import is deleted, too. Without this option, such a session is refused.
+    /// Entries that were added to the thread after its import are deleted, too. Without this option, such a session is
+    /// refused.
     #[arg(long)]
     replace: bool,
     /// Where the head of the thread is placed: `writer` or `first-leaf`

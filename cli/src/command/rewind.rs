@@ -34,7 +34,7 @@ struct RewindTarget {
     /// the last one counts
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
-    /// Move the head to the entry before the newest checkpoint with this name, whichever branch the checkpoint is on
+    /// Move the head to the entry before the newest checkpoint with this name on any branch
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
     /// Move the head to before the first entry, so that the next context is empty

@@ -162,7 +162,7 @@ fn a_worker_whose_server_lost_its_data_ends_with_an_error() {
     let lines: Vec<Value> = err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (error, warnings) = lines.split_last().unwrap();
     assert_eq!((value_at(error, "/kind"), value_at(error, "/retryable")), (&json!("corrupt"), &json!(false)), "{err}");
-    // Each kind of error is printed once, however often the call was tried.
+    // Each kind of error is printed once, although the call was tried several times.
     let warning_count =
         |kind: &str| warnings.iter().filter(|warning| warning.get("kind") == Some(&json!(kind))).count();
     assert_eq!(warning_count("corrupt"), 1, "{err}");

@@ -76,8 +76,8 @@ pub(crate) async fn the_claim_number_of_a_deleted_thread_is_remembered(given: &G
     expect_claim_numbers_remembered(given, false).await
 }
 
-/// The highest claim number is still known after the store is closed and reopened. This is true of a thread that does
-/// not exist yet, of one that exists, and of one that was deleted.
+/// The highest claim number is still known after the store is closed and reopened, even if the thread does not exist
+/// yet or was deleted.
 pub(crate) async fn the_highest_claim_number_survives_a_reopen(given: &Given) -> Verdict {
     expect_claim_numbers_remembered(given, true).await
 }

@@ -12,8 +12,8 @@ use crate::{
     run::helpers::{done_run, running_run, write_run},
 };
 
-/// Checks that a commit is refused with a conflict that names the actual version of the thread, or none if there is no
-/// thread.
+/// Checks that a commit is refused with a conflict. The conflict must name the actual version of the thread, or no
+/// version if there is no thread.
 async fn expect_conflict(given: &Given, commit: Commit, expected: Option<Version>) -> Verdict {
     let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Conflict)?;
     let Detail::Conflict { actual, .. } = error.detail() else { return Err(Failure::new(format!("{error:?}"))) };

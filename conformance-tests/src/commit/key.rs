@@ -156,7 +156,7 @@ pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
     expect_eq(given.commit(keyed_commit_with_message(&id("u"), "k", "a")).await?.deduplicated, true)
 }
 
-/// A thread remembers its keys as long as it exists, however many commits follow and however much time passes.
+/// A thread remembers its keys as long as it exists, even after many other commits and a long time.
 pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict {
     let first = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
     for number in 0..300 {

@@ -16,7 +16,7 @@ use crate::{
     run::helpers::{done_run, running_run, write_run},
 };
 
-/// Checks that a commit is refused because it exceeds a limit of `max`, and that it changes nothing.
+/// Checks that a commit that exceeds a limit of `max` is refused for this reason and changes nothing.
 async fn expect_over_limit(writer: &ThreadWriter<'_>, commit: Commit, max: u64) -> Verdict {
     let error = writer.expect_commit_refused(commit, ErrorKind::LimitExceeded).await?;
     match error.detail() {
@@ -52,7 +52,8 @@ pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict 
     expect_over_limit(&writer, state_commit(keys(3_000, 3_001).remove("k0")), 1_000).await
 }
 
-/// The keys and values of a thread's state may have at most 1 MiB in all, whatever operation wrote them.
+/// The keys and values of a thread's state may have at most 1 MiB in all. This holds for every operation that writes
+/// them.
 pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     let limit = 1 << 20;
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
@@ -141,8 +142,8 @@ pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
     expect_eq(receipt.version.number(), 2)
 }
 
-/// If a store is opened with a smaller limit on records, it refuses every state value above this limit, whatever
-/// operation would write it.
+/// If a store is opened with a smaller limit on records, it refuses every operation that would write a state value
+/// above this limit.
 pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     let small_store = given.open_another_store_with_limits(|limits| limits.record_bytes = 2_000).await?;
     let writer = ThreadWriter::with_entries(&small_store, "t", [user_entry("a")]).await?;
@@ -160,7 +161,7 @@ pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A state value may be nested at most 128 levels deep, whatever operation would write it.
+/// A state value may be nested at most 128 levels deep. This holds for every operation that writes one.
 pub(crate) async fn the_depth_of_a_state_value_is_limited(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
     let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));

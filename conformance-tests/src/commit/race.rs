@@ -226,7 +226,7 @@ pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
     let log = given.read_log(&id("t")).await?;
     let stored_ids: BTreeSet<_> = log.iter().map(|entry| entry.id.to_string()).collect();
     expect_eq(stored_ids, (0..TASKS).map(|task| task.to_string()).collect())?;
-    // After that, repeating a commit returns its first receipt, whatever its guard is.
+    // After that, repeating a commit returns its first receipt, even if its guard does not match.
     for (task, receipt) in receipts.into_iter().enumerate() {
         let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user_entry(&task.to_string()));
         let again = commits.commit(again.with_key(id(&format!("k{task}")))).await?;

@@ -72,7 +72,7 @@ pub(crate) async fn the_oldest_turns_are_left_out_first(given: &Given) -> Verdic
     expect_eq(writer.head_context().await?.context.left_out, vec![])
 }
 
-/// The last summary is kept, whatever else is left out.
+/// The last summary is kept, even if all messages before the last turn are left out.
 pub(crate) async fn the_last_summary_is_always_kept(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     writer

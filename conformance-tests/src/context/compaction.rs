@@ -96,8 +96,8 @@ pub(crate) async fn of_compactions_with_the_same_start_the_latest_counts(given: 
     expect_context(&writer, "f", "a [s1] d e f").await
 }
 
-/// A compaction whose interval lies inside the interval of another compaction does not appear, whichever came first.
-/// Compactions whose intervals have no entry in common all appear.
+/// A compaction whose interval lies inside the interval of another compaction does not appear. It does not matter which
+/// of the two came first. Compactions whose intervals have no entry in common all appear.
 pub(crate) async fn a_compaction_inside_another_is_hidden(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d", "e", "f", "g"])).await?;
     writer.expect_accepted([compaction("s1", "c", "d")]).await?;
@@ -128,8 +128,8 @@ pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) 
     expect_context(&writer, "e", "[s1] d e").await
 }
 
-/// However often a log was compacted, the context of an entry has the summary of the latest compaction on its path,
-/// followed by the messages after the interval of this compaction.
+/// A log may be compacted many times. The context of an entry then has the summary of the latest compaction on its
+/// path, followed by the messages after the interval of this compaction.
 pub(crate) async fn repeated_compaction_keeps_the_entries_after_the_interval(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["0"])).await?;
     for round in 1..=40 {

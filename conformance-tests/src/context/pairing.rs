@@ -85,8 +85,8 @@ pub(crate) async fn a_call_without_a_result_is_treated_as_requested(given: &Give
     Ok(())
 }
 
-/// Each call has one result, directly after it, no matter in which order and in which messages the results were
-/// recorded.
+/// Each call has one result, directly after it, even if the results were recorded in another order or in other
+/// messages.
 pub(crate) async fn results_follow_their_calls(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,

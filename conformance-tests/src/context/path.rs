@@ -131,7 +131,8 @@ pub(crate) async fn a_context_names_the_model_used_last(given: &Given) -> Verdic
     expect_eq(other_writer.head_context().await?.context.origin, origin("one"))
 }
 
-/// The context of an entry never changes, whatever is committed later: results, compactions, forks, labels, rewinds.
+/// The context of an entry never changes, not even if results, compactions, forks, labels or rewinds are committed
+/// later.
 pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,

@@ -4,9 +4,9 @@ use store_core::{BlockKind, Context, ContextMessage, Message, Repair, Role, Tool
 
 use crate::log::writer::join;
 
-/// The messages of a context, separated by spaces: `a` for the message of the entry `a`, `a!c` if that message has a
-/// call with the id `c`, `?c=a` for a result of that call if the text of the result is `a`, `?c=none` for a
-/// synthetic result, and `[a]` for a message that the compaction `a` put in place of its interval.
+/// The messages of a context, separated by spaces. `a` stands for the message of the entry `a`, and `a!c` for one that
+/// has a call with the id `c`. `?c=a` stands for a result of that call whose text is `a`, and `?c=none` for a synthetic
+/// result. `[a]` stands for a message that the compaction `a` put in place of its interval.
 pub(super) fn short_form(context: &Context) -> String {
     join(context.messages.iter().map(message_form).collect::<Vec<_>>().iter().map(String::as_str))
 }

@@ -33,7 +33,7 @@ pub(crate) use self::thread_calls::{check_unknown_outcomes_on_threads, test_drop
 /// More polls than any call needs.
 pub(crate) const MAX_POLLS: usize = 200;
 /// How long a call may take. A call that takes longer is assumed to wait forever. No call needs that long, even if the
-/// machine is busy and the call waits until the store notices that an earlier call was dropped.
+/// machine is busy and the store must first notice that an earlier call was dropped.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the test waits before it assumes that a dropped call will not take effect later.
 pub(crate) const LATE_EFFECT_DELAY: Duration = Duration::from_millis(20);
@@ -102,8 +102,8 @@ pub(crate) trait DropPointTarget: Send + Sync + 'static {
     /// Describes the records of the thread. The text contains nothing that differs between threads, such as ids.
     async fn describe(&self, thread: &ThreadId) -> Result<String, Failure>;
 
-    /// Makes calls that are all refused, on the same thread. Meanwhile the test drops its own call, so that the dropped
-    /// call meets locks that are taken and queues that are filled.
+    /// Makes calls on the same thread, which are all refused. The test drops its own call while these calls run. So the
+    /// dropped call meets taken locks and filled queues.
     async fn make_refused_calls(&self, thread: &ThreadId);
 
     /// Writes to every record that a dropped call may have left locked.
@@ -202,7 +202,7 @@ impl<'a, T: DropPointTarget> CallDropTest<'a, T> {
     }
 
     /// Drops the call after each of these numbers of polls, each time on a new thread, until it ends before it is
-    /// dropped. If `round` is given, another task makes calls meanwhile. Returns how often the call was dropped.
+    /// dropped. If `round` is given, another task makes calls at the same time. Returns how often the call was dropped.
     async fn drop_after_each(
         &self,
         poll_counts: impl Iterator<Item = usize>,

@@ -91,7 +91,8 @@ pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
 }
 
 /// If the answer to a call is lost, the caller resolves its outcome as the documentation of the method says, and
-/// repeats the call if it had no effect. Then there is exactly one effect, whether or not the first call had it.
+/// repeats the call if it had no effect. Then there is exactly one effect: either that of the first call or that of the
+/// repeated call.
 pub(super) async fn an_unknown_outcome_can_be_resolved(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     for was_applied in [true, false] {

@@ -194,9 +194,9 @@ impl RecordKind {
     }
 }
 
-/// A text is read back exactly as it was written if it has 0 bytes, 1 byte or 64 KiB, or if its record is exactly as
-/// large as the limit or one byte smaller. If the record would be one byte larger than the limit, the call is refused
-/// with `LimitExceeded` and writes nothing.
+/// Texts of 0 bytes, 1 byte and 64 KiB are read back unchanged. So are texts whose record is exactly as large as the
+/// limit or one byte smaller. If the record would be one byte larger than the limit, the call is refused with
+/// `LimitExceeded` and writes nothing.
 pub(super) async fn texts_up_to_the_limit_are_kept(given: &Given) -> Verdict {
     let small_store = given.open_another_store_with_limits(|limits| limits.record_bytes = 80 << 10).await?;
     for kind in RecordKind::of_contract(given.contract()) {

@@ -266,7 +266,7 @@ pub(super) async fn the_time_of_an_event_follows_earlier_events_of_its_scopes(gi
     Ok(())
 }
 
-/// The claim number of an append survives a reopen, whether or not the thread of the events exists.
+/// The claim number of an append survives a reopen, even if the thread of the events does not exist.
 pub(super) async fn the_claim_number_of_an_append_survives_a_reopen(given: &Given) -> Verdict {
     given.expect_accepted(crate::given::keyed_commit_with_message(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {

@@ -1,5 +1,5 @@
-//! Compares the cost of calls on a scope with many events and on a scope with few events, and of calls on a long and on
-//! a short queue of pending input (PR-15).
+//! Compares the cost of calls on a scope with many events and on one with few events (PR-15). Does the same for a long
+//! and a short queue of pending input.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! Compares the cost of calls on a long and on a short history, with and without other tenants in the store (PR-15,
-//! EN-10, EN-14, CX-12, TN-6), and on a mailbox with many and with few dispatches (MB-28).
+//! Compares the cost of calls with much data and with little: on a long and on a short history (PR-15, EN-10, EN-14,
+//! CX-12), in stores with and without other tenants (TN-6), and on a mailbox with many and with few dispatches (MB-28).
 //!
 //! One loop takes the samples of both sizes alternately, so that other load of the machine affects both. A line of the
-//! table says "grows too much" if its medians differ by more than 2 µs and their ratio is above 1.2, or above 3.0 for
-//! an operation that walks a path. The exit code is then 1.
+//! table says "grows too much" if its medians differ by more than 2 µs and their ratio is above 1.2. For an operation
+//! that walks a path, the limit is 3.0. The exit code is then 1.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 

@@ -52,7 +52,7 @@ impl Backend {
     }
 
     /// Returns the number of samples to take if the user asks for `requested` samples. For a backend that syncs or
-    /// needs a server it is a quarter of that, because its calls are slow.
+    /// needs a server, it returns a quarter of that number, because the calls are slow.
     pub(crate) fn sample_count(self, requested: usize) -> usize {
         if matches!(self, Self::Memory | Self::File) { requested } else { requested.div_ceil(4) }
     }

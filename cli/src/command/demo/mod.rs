@@ -1,4 +1,4 @@
-//! `demo`: shows in several steps what a store does. Each step prints what it proved.
+//! `demo`: shows in several steps how a store works. Each step prints its result.
 
 mod crash;
 mod deliver;

@@ -57,8 +57,8 @@ pub(super) async fn crash_and_resume(demo: &Demo, thread: &ThreadId, report: &mu
     Ok(session)
 }
 
-/// Repeats the interrupted commit with its key. The turn is then in the store exactly once, whether or not the first
-/// commit took effect.
+/// Repeats the interrupted commit with its key. The turn is then in the store exactly once, even if the first commit
+/// took effect.
 async fn resume(
     demo: &Demo,
     session: &Session,

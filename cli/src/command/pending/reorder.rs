@@ -9,7 +9,7 @@ use crate::{failure::Result, output::Output, session::Session, text::terminal_sa
 /// Change the order of the queue of a thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore pending reorder t-42 SECOND FIRST --expect 2\n\n\
-    Without `--expect` the command reads the queue first, and is refused if the queue changes in the meantime.")]
+    Without `--expect` the command reads the queue first, and is refused if the queue has changed since then.")]
 pub(super) struct Args {
     /// The id of the thread
     thread: ThreadId,

@@ -32,7 +32,7 @@ const KEPT_BYTES: usize = 64 << 20;
     failed tool result, a message that stopped with an error, or an error that an application recorded). Without a \
     terminal it prints all steps. With --json each step is a document on a line of its own.\n\n\
     With --fork it does not walk. It makes a new thread with a copy of the path, to go on from there; the old thread \
-    stays as it is.\n\n\
+    is not changed.\n\n\
     Exit codes: 0 shown or copied, even if something failed in the thread, 1 the thread cannot be read or copied, 2 \
     invalid command line.")]
 pub(crate) struct Args {
