@@ -27,10 +27,10 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let config = Config::default().queue(&workload.name).batch_size(BATCH_SIZE).lock_tasks(false);
     let start = Instant::now();
     let mut enqueue_tasks = Vec::new();
-    for number in 0..WORKER_COUNT {
+    for task_number in 0..WORKER_COUNT {
         let (mut storage, jobs) = (PostgresStorage::new(&pool).with_config(config.clone()), workload.jobs);
         enqueue_tasks.push(tokio::spawn(async move {
-            for first in (number * BATCH_SIZE..jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
+            for first in (task_number * BATCH_SIZE..jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
                 let tasks = (first..jobs.min(first + BATCH_SIZE))
                     .map(|number| TaskBuilder::new(Workload::payload_of_job(number)).build());
                 storage.push_all(&mut stream::iter(tasks)).await.map_err(|error| anyhow!("{error}"))?;
@@ -44,8 +44,8 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let enqueue_time = start.elapsed();
     let (start, count) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let mut worker_tasks = Vec::new();
-    for number in 0..WORKER_COUNT {
-        let worker = WorkerBuilder::new(format!("{}-{number}", workload.name))
+    for worker_number in 0..WORKER_COUNT {
+        let worker = WorkerBuilder::new(format!("{}-{worker_number}", workload.name))
             .backend(PostgresStorage::new(&pool).with_config(config.clone()).with_pubsub())
             .data(Arc::clone(&count))
             .parallelize(tokio::spawn)

@@ -55,10 +55,10 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let worker = Arc::new(worker);
     let start = Instant::now();
     let mut enqueue_tasks = Vec::new();
-    for number in 0..WORKER_COUNT {
+    for task_number in 0..WORKER_COUNT {
         let (utils, workload) = (worker.create_utils(), workload.clone());
         enqueue_tasks.push(tokio::spawn(async move {
-            for first in (number * BATCH_SIZE..workload.jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
+            for first in (task_number * BATCH_SIZE..workload.jobs).step_by(WORKER_COUNT * BATCH_SIZE) {
                 let jobs: Vec<_> = (first..workload.jobs.min(first + BATCH_SIZE))
                     .map(|number| RawJobSpec {
                         identifier: Job::IDENTIFIER.to_owned(),

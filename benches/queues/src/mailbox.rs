@@ -26,8 +26,8 @@ pub(crate) async fn run(workload: &Workload) -> Result<Durations> {
     let wake_ups = tenant_stores.wake_ups.context("the store has no wake-ups")?;
     let start = Instant::now();
     let mut enqueue_tasks = Vec::new();
-    for number in 0..WORKER_COUNT {
-        enqueue_tasks.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), number)));
+    for task_number in 0..WORKER_COUNT {
+        enqueue_tasks.push(tokio::spawn(enqueue(Arc::clone(&mailbox), workload.clone(), task_number)));
     }
     for task in enqueue_tasks {
         task.await??;

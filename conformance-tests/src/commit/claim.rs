@@ -190,9 +190,10 @@ pub(super) async fn either_a_settling_commit_or_a_competing_claim_succeeds(given
         })
         .await;
         expect_eq(successes.iter().filter(|one_succeeded| **one_succeeded).count(), 1)?;
-        let status = if successes[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
+        let commit_succeeded = successes[0];
+        let status = if commit_succeeded { DispatchStatus::Acked } else { DispatchStatus::Claimed };
         expect_status(given, "a", status).await?;
-        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), successes[0])?;
+        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), commit_succeeded)?;
         given.store().delete_tenant(&id("default")).await?;
     }
     Ok(())

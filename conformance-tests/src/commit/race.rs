@@ -179,13 +179,13 @@ pub(crate) async fn many_writers_leave_complete_logs_and_exact_counters(given: &
     const ROUNDS: usize = 8;
     let commits = given.commits()?;
     let results = run_concurrently(64, |task| commit_rounds(Arc::clone(&commits), task, ROUNDS)).await;
-    let mut acknowledged = vec![BTreeSet::new(); 8];
+    let mut acknowledged_ids = vec![BTreeSet::new(); 8];
     for (task, receipts) in results.into_iter().enumerate() {
         for receipt in receipts? {
-            acknowledged[task % 8].extend(receipt.entry_ids);
+            acknowledged_ids[task % 8].extend(receipt.entry_ids);
         }
     }
-    for (number, expected_ids) in acknowledged.into_iter().enumerate() {
+    for (number, expected_ids) in acknowledged_ids.into_iter().enumerate() {
         let thread = id::<ThreadId>(&format!("t{number}"));
         let log = given.read_log(&thread).await?;
         expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=8 * ROUNDS as u64).collect::<Vec<_>>())?;

@@ -21,10 +21,10 @@ const MIN_READS: u64 = 20;
 /// Commit number `round` writes an entry, the state and a run together. An even number starts a run, and an odd number
 /// ends it.
 fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
-    let name = id(&format!("r{}", round / 2));
+    let run_id = id(&format!("r{}", round / 2));
     let mut run = match round % 2 {
-        0 => RunChange::new(name, RunStatus::Running).with_agent(id("agent")),
-        _ => RunChange::new(name, RunStatus::done(RunOutcome::NaturalEnd)),
+        0 => RunChange::new(run_id, RunStatus::Running).with_agent(id("agent")),
+        _ => RunChange::new(run_id, RunStatus::done(RunOutcome::NaturalEnd)),
     };
     run.steps = u32::try_from(round).ok();
     let state = StateChange::new().set("round", json(&round.to_string()));
@@ -36,10 +36,10 @@ fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
 /// last one, and each part must be as this commit left it.
 fn expect_consistent(loaded: &ThreadContext) -> Verdict {
     let last_round = loaded.thread.version.number() - 1;
-    let name = Some(id(&last_round.to_string()));
-    expect_eq((&loaded.thread.head, &loaded.at), (&name, &name))?;
+    let expected_head = Some(id(&last_round.to_string()));
+    expect_eq((&loaded.thread.head, &loaded.at), (&expected_head, &expected_head))?;
     expect_eq(loaded.context.messages.len() as u64, last_round + 1)?;
-    expect_eq(loaded.context.messages.last().map(|message| &message.entry), name.as_ref())?;
+    expect_eq(loaded.context.messages.last().map(|message| &message.entry), expected_head.as_ref())?;
     expect_eq(loaded.state.get("round"), Some(&json(&last_round.to_string())))?;
     let run = expect_some(loaded.latest_run.as_ref(), "latest run")?;
     expect_eq(u64::from(run.steps), last_round)?;

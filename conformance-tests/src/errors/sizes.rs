@@ -130,7 +130,7 @@ impl RecordKind {
             let stored_events = events.list_events(EventQuery::new(Scope::Thread(id(name)))).await?.items;
             return match &stored_events[..] {
                 [] => Ok(None),
-                [_, large] => Ok(large.payload.as_ref().map(parse_text).transpose()?),
+                [_, large_event] => Ok(large_event.payload.as_ref().map(parse_text).transpose()?),
                 _ => Err(Failure::new(format!("found {} events instead of two", stored_events.len()))),
             };
         }

@@ -110,34 +110,34 @@ async fn measure_step(
     match step {
         "append an event" => {
             let request = AppendEvents::new([new_event(&id)?]);
-            let (took, done) = timed(events.append_events(request)).await;
-            done.map(|_| took).map_err(Into::into)
+            let (took, result) = timed(events.append_events(request)).await;
+            result.map(|_| took).map_err(Into::into)
         }
         "commit an event" => {
             let commit = Commit::new(id.clone()).with_events(AppendEvents::new([new_event(&id)?]));
-            let (took, done) = timed(commits.commit(commit)).await;
-            done.map(|_| took).map_err(Into::into)
+            let (took, result) = timed(commits.commit(commit)).await;
+            result.map(|_| took).map_err(Into::into)
         }
         "first page of events" | "last page of events" => {
             let direction = if step == "first page of events" { Direction::Forward } else { Direction::Backward };
-            let (took, found) = timed(events.list_events(page_query(direction))).await;
-            anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
+            let (took, result) = timed(events.list_events(page_query(direction))).await;
+            anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
             Ok(took)
         }
         "load a scope" => {
-            let (took, done) = timed(events.load_scope(&scope)).await;
-            done.map(|_| took).map_err(Into::into)
+            let (took, result) = timed(events.load_scope(&scope)).await;
+            result.map(|_| took).map_err(Into::into)
         }
         "queue an input" => {
-            let (took, done) = timed(pending.append_pending(AppendPending::new(id, [new_input()]))).await;
-            thread.last_input = done?.inputs.last().context("the append returned no input")?.id.clone();
+            let (took, result) = timed(pending.append_pending(AppendPending::new(id, [new_input()]))).await;
+            thread.last_input = result?.inputs.last().context("the append returned no input")?.id.clone();
             Ok(took)
         }
         "change an input" => {
             let change =
                 PendingUpdate::new(id, thread.last_input.clone()).with_message(Message::user(format!("{sample}")));
-            let (took, done) = timed(pending.update_pending(change)).await;
-            done.map(|_| took).map_err(Into::into)
+            let (took, result) = timed(pending.update_pending(change)).await;
+            result.map(|_| took).map_err(Into::into)
         }
         _ => {
             // The commit consumes the input that "queue an input" queued, so that the queue keeps its length. An update
@@ -145,8 +145,8 @@ async fn measure_step(
             let input =
                 pending.update_pending(PendingUpdate::new(id.clone(), thread.last_input.clone())).await?.to_input_ref();
             let commit = Commit::new(id).with_key(CommitKey::new(format!("consume-{sample}"))?).consuming([input]);
-            let (took, done) = timed(commits.commit(commit)).await;
-            done.map(|_| took).map_err(Into::into)
+            let (took, result) = timed(commits.commit(commit)).await;
+            result.map(|_| took).map_err(Into::into)
         }
     }
 }

@@ -76,9 +76,9 @@ async fn measure_reads([small, large]: &[History; 2], backend: Backend, samples:
             let history = if is_large { large } else { small };
             let thread = history.threads.first().context("there is no thread")?;
             let call = history.measured_store.threads()?.load_context(&thread.id, ContextRequest::head());
-            let (took, found) = timed(call).await;
+            let (took, result) = timed(call).await;
             // The context has the summary and the few messages after the compaction.
-            anyhow::ensure!(found?.context.messages.len() < 20, "the compaction is not used");
+            anyhow::ensure!(result?.context.messages.len() < 20, "the compaction is not used");
             step_samples.add(is_large, took);
         }
     }
@@ -92,8 +92,8 @@ async fn time_page(history: &History, direction: Direction, on_path: bool) -> Re
     query.direction = direction;
     query.page = PageRequest::first(PAGE_SIZE);
     let log: &dyn LogReader = history.measured_store.threads()?;
-    let (took, found) = timed(log.list_entries(&thread.id, query)).await;
-    anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
+    let (took, result) = timed(log.list_entries(&thread.id, query)).await;
+    anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
     Ok(took)
 }
 

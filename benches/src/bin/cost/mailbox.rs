@@ -130,19 +130,19 @@ async fn measure_calls(
     sample: usize,
 ) -> Result<Vec<Duration>> {
     let thread = if existing == ExistingDispatches::OtherThreads { format!("more-{sample}") } else { "t".to_owned() };
-    let (enqueue_time, done) = timed(enqueue(mailbox, vec![new_dispatch(&ThreadId::new(thread)?)?])).await;
-    done?;
+    let (enqueue_time, result) = timed(enqueue(mailbox, vec![new_dispatch(&ThreadId::new(thread)?)?])).await;
+    result?;
     let (claim_time, dispatch) = timed_claim(mailbox).await?;
     let settlement = vec![(dispatch.claim(), Settlement::Ack { result: None })];
-    let (settle_time, done) = timed(mailbox.settle(settlement)).await;
-    done?.pop().context("the settlement got no answer")??;
+    let (settle_time, result) = timed(mailbox.settle(settlement)).await;
+    result?.pop().context("the settlement got no answer")??;
     let mut times = vec![enqueue_time, claim_time, settle_time];
     if existing == ExistingDispatches::OtherThreads {
         let (list_time, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE_SIZE))).await;
         anyhow::ensure!(page?.items.len() == PAGE_SIZE as usize, "the page is not full");
         times.push(list_time);
-        let (purge_time, done) = timed(mailbox.purge(Purge::new(Timestamp::MIN))).await;
-        anyhow::ensure!(done?.removed == 0, "something was purged");
+        let (purge_time, result) = timed(mailbox.purge(Purge::new(Timestamp::MIN))).await;
+        anyhow::ensure!(result?.removed == 0, "something was purged");
         times.push(purge_time);
     }
     Ok(times)
@@ -172,8 +172,8 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
         for is_large in alternating_sizes(usize::try_from(number)?) {
             let request = Interrupt::new(ThreadId::new(format!("t-{number}"))?);
             let mailbox = if is_large { &large } else { &small };
-            let (took, done) = timed(mailbox.interrupt(request)).await;
-            anyhow::ensure!(done?.superseded > 0, "nothing was superseded");
+            let (took, result) = timed(mailbox.interrupt(request)).await;
+            anyhow::ensure!(result?.superseded > 0, "nothing was superseded");
             step_samples.add(is_large, took);
         }
     }
@@ -182,7 +182,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
 }
 
 /// Compares the last claims of a long queue with its first claims.
-pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+pub(crate) async fn measure_last_claims(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;

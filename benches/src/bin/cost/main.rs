@@ -127,7 +127,7 @@ fn run(options: &Options) -> Result<bool> {
                     "queue" => mailbox::measure(backend, ExistingDispatches::SameThread, options).await,
                     "ended" => mailbox::measure(backend, ExistingDispatches::Finished, options).await,
                     "interrupts" => mailbox::measure_interrupts(backend, options).await,
-                    "drain" => mailbox::measure_drain(backend, options).await,
+                    "drain" => mailbox::measure_last_claims(backend, options).await,
                     _ => tenants::measure(backend, options).await,
                 }
             })?;

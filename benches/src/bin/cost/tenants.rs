@@ -77,8 +77,8 @@ async fn take_samples(
             let small = if is_shared { &mut with_others } else { &mut alone };
             let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
             let reader: &dyn ThreadReader = small.measured_store.threads()?;
-            let (took, found) = timed(reader.list_threads(query)).await;
-            anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
+            let (took, result) = timed(reader.list_threads(query)).await;
+            anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
             pages.add(is_shared, took);
         }
         for is_shared in alternating_sizes(sample) {

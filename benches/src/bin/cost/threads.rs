@@ -44,8 +44,8 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     for sample in 0..backend.sample_count(options.samples) {
         for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
             for is_large in alternating_sizes(sample) {
-                let (took, found) = timed(if is_large { &many } else { &few }.list_threads(page_query(step))).await;
-                anyhow::ensure!(found?.items.len() == PAGE_SIZE as usize, "the page is not full");
+                let (took, result) = timed(if is_large { &many } else { &few }.list_threads(page_query(step))).await;
+                anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
                 step_samples.add(is_large, took);
             }
         }
