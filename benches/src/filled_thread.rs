@@ -46,16 +46,19 @@ pub fn numbered_message(number: u64) -> NewEntry {
 /// The errors of the commits, and an error if `length` is 0.
 pub async fn create_filled_thread(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<FilledThread> {
     let id = ThreadId::new(id)?;
-    let mut filled = None;
-    let mut written = 0;
-    while written < length {
-        let next = length.min(written + BATCH_SIZE);
-        let expect = filled.as_ref().map_or(Expect::Absent, |filled: &FilledThread| Expect::Version(filled.version));
-        let commit = Commit::new(id.clone()).expecting(expect).entries((written..next).map(numbered_message));
+    let mut filled_thread = None;
+    let mut written_count = 0;
+    while written_count < length {
+        let next_count = length.min(written_count + BATCH_SIZE);
+        let expect = filled_thread
+            .as_ref()
+            .map_or(Expect::Absent, |filled_thread: &FilledThread| Expect::Version(filled_thread.version));
+        let commit =
+            Commit::new(id.clone()).expecting(expect).entries((written_count..next_count).map(numbered_message));
         let receipt = commits.commit(commit).await?;
         let last_message = receipt.entry_ids.last().context("the receipt has no entries")?.clone();
         let first_entry = receipt.entry_ids.first().context("the receipt has no entries")?.clone();
-        let current_thread = filled.get_or_insert(FilledThread {
+        let current_thread = filled_thread.get_or_insert(FilledThread {
             id: id.clone(),
             version: receipt.version,
             first_entry,
@@ -63,9 +66,9 @@ pub async fn create_filled_thread(commits: &dyn CommitCoordinator, id: &str, len
         });
         current_thread.update_version(&receipt);
         current_thread.last_message = last_message;
-        written = next;
+        written_count = next_count;
     }
-    filled.context("the thread has no entries")
+    filled_thread.context("the thread has no entries")
 }
 
 /// Makes a thread of `length` entries: messages, a compaction that covers all of them, and a few more messages.

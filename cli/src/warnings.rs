@@ -38,8 +38,8 @@ const OUR_TARGETS: [&str; 2] = ["agentstore", "store_"];
 /// Installs the subscriber that prints the messages selected by the options and by `RUST_LOG`.
 pub(crate) fn install(global: &GlobalArgs) {
     let rust_log = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
-    let requested = rust_log.as_deref().map(Targets::from_str);
-    let is_invalid = matches!(requested, Some(Err(_)));
+    let requested_targets = rust_log.as_deref().map(Targets::from_str);
+    let is_invalid = matches!(requested_targets, Some(Err(_)));
     let (our_level, other_level) = match (global.quiet, global.verbose) {
         (true, _) => (LevelFilter::ERROR, LevelFilter::OFF),
         (_, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
@@ -47,8 +47,8 @@ pub(crate) fn install(global: &GlobalArgs) {
     };
     let default_targets =
         || Targets::new().with_default(other_level).with_targets(OUR_TARGETS.map(|target| (target, our_level)));
-    let targets = match requested {
-        Some(Ok(requested)) if !global.quiet && !global.verbose => requested,
+    let targets = match requested_targets {
+        Some(Ok(requested_targets)) if !global.quiet && !global.verbose => requested_targets,
         _ => default_targets(),
     };
     let printer = WarningPrinter { json: global.json, last_printed: Mutex::default() };

@@ -162,7 +162,7 @@ pub fn run_case_as_test(contract: Contract, name: &str, fixture: impl Fixture) {
     let status = runtime.block_on(run_case(contract, case, &fixture));
     // Dropping the runtime could wait for its tasks, and a task that is blocked forever would then block the test.
     runtime.shutdown_background();
-    let skipped = match status {
+    let skip_reason = match status {
         Status::Passed => return,
         Status::Failed(reason) => panic!("{name} {:?}: {reason}", case.ids),
         Status::Unsupported(reason) => format!("unsupported: {reason}"),
@@ -171,5 +171,5 @@ pub fn run_case_as_test(contract: Contract, name: &str, fixture: impl Fixture) {
     };
     // The test harness captures `eprintln!`, but not what is written to standard error directly. A skipped case is
     // therefore visible in the output.
-    let _ignored = writeln!(stderr(), "{}: {name}: {skipped}", fixture.name());
+    let _ignored = writeln!(stderr(), "{}: {name}: {skip_reason}", fixture.name());
 }

@@ -47,32 +47,32 @@ impl From<Error> for Failure {
     }
 }
 
-/// Checks that `found` equals `wanted`.
+/// Checks that `actual` equals `expected`.
 ///
 /// # Errors
 /// If they differ.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "cases pass literals and values that they just read")]
-pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verdict {
-    if found == wanted {
+pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(actual: T, expected: U) -> Verdict {
+    if actual == expected {
         Ok(())
     } else {
-        Err(Failure::new(describe_difference(&format!("{found:?}"), &format!("{wanted:?}"))))
+        Err(Failure::new(describe_difference(&format!("{actual:?}"), &format!("{expected:?}"))))
     }
 }
 
 /// Describes two values that differ. If they are large, only the part around the first difference is shown.
-fn describe_difference(found: &str, wanted: &str) -> String {
+fn describe_difference(actual: &str, expected: &str) -> String {
     const MAX_SHOWN: usize = 400;
-    let common_prefix = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
-    if found.len().max(wanted.len()) <= MAX_SHOWN {
-        return format!("found {found}, wanted {wanted}");
+    let common_prefix = actual.chars().zip(expected.chars()).take_while(|(a, b)| a == b).count();
+    if actual.len().max(expected.len()) <= MAX_SHOWN {
+        return format!("found {actual}, wanted {expected}");
     }
     let show = |text: &str| text.chars().skip(common_prefix.saturating_sub(60)).take(MAX_SHOWN).collect::<String>();
     format!(
         "found {}, wanted {} (shown from shortly before character {common_prefix}, where they differ)",
-        show(found),
-        show(wanted)
+        show(actual),
+        show(expected)
     )
 }
 
@@ -90,9 +90,9 @@ pub fn expect(holds: bool, message: impl Into<String>) -> Verdict {
 /// # Errors
 /// If there is no value.
 #[track_caller]
-pub fn expect_some<T>(found: Option<T>, what: &str) -> Result<T, Failure> {
-    match found {
-        Some(found) => Ok(found),
+pub fn expect_some<T>(value: Option<T>, what: &str) -> Result<T, Failure> {
+    match value {
+        Some(value) => Ok(value),
         None => Err(Failure::new(format!("no {what} where one was expected"))),
     }
 }

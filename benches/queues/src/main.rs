@@ -68,7 +68,7 @@ pub(crate) struct Durations {
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<()> {
     let mut url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").ok();
-    let (mut jobs, mut threads, mut rounds, mut only) = (20_000, 200, 3, None::<String>);
+    let (mut jobs, mut threads, mut rounds, mut only_queue) = (20_000, 200, 3, None::<String>);
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -76,7 +76,7 @@ async fn main() -> Result<()> {
             Arg::Long("jobs") => jobs = parser.value()?.parse()?,
             Arg::Long("threads") => threads = parser.value()?.parse()?,
             Arg::Long("rounds") => rounds = parser.value()?.parse()?,
-            Arg::Long("only") => only = Some(parser.value()?.parse()?),
+            Arg::Long("only") => only_queue = Some(parser.value()?.parse()?),
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(());
@@ -90,7 +90,7 @@ async fn main() -> Result<()> {
         for round in 0..rounds {
             let name = format!("{}{round}", if ordered_threads.is_some() { "ordered" } else { "free" });
             let workload = Workload { url: url.clone(), jobs, threads: ordered_threads, name };
-            let is_selected = |queue| only.as_deref().is_none_or(|only| only == queue);
+            let is_selected = |queue| only_queue.as_deref().is_none_or(|only_queue| only_queue == queue);
             if is_selected("mailbox") {
                 durations_of_queues[0].push(mailbox::run(&workload).await?);
             }

@@ -49,8 +49,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         None => ContextRequest::head(),
     };
     request.open_calls = args.open_calls.open_calls();
-    let found = session.threads()?.load_context(&args.thread, request).await?;
-    let report = check(&found.context, &args.target.target(), &args.compile.options())?;
+    let thread_context = session.threads()?.load_context(&args.thread, request).await?;
+    let report = check(&thread_context.context, &args.target.target(), &args.compile.options())?;
     if out.is_json() {
         out.print_document(&report)?;
     } else {

@@ -135,14 +135,15 @@ impl<'a> Document<'a> {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let (window, reserved) = (args.window.unwrap_or_default(), args.reserve.unwrap_or(DEFAULT_RESERVED_TOKENS));
-    if args.window.is_some() && reserved >= window {
+    let (window, reserved_tokens) = (args.window.unwrap_or_default(), args.reserve.unwrap_or(DEFAULT_RESERVED_TOKENS));
+    if args.window.is_some() && reserved_tokens >= window {
         return Err(Failure::Usage(format!(
-            "`--reserve` ({reserved} tokens) must be smaller than `--window` ({window} tokens)"
+            "`--reserve` ({reserved_tokens} tokens) must be smaller than `--window` ({window} tokens)"
         )));
     }
-    let compactor =
-        Compactor::new(session.commits()?, window).with_reserved_tokens(reserved).with_kept_messages(args.keep.get());
+    let compactor = Compactor::new(session.commits()?, window)
+        .with_reserved_tokens(reserved_tokens)
+        .with_kept_messages(args.keep.get());
     let plan =
         if args.force { compactor.plan_now(&args.thread).await? } else { compactor.plan_if_due(&args.thread).await? };
     match plan {
@@ -155,7 +156,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             print_compacted(&compacted, &planned, (&compactor, tokens_after), out)
         }
         CompactionPlan::NotDue(tokens) => {
-            let reason = format!("{} and {reserved} reserved are less than {window}", tokens_text(tokens));
+            let reason = format!("{} and {reserved_tokens} reserved are less than {window}", tokens_text(tokens));
             print_nothing(&Document::new("not_due", &args.thread, tokens), &reason, out)
         }
         CompactionPlan::NothingToCompact(tokens) => {

@@ -94,8 +94,12 @@ async fn load(session: &Session, thread: &ThreadId, at: Option<EntryId>) -> Resu
     Ok(session.threads()?.load_context(thread, request).await?)
 }
 
-const fn point(found: &ThreadContext) -> Point<'_> {
-    Point { thread: &found.thread.id, at: found.at.as_ref(), messages: found.context.messages.len() }
+const fn point(thread_context: &ThreadContext) -> Point<'_> {
+    Point {
+        thread: &thread_context.thread.id,
+        at: thread_context.at.as_ref(),
+        messages: thread_context.context.messages.len(),
+    }
 }
 
 /// Returns the last entry that is on the paths of both contexts, if they are contexts of one thread (CX-16).

@@ -66,9 +66,9 @@ struct ContextDocument {
 }
 
 impl From<ThreadContext> for ContextDocument {
-    fn from(found: ThreadContext) -> Self {
+    fn from(thread_context: ThreadContext) -> Self {
         let ThreadContext { thread, at, context, state, latest_run, open_runs, context_size, next_checkpoint, .. } =
-            found;
+            thread_context;
         let Context { messages, repairs, left_out, origin, .. } = context;
         Self {
             at,
@@ -92,15 +92,15 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         None => ContextRequest::head(),
     };
     request.open_calls = args.open_calls.open_calls();
-    let found = session.threads()?.load_context(&args.thread, request).await?;
+    let thread_context = session.threads()?.load_context(&args.thread, request).await?;
     if let Some(target) = &args.target {
-        return print_body(&found.context, &target.target(), &args.compile.options(), out);
+        return print_body(&thread_context.context, &target.target(), &args.compile.options(), out);
     }
     if out.is_json() {
-        out.print_document(&ContextDocument::from(found))?;
+        out.print_document(&ContextDocument::from(thread_context))?;
     } else {
         out.start_pager()?;
-        print(&found, out)?;
+        print(&thread_context, out)?;
     }
     Ok(Ending::Success)
 }
@@ -121,19 +121,19 @@ fn print_body(context: &Context, target: &Target, options: &CompileOptions, out:
     Ok(Ending::Success)
 }
 
-fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
-    for message in &found.context.messages {
+fn print(thread_context: &ThreadContext, out: &mut Output) -> Result<()> {
+    for message in &thread_context.context.messages {
         print_message(message, out)?;
     }
-    let mut totals = with_noun(found.context.messages.len() as u64, "message");
-    if let Some(size) = found.context_size {
+    let mut totals = with_noun(thread_context.context.messages.len() as u64, "message");
+    if let Some(size) = thread_context.context_size {
         totals.push_str(&format!(", context size {}", with_noun(size, "token")));
     }
-    if let Some(model) = found.context.origin.as_ref().and_then(|origin| origin.model.as_ref()) {
+    if let Some(model) = thread_context.context.origin.as_ref().and_then(|origin| origin.model.as_ref()) {
         totals.push_str(&format!(", model {}", terminal_safe(model)));
     }
     out.print_line(out.style(totals).dim())?;
-    for repair in &found.context.repairs {
+    for repair in &thread_context.context.repairs {
         let call = repair.tool_use_id.as_ref().map_or_else(String::new, |id| format!(" (call {id})"));
         let what = describe_repair(repair.kind);
         out.print_line(format!(
@@ -142,7 +142,7 @@ fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
             terminal_safe(&call)
         ))?;
     }
-    for (key, value) in &found.state {
+    for (key, value) in &thread_context.state {
         out.print_line(format!("state {} = {}", terminal_safe(key), text::one_line(value.as_str(), out.width())))?;
     }
     Ok(())

@@ -61,29 +61,32 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let place = sessions::tool_place(&*threads, &args.thread, &options, &folders).await.map_err(to_export_failure)?;
     let preview = tempfile::tempdir().map_err(|error| Failure::io("a temporary folder cannot be made", error))?;
     let target = ExportTarget::Folder(preview.path());
-    let mut planned = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
-    let previews = planned.files.clone();
-    planned.files = moved_paths(&previews, preview.path(), &place.folder);
-    let existing: Vec<_> = planned.files.iter().filter(|file| fs::symlink_metadata(file).is_ok()).cloned().collect();
-    if planned.files.iter().zip(&previews).all(|(file, preview)| have_same_bytes(file, preview)) {
-        print_written(&planned, (&place, &working_folder), "is there already:", out)?;
+    let mut planned_export =
+        sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
+    let previews = planned_export.files.clone();
+    planned_export.files = moved_paths(&previews, preview.path(), &place.folder);
+    let existing: Vec<_> =
+        planned_export.files.iter().filter(|file| fs::symlink_metadata(file).is_ok()).cloned().collect();
+    if planned_export.files.iter().zip(&previews).all(|(file, preview)| have_same_bytes(file, preview)) {
+        print_written(&planned_export, (&place, &working_folder), "is there already:", out)?;
         return Ok(Ending::Success);
     }
-    print_losses(&planned, out);
+    print_losses(&planned_export, out);
     if let Some(file) = existing.first()
         && was_imported_from(args.tool, &args.thread, session).await?
     {
         return Err(may_be_original_failure(file, &args.thread));
     }
-    prompt::confirm(args.yes, &question(&planned, &existing, &place.folder))?;
+    prompt::confirm(args.yes, &question(&planned_export, &existing, &place.folder))?;
     let replaced = ReplacedFiles::move_aside(existing)?;
     let target = ExportTarget::Folder(&place.folder);
-    let written = sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
+    let written_export =
+        sessions::export(&*threads, &args.thread, &options, target).await.map_err(to_export_failure)?;
     for (file, kept) in replaced.keep() {
         let (file, kept) = (file.display().to_string(), kept.display().to_string());
         out.print_to_stderr(terminal_safe(&format!("the earlier {file} is now {kept}")));
     }
-    print_written(&written, (&place, &working_folder), "wrote", out)?;
+    print_written(&written_export, (&place, &working_folder), "wrote", out)?;
     Ok(Ending::Success)
 }
 
@@ -119,8 +122,9 @@ fn may_be_original_failure(file: &Path, thread: &ThreadId) -> Failure {
     )))
 }
 
-fn question(planned: &Exported, existing: &[PathBuf], folder: &Path) -> String {
-    let (files, folder) = (with_noun(planned.files.len() as u64, "file"), terminal_safe(&folder.display().to_string()));
+fn question(planned_export: &Exported, existing: &[PathBuf], folder: &Path) -> String {
+    let (files, folder) =
+        (with_noun(planned_export.files.len() as u64, "file"), terminal_safe(&folder.display().to_string()));
     if existing.is_empty() {
         return format!("Write {files} to {folder}?");
     }
@@ -141,15 +145,15 @@ fn tool_folders(working_folder: &Path) -> Result<ToolFolders> {
 }
 
 fn print_written(
-    written: &Exported,
+    written_export: &Exported,
     (place, working_folder): (&ToolPlace, &Path),
     what: &str,
     out: &mut Output,
 ) -> Result<()> {
     if out.is_json() {
-        return out.print_document(&json!({ "exported": written, "command": place.command }));
+        return out.print_document(&json!({ "exported": written_export, "command": place.command }));
     }
-    for file in &written.files {
+    for file in &written_export.files {
         out.print_line(format!("{what} {}", terminal_safe(&file.display().to_string())))?;
     }
     let folder = terminal_safe(&working_folder.display().to_string());

@@ -57,18 +57,18 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         options.request.at = Some(at.resolve(session, &args.thread).await?);
     }
     let commits = session.commits()?;
-    let converted = convert(&*commits, &args.thread, new_thread, &args.target.target(), &options).await?;
+    let conversion = convert(&*commits, &args.thread, new_thread, &args.target.target(), &options).await?;
     if out.is_json() {
-        out.print_document(&converted)?;
+        out.print_document(&conversion)?;
         return Ok(Ending::Success);
     }
-    print_losses(&converted.losses, out)?;
-    let thread = terminal_safe(converted.thread.as_str());
+    print_losses(&conversion.losses, out)?;
+    let thread = terminal_safe(conversion.thread.as_str());
     out.print_line(format!(
         "thread {} has {}, {}",
         out.style(thread).green(),
-        with_noun(converted.messages, "message"),
-        losses_text(&converted.losses)
+        with_noun(conversion.messages, "message"),
+        losses_text(&conversion.losses)
     ))?;
     Ok(Ending::Success)
 }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let thread = session.require_thread(&args.thread).await?;
-    let (children, children_note) = match (args.cascade, args.reject) {
+    let (child_strategy, children_note) = match (args.cascade, args.reject) {
         (true, _) => (ChildStrategy::Cascade, ", together with all of its descendant threads"),
         (false, true) => (ChildStrategy::Reject, ""),
         (false, false) => (ChildStrategy::Detach, ""),
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     )?;
     // The user confirmed the deletion of the version that was read. If the thread has changed since then, the deletion
     // is refused.
-    let request = DeleteRequest { children, expect: Expect::Version(thread.version) };
+    let request = DeleteRequest { children: child_strategy, expect: Expect::Version(thread.version) };
     let deletion = session.threads()?.delete_thread(&args.thread, request).await?;
     if out.is_json() {
         out.print_document(&deletion)?;

@@ -23,8 +23,8 @@ pub(crate) async fn run(_args: Args, global: &GlobalArgs, out: &mut Output) -> R
         return Err(Error::new(Detail::Unsupported { operation }).into());
     };
     let config = postgres::PostgresConfig::new(url.with_password())?;
-    let migrated = postgres::PostgresStore::migrate(&config).await?;
-    let (from, to) = (migrated.from, migrated.to);
+    let migration = postgres::PostgresStore::migrate(&config).await?;
+    let (from, to) = (migration.from, migration.to);
     if out.is_json() {
         out.print_document(&json!({ "store": store.to_string(), "schema": config.schema(), "from": from, "to": to }))?;
         return Ok(Ending::Success);

@@ -200,7 +200,7 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
 /// changes no accepted data.
 #[test]
 fn all_damage_is_found_and_derived_data_is_repaired() {
-    for (what, plant, kind, place, repair) in PLANTED_DAMAGE {
+    for (damage_name, plant, kind, place, repair) in PLANTED_DAMAGE {
         let store = store_with_two_threads();
         store.append("gone", "hi");
         store.run(&["delete", "gone", "--yes"]).expect_success();
@@ -209,32 +209,38 @@ fn all_damage_is_found_and_derived_data_is_repaired() {
         plant(&store);
         let data_before = accepted_data(&store);
         let response = store.run(&["verify"]);
-        assert_eq!(response.code, 1, "{what}: {response:?}");
-        assert!(response.out.contains(&kind.replace('_', " ")) && response.out.contains(place), "{what}: {response:?}");
-        assert!(response.out.contains("1 finding"), "{what}: {response:?}");
+        assert_eq!(response.code, 1, "{damage_name}: {response:?}");
+        assert!(
+            response.out.contains(&kind.replace('_', " ")) && response.out.contains(place),
+            "{damage_name}: {response:?}"
+        );
+        assert!(response.out.contains("1 finding"), "{damage_name}: {response:?}");
         let verify_output = store.run(&["verify", "--json"]);
         let document = verify_output.documents().remove(0);
-        assert_eq!((verify_output.code, value_at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
-        assert_eq!(value_at(&document, "/findings/0/repair"), repair, "{what}");
-        assert!(value_at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
-        assert!(accepted_data(&store) == data_before, "{what}");
+        assert_eq!((verify_output.code, value_at(&document, "/findings/0/kind")), (1, &kind.into()), "{damage_name}");
+        assert_eq!(value_at(&document, "/findings/0/repair"), repair, "{damage_name}");
+        assert!(
+            value_at(&document, "/findings/0/place").as_str().unwrap().contains(place),
+            "{damage_name}: {document}"
+        );
+        assert!(accepted_data(&store) == data_before, "{damage_name}");
         let can_be_rebuilt = repair == "can_be_rebuilt";
         let code = i32::from(!can_be_rebuilt);
         let dry_run_output = store.run(&["repair", "--dry-run", "--json"]);
         assert_eq!(
             (dry_run_output.code, value_at(&dry_run_output.documents()[0], "/findings/0/repair")),
             (code, &repair.into()),
-            "{what}"
+            "{damage_name}"
         );
         let repair_output = store.run(&["repair", "--yes", "--json"]);
         let expected_repair = if can_be_rebuilt { "rebuilt" } else { repair };
         assert_eq!(
             (repair_output.code, value_at(&repair_output.documents()[0], "/findings/0/repair")),
             (code, &expected_repair.into()),
-            "{what}"
+            "{damage_name}"
         );
-        assert_eq!(store.run(&["verify"]).code, code, "{what}");
-        assert!(accepted_data(&store) == data_before, "{what}");
+        assert_eq!(store.run(&["verify"]).code, code, "{damage_name}");
+        assert!(accepted_data(&store) == data_before, "{damage_name}");
         store.run(&["append", "sound", "--message", "five"]).expect_success();
     }
 }

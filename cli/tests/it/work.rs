@@ -175,8 +175,8 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
         let all = value_at(&list, "/dispatches").as_array().unwrap();
         all.iter().find(|dispatch| value_at(dispatch, "/id") == id).unwrap().clone()
     };
-    let good = dispatch_with_id("good");
-    let output = value_at(&good, "/result/output").as_str().unwrap();
+    let good_dispatch = dispatch_with_id("good");
+    let output = value_at(&good_dispatch, "/result/output").as_str().unwrap();
     let document: Value = serde_json::from_str(output.lines().next().unwrap()).unwrap();
     assert_eq!((value_at(&document, "/id"), value_at(&document, "/payload/n")), (&json!("good"), &json!(1)));
     let claim = value_at(&document, "/claim/number").as_array().unwrap().clone();
@@ -185,9 +185,12 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
     assert!(value_at(&document, "/claim").get("token").is_none());
     assert_eq!(value_at(&dispatch_with_id("bad"), "/last_error"), &json!("exit code 3: first\nno network"));
     assert_eq!(value_at(&dispatch_with_id("killed"), "/last_error"), &json!("killed by signal 9"));
-    let long = dispatch_with_id("long");
+    let long_dispatch = dispatch_with_id("long");
     assert_eq!(
-        (value_at(&long, "/result/output").as_str().unwrap().len(), value_at(&long, "/result/is_cut")),
+        (
+            value_at(&long_dispatch, "/result/output").as_str().unwrap().len(),
+            value_at(&long_dispatch, "/result/is_cut")
+        ),
         (65_536, &json!(true))
     );
     assert_eq!(value_at(&dispatch_with_id("quiet"), "/result/output"), &json!("started\n"));

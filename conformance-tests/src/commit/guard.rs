@@ -101,25 +101,36 @@ pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
 
 /// A commit without entries needs no guard, but a guard that it has is checked. The commit does not change the version.
 pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: &Given) -> Verdict {
-    let first = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?.load_thread().await?;
+    let thread_before = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?.load_thread().await?;
     let commit_without_entries = || Commit::new(id("t"));
     let state = || StateChange::new().set("k", Json::null());
     for commit in [
         commit_without_entries().with_run(running_run("r")),
         commit_without_entries().with_state(state()),
-        commit_without_entries().with_run(done_run("r")).with_state(state()).expecting(Expect::Version(first.version)),
+        commit_without_entries()
+            .with_run(done_run("r"))
+            .with_state(state())
+            .expecting(Expect::Version(thread_before.version)),
         commit_without_entries().with_run(running_run("s")).with_key(id("k")),
     ] {
         let receipt = given.commit(commit).await?;
-        expect_eq((receipt.version, receipt.first_seq), (first.version, None))?;
-        expect_eq((receipt.entry_ids.len(), receipt.head), (0, first.head.clone()))?;
+        expect_eq((receipt.version, receipt.first_seq), (thread_before.version, None))?;
+        expect_eq((receipt.entry_ids.len(), receipt.head), (0, thread_before.head.clone()))?;
     }
-    let stale_version = Version::new(1, 1, first.version.incarnation());
+    let stale_version = Version::new(1, 1, thread_before.version.incarnation());
     for expect in [Expect::Absent, Expect::Version(stale_version)] {
-        expect_conflict(given, commit_without_entries().with_state(state()).expecting(expect), Some(first.version))
-            .await?;
-        expect_conflict(given, commit_without_entries().with_run(done_run("s")).expecting(expect), Some(first.version))
-            .await?;
+        expect_conflict(
+            given,
+            commit_without_entries().with_state(state()).expecting(expect),
+            Some(thread_before.version),
+        )
+        .await?;
+        expect_conflict(
+            given,
+            commit_without_entries().with_run(done_run("s")).expecting(expect),
+            Some(thread_before.version),
+        )
+        .await?;
     }
     expect_eq(given.thread(&id("t")).await?.open_runs, vec![id("s")])
 }
@@ -155,16 +166,19 @@ pub(crate) async fn create_fields_apply_only_to_a_new_thread(given: &Given) -> V
     fields.parent_thread_id = Some(id("parent"));
     fields.metadata = [("k".to_owned(), Json::null())].into();
     given.expect_accepted(commit_with_message(&id("t"), Expect::Absent, "a").creating(fields.clone())).await?;
-    let created = given.thread(&id("t")).await?;
-    expect_eq((&created.title, &created.resource_id), (&fields.title, &fields.resource_id))?;
-    expect_eq((&created.parent_thread_id, &created.metadata), (&fields.parent_thread_id, &fields.metadata))?;
-    expect_eq(created.revision.number(), 1)?;
+    let created_thread = given.thread(&id("t")).await?;
+    expect_eq((&created_thread.title, &created_thread.resource_id), (&fields.title, &fields.resource_id))?;
+    expect_eq(
+        (&created_thread.parent_thread_id, &created_thread.metadata),
+        (&fields.parent_thread_id, &fields.metadata),
+    )?;
+    expect_eq(created_thread.revision.number(), 1)?;
     let mut other_fields = ThreadFields::default();
     (other_fields.title, other_fields.parent_thread_id) = (Some("other".to_owned()), Some(id("unknown")));
     given.expect_accepted(keyed_commit_with_message(&id("t"), "k", "b").creating(other_fields.clone())).await?;
-    let existing = given.thread(&id("t")).await?;
-    expect_eq((existing.title, existing.revision), (created.title, created.revision))?;
-    expect_eq(existing.parent_thread_id, created.parent_thread_id)?;
+    let existing_thread = given.thread(&id("t")).await?;
+    expect_eq((existing_thread.title, existing_thread.revision), (created_thread.title, created_thread.revision))?;
+    expect_eq(existing_thread.parent_thread_id, created_thread.parent_thread_id)?;
     let commit_with_unknown_parent = commit_with_message(&id("orphan"), Expect::Absent, "a").creating(other_fields);
     let error = expect_kind(given.commits()?.commit(commit_with_unknown_parent).await, ErrorKind::NotFound)?;
     expect_eq(error.to_string().contains("unknown"), true)?;

@@ -36,14 +36,14 @@ async fn expect_repeats_return_first_receipt(given: &Given, with_reopen: bool) -
         .with_key(id("k"))
         .with_run(running_run("r"))
         .with_state(state);
-    let first = given.commit(commit.clone()).await?;
-    expect_eq(first.deduplicated, false)?;
+    let first_receipt = given.commit(commit.clone()).await?;
+    expect_eq(first_receipt.deduplicated, false)?;
     for round in 0..3 {
         let (thread, log) = (given.thread(&id("t")).await?, given.read_log(&id("t")).await?);
         let mut repeat_receipt = given.commit(commit.clone()).await?;
         expect_eq(repeat_receipt.deduplicated, true)?;
         repeat_receipt.deduplicated = false;
-        expect_eq(&repeat_receipt, &first)?;
+        expect_eq(&repeat_receipt, &first_receipt)?;
         expect_eq(given.thread(&id("t")).await?, thread)?;
         expect_eq(given.read_log(&id("t")).await?, log)?;
         if round == 0 {
@@ -69,18 +69,18 @@ pub(crate) async fn guard_fence_and_map_order_are_not_part_of_the_content(given:
         message.metadata = order.into_iter().map(|key| (key.to_owned(), json("1"))).collect();
         keyed_commit().entry(NewEntry::new(message))
     };
-    let first = given.commit(commit_with_metadata(["x", "y"])).await?;
+    let first_receipt = given.commit(commit_with_metadata(["x", "y"])).await?;
     let state_in_other_order = StateChange::new().remove("b").set("a", json(" 1.0 "));
     let fence = Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     for repeat in [
         commit_with_metadata(["y", "x"]),
         commit_with_metadata(["x", "y"]).expecting(Expect::Absent),
-        commit_with_metadata(["x", "y"]).expecting(Expect::Version(first.version.plus(7))),
+        commit_with_metadata(["x", "y"]).expecting(Expect::Version(first_receipt.version.plus(7))),
         commit_with_metadata(["x", "y"]).fenced(fence),
         commit_with_metadata(["x", "y"]).with_state(state_in_other_order),
     ] {
         let repeat_receipt = given.commit(repeat).await?;
-        expect_eq((repeat_receipt.deduplicated, &repeat_receipt.entry_ids), (true, &first.entry_ids))?;
+        expect_eq((repeat_receipt.deduplicated, &repeat_receipt.entry_ids), (true, &first_receipt.entry_ids))?;
     }
     expect_eq(given.read_log(&id("t")).await?.len(), 2)
 }
@@ -158,7 +158,7 @@ pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
 
 /// A thread remembers its keys as long as it exists, even after many other commits and a long time.
 pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict {
-    let first = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
+    let first_receipt = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
     for number in 0..300 {
         let _receipt = given.commit(keyed_commit_with_message(&id("t"), &format!("k{number}"), "more")).await?;
     }
@@ -168,7 +168,7 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
     let repeat_receipt = given.commit(keyed_commit_with_message(&id("t"), "k", "a")).await?;
     expect_eq(
         (repeat_receipt.deduplicated, repeat_receipt.version, repeat_receipt.time),
-        (true, first.version, first.time),
+        (true, first_receipt.version, first_receipt.time),
     )?;
     expect_eq(given.commit(keyed_commit_with_message(&id("t"), "k7", "more")).await?.deduplicated, true)
 }
@@ -179,12 +179,12 @@ pub(crate) async fn a_repeat_is_checked_by_its_key_alone(given: &Given) -> Verdi
     let state = StateChange::new().set("a", json("1")).expecting(0);
     let commit =
         Commit::new(id("t")).entry(user_entry("a")).with_run(done_run("r")).with_state(state).with_key(id("k"));
-    let first = given.commit(commit.clone().expecting(Expect::Absent)).await?;
+    let first_receipt = given.commit(commit.clone().expecting(Expect::Absent)).await?;
     let fence = |counter| Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter });
     given.expect_accepted(Commit::new(id("t")).entry(custom_entry("b")).with_key(id("l")).fenced(fence(9))).await?;
-    for guard in [Expect::Absent, Expect::Any, Expect::Version(first.version.plus(9))] {
+    for guard in [Expect::Absent, Expect::Any, Expect::Version(first_receipt.version.plus(9))] {
         let repeat_receipt = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
-        expect_eq((repeat_receipt.deduplicated, repeat_receipt.version), (true, first.version))?;
+        expect_eq((repeat_receipt.deduplicated, repeat_receipt.version), (true, first_receipt.version))?;
     }
     // A repeat with a higher claim number does not raise the highest claim number of the thread.
     given.expect_accepted(commit.fenced(fence(99))).await?;

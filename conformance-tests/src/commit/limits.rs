@@ -234,18 +234,18 @@ pub(crate) async fn totals_are_checked_in_the_atomic_step(given: &Given) -> Verd
     let results = crate::given::run_concurrently(8, |task| {
         let commits = std::sync::Arc::clone(&commits);
         async move {
-            let mut accepted = 0;
+            let mut accepted_count = 0;
             for number in 0..16 {
                 let run = running_run(&format!("{task}-{number}"));
                 match commits.commit(Commit::new(id("t")).with_run(run)).await {
-                    Ok(_) => accepted += 1,
+                    Ok(_) => accepted_count += 1,
                     refused => drop(expect_kind(refused, ErrorKind::LimitExceeded)?),
                 }
             }
-            Ok::<usize, Failure>(accepted)
+            Ok::<usize, Failure>(accepted_count)
         }
     })
     .await;
-    let accepted: usize = results.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().sum();
-    expect_eq((accepted, given.thread(&id("t")).await?.open_runs.len()), (64, 64))
+    let accepted_count: usize = results.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().sum();
+    expect_eq((accepted_count, given.thread(&id("t")).await?.open_runs.len()), (64, 64))
 }

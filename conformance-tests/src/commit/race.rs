@@ -138,7 +138,7 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
         }
     })
     .await;
-    let accepted = TASKS / 2 * ROUNDS;
+    let accepted_count = TASKS / 2 * ROUNDS;
     for (task, task_results) in results.into_iter().enumerate() {
         expect(
             task_results.iter().all(|result| result.is_ok() == (task % 2 == 0)),
@@ -146,10 +146,10 @@ pub(crate) async fn a_refused_commit_does_not_affect_other_writers(given: &Given
         )?;
     }
     let context = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
-    expect_eq(context.context.messages.len(), accepted)?;
-    expect_eq(context.state.get("count"), Some(&json(&accepted.to_string())))?;
+    expect_eq(context.context.messages.len(), accepted_count)?;
+    expect_eq(context.state.get("count"), Some(&json(&accepted_count.to_string())))?;
     expect_eq((context.state.len(), context.thread.open_runs.len()), (2, 0))?;
-    expect_eq(context.thread.state_revision, accepted as u64 + 1)
+    expect_eq(context.thread.state_revision, accepted_count as u64 + 1)
 }
 
 /// After a thousand commits in a row, the log has no gaps, the counters are exact, and every acknowledged entry is

@@ -125,9 +125,9 @@ fn refused_operations() -> Vec<(&'static str, StateOp)> {
 /// An operation is refused if it does not fit the type of the stored value, or if the result would overflow. The other
 /// keys of the commit do not change either.
 pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &Given) -> Verdict {
-    for (stored, op) in refused_operations() {
-        let operation_text = format!("{op:?} of {stored}");
-        change_state(given, clearing_change().set("k", json(stored))).await?;
+    for (stored_value, op) in refused_operations() {
+        let operation_text = format!("{op:?} of {stored_value}");
+        change_state(given, clearing_change().set("k", json(stored_value))).await?;
         let state_before = load_state(given).await?;
         let refused_commit =
             Commit::new(id("t")).with_state(StateChange::new().with("n", StateOp::Add(1)).with("k", op));
@@ -141,7 +141,7 @@ pub(crate) async fn an_operation_on_a_value_of_another_type_is_refused(given: &G
 /// An operation applies to the stored value. A missing key counts as 0, as an empty list or as an empty object.
 pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> Verdict {
     let list = |items: &[&str]| StateOp::Append(items.iter().map(|item| json(item)).collect());
-    for (stored, op, expected) in [
+    for (stored_value, op, expected) in [
         (None, StateOp::Add(-5), "-5"),
         (None, StateOp::Add(i64::MIN), "-9223372036854775808"),
         (Some("9223372036854775806"), StateOp::Add(1), "9223372036854775807"),
@@ -157,7 +157,8 @@ pub(crate) async fn an_operation_applies_to_the_stored_value(given: &Given) -> V
         (Some("{}"), StateOp::Merge(json("{}")), "{}"),
         (Some("1.0"), StateOp::Set(json("2.50")), "2.50"),
     ] {
-        let initial_change = stored.map_or_else(clearing_change, |stored| clearing_change().set("k", json(stored)));
+        let initial_change =
+            stored_value.map_or_else(clearing_change, |stored_value| clearing_change().set("k", json(stored_value)));
         change_state(given, initial_change).await?;
         change_state(given, StateChange::new().with("k", op.clone())).await?;
         let (_, state) = load_state(given).await?;

@@ -34,18 +34,18 @@ fn commit_of_round(thread: &ThreadId, round: u64) -> Commit {
 
 /// Checks that all parts of a context are from the same moment. The version of the thread tells which commit was the
 /// last one, and each part must be as this commit left it.
-fn expect_consistent(loaded: &ThreadContext) -> Verdict {
-    let last_round = loaded.thread.version.number() - 1;
+fn expect_consistent(thread_context: &ThreadContext) -> Verdict {
+    let last_round = thread_context.thread.version.number() - 1;
     let expected_head = Some(id(&last_round.to_string()));
-    expect_eq((&loaded.thread.head, &loaded.at), (&expected_head, &expected_head))?;
-    expect_eq(loaded.context.messages.len() as u64, last_round + 1)?;
-    expect_eq(loaded.context.messages.last().map(|message| &message.entry), expected_head.as_ref())?;
-    expect_eq(loaded.state.get("round"), Some(&json(&last_round.to_string())))?;
-    let run = expect_some(loaded.latest_run.as_ref(), "latest run")?;
+    expect_eq((&thread_context.thread.head, &thread_context.at), (&expected_head, &expected_head))?;
+    expect_eq(thread_context.context.messages.len() as u64, last_round + 1)?;
+    expect_eq(thread_context.context.messages.last().map(|message| &message.entry), expected_head.as_ref())?;
+    expect_eq(thread_context.state.get("round"), Some(&json(&last_round.to_string())))?;
+    let run = expect_some(thread_context.latest_run.as_ref(), "latest run")?;
     expect_eq(u64::from(run.steps), last_round)?;
     expect_eq(run.is_open(), last_round.is_multiple_of(2))?;
-    let open_run_ids: Vec<_> = loaded.open_runs.iter().map(|run| run.id.clone()).collect();
-    expect_eq(&open_run_ids, &loaded.thread.open_runs)?;
+    let open_run_ids: Vec<_> = thread_context.open_runs.iter().map(|run| run.id.clone()).collect();
+    expect_eq(&open_run_ids, &thread_context.thread.open_runs)?;
     expect_eq(open_run_ids.len(), usize::from(run.is_open()))
 }
 
@@ -85,9 +85,9 @@ async fn read_until_done(
 ) -> Verdict {
     let mut newest = 0;
     while !is_done.load(Ordering::SeqCst) {
-        let loaded = threads.load_context(&thread, ContextRequest::head()).await?;
-        expect_consistent(&loaded)?;
-        let version = loaded.thread.version.number();
+        let thread_context = threads.load_context(&thread, ContextRequest::head()).await?;
+        expect_consistent(&thread_context)?;
+        let version = thread_context.thread.version.number();
         expect(version >= newest, format!("version {version} was read after version {newest}"))?;
         newest = version;
         reads.fetch_add(1, Ordering::SeqCst);

@@ -112,15 +112,15 @@ impl ResolveOutcome for ThreadCalls {
         revisions: &Revisions,
     ) -> Result<Resolution, Failure> {
         let ThreadStores { threads, commits, pending, events } = &self.stores;
-        let loaded = threads.load_thread(thread).await?;
+        let record = threads.load_thread(thread).await?;
         let inputs = pending.load_queue(thread).await?.inputs;
         let first_input = inputs.first().map(|input| (input.id.as_str(), input.revision));
         Ok(match call {
             "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{thread} new"))).await?.is_some()),
             "update_thread" => {
-                Resolution::ByRead(loaded.map(|thread| thread.revision) != Some(revisions.thread_revision))
+                Resolution::ByRead(record.map(|thread| thread.revision) != Some(revisions.thread_revision))
             }
-            "delete_thread" => Resolution::ByRead(loaded.is_none()),
+            "delete_thread" => Resolution::ByRead(record.is_none()),
             "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(thread)).await?.deduplicated),
             "append_pending" => {
                 Resolution::ByRepeat(pending.append_pending(append_pending_request(thread)).await?.deduplicated)

@@ -263,10 +263,10 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
     let list_query = |page| OutboxQuery::default().with_page(page);
     let forged_cursor = PageRequest::first(2).after(Cursor::from_text("forged"));
     let settle = SettleOutbox::new(id("unknown"), token(), OutboxSettlement::Delivered);
-    let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
+    let settle_answers = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
     let extend = |lease| outbox.extend_outbox(ExtendOutbox::new(id("unknown"), token(), lease));
-    let requeued = outbox.requeue_outbox(RequeueOutbox::ids([id("unknown")])).await;
-    let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
+    let requeue_answers = outbox.requeue_outbox(RequeueOutbox::ids([id("unknown")])).await;
+    let requeue_answers = requeue_answers.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
     let purge = PurgeOutbox::new(Timestamp::MIN).with_limit(0);
     vec![
         ("commit: row", commits.commit(commit_with_row(row_with_secret.with_max_attempts(0))).await.map(drop)),
@@ -276,10 +276,10 @@ async fn refused_outbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resul
         ),
         ("claim: limit", outbox.claim_outbox(claim(0)).await.map(drop)),
         ("claim: lease", outbox.claim_outbox(claim(1).with_lease(Duration::MAX)).await.map(drop)),
-        ("settle: token", settled.map(|_: Vec<_>| ())),
+        ("settle: token", settle_answers.map(|_: Vec<_>| ())),
         ("extend: token", extend(Duration::from_secs(1)).await.map(drop)),
         ("extend: lease", extend(Duration::ZERO).await.map(drop)),
-        ("requeue: unknown", requeued),
+        ("requeue: unknown", requeue_answers),
         ("purge: limit", outbox.purge_outbox(purge).await.map(drop)),
         ("list: limit", outbox.list_outbox(list_query(PageRequest::first(0))).await.map(drop)),
         ("list: cursor", outbox.list_outbox(list_query(forged_cursor)).await.map(drop)),
@@ -344,8 +344,8 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
     let claim_without_lease = ClaimRequest::new(id("w"), Duration::ZERO);
     let query_in_claim_order = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
     let dead_letter = Settlement::DeadLetter { error: SECRET.to_owned() };
-    let settled = mailbox.settle(vec![(claim.clone(), dead_letter)]).await;
-    let requeued = mailbox.requeue(Requeue::ids([id("queued")])).await;
+    let settle_answers = mailbox.settle(vec![(claim.clone(), dead_letter)]).await;
+    let requeue_answers = mailbox.requeue(Requeue::ids([id("queued")])).await;
     let mut purge_of_nothing = Purge::new(Timestamp::MAX);
     purge_of_nothing.limit = 0;
     vec![
@@ -363,7 +363,7 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         ("extend: lost", mailbox.extend(&claim, lease).await.map(drop)),
         ("extend: lease", mailbox.extend(&claim, Duration::ZERO).await.map(drop)),
         ("start: lost", mailbox.start(&claim, id("i")).await.map(drop)),
-        ("settle: lost", settled.and_then(|mut answers| answers.remove(0)).map(drop)),
+        ("settle: lost", settle_answers.and_then(|mut answers| answers.remove(0)).map(drop)),
         (
             "list: cursor",
             mailbox.list_dispatches(DispatchQuery::default().with_page(forged_cursor.clone())).await.map(drop),
@@ -373,6 +373,6 @@ async fn refused_mailbox_calls(stores: &TenantStores) -> Vec<(&'static str, Resu
         ("ready: limit", mailbox.list_ready_threads(PageRequest::first(0)).await.map(drop)),
         ("reclaim: limit", mailbox.reclaim(0).await.map(drop)),
         ("purge: limit", mailbox.purge(purge_of_nothing).await.map(drop)),
-        ("requeue: queued", requeued.and_then(|mut answers| answers.remove(0).1).map(drop)),
+        ("requeue: queued", requeue_answers.and_then(|mut answers| answers.remove(0).1).map(drop)),
     ]
 }

@@ -175,8 +175,8 @@ impl RecordKind {
         for (index, bytes) in
             [0, 1, 64 << 10, max_text_bytes - 1, max_text_bytes, max_text_bytes + 1].into_iter().enumerate()
         {
-            let (name, written) = (format!("{self:?} {index}"), text(bytes));
-            let send_result = self.write_call(&name, &written)?.send(stores).await?;
+            let (name, written_text) = (format!("{self:?} {index}"), text(bytes));
+            let send_result = self.write_call(&name, &written_text)?.send(stores).await?;
             let loaded_text = self.load_text(stores, &name).await?;
             if bytes > max_text_bytes {
                 expect_kind(send_result, ErrorKind::LimitExceeded)?;
@@ -185,7 +185,7 @@ impl RecordKind {
                 send_result?;
                 let length = loaded_text.as_ref().map(String::len);
                 expect(
-                    loaded_text == Some(written),
+                    loaded_text == Some(written_text),
                     format!("{bytes} bytes came back as {length:?} bytes, or changed"),
                 )?;
             }

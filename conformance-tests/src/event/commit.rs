@@ -130,8 +130,8 @@ pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
                 let commit = commit_with_events(keyed_commit_with_message(&id("t"), &name, "x"), [thread_event(&name)]);
                 // Every third commit is refused.
                 let commit = if number % 3 == 0 { commit.entry(user_entry("y").below(id("unknown"))) } else { commit };
-                let refused = commits.commit(commit).await.is_err();
-                assert_eq!(refused, number % 3 == 0, "{name}");
+                let is_refused = commits.commit(commit).await.is_err();
+                assert_eq!(is_refused, number % 3 == 0, "{name}");
             }
         }
     }));

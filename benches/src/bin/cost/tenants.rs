@@ -26,19 +26,19 @@ struct SmallTenant {
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let mut small_tenants = Vec::new();
-    for (name, others) in [("alone", 0), ("shared", options.tenants)] {
+    for (name, other_count) in [("alone", 0), ("shared", options.tenants)] {
         let path = folder.path().join(name);
         let measured_store = MeasuredStore::open_to_fill(backend, &path).await?;
         let mut threads = Vec::new();
         // Half of the other tenants sort before the small tenant and are filled before it. The rest sort after it and
         // are filled after it. So the rows of the small tenant lie between theirs.
-        for tenant in 0..others / 2 {
+        for tenant in 0..other_count / 2 {
             fill_other_tenant(&measured_store, &format!("a-{tenant}")).await?;
         }
         for number in 0..THREADS_OF_SMALL_TENANT {
             threads.push(create_filled_thread(measured_store.commits()?, &format!("t-{number}"), 10).await?);
         }
-        for tenant in others / 2..others {
+        for tenant in other_count / 2..other_count {
             fill_other_tenant(&measured_store, &format!("z-{tenant}")).await?;
         }
         small_tenants.push(SmallTenant {
@@ -74,19 +74,19 @@ async fn take_samples(
     let mut appends = Samples::default();
     for sample in 0..samples {
         for is_shared in alternating_sizes(sample) {
-            let small = if is_shared { &mut with_others } else { &mut alone };
+            let tenant = if is_shared { &mut with_others } else { &mut alone };
             let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
-            let reader: &dyn ThreadReader = small.measured_store.threads()?;
+            let reader: &dyn ThreadReader = tenant.measured_store.threads()?;
             let (took, result) = timed(reader.list_threads(query)).await;
             anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
             pages.add(is_shared, took);
         }
         for is_shared in alternating_sizes(sample) {
-            let small = if is_shared { &mut with_others } else { &mut alone };
-            let thread = small.threads.get_mut(sample % THREADS_OF_SMALL_TENANT).context("there is no thread")?;
+            let tenant = if is_shared { &mut with_others } else { &mut alone };
+            let thread = tenant.threads.get_mut(sample % THREADS_OF_SMALL_TENANT).context("there is no thread")?;
             let expect = Expect::Version(thread.version);
             let commit = Commit::new(thread.id.clone()).expecting(expect).entry(numbered_message(sample as u64));
-            let (took, receipt) = timed(small.measured_store.commits()?.commit(commit)).await;
+            let (took, receipt) = timed(tenant.measured_store.commits()?.commit(commit)).await;
             thread.update_version(&receipt?);
             appends.add(is_shared, took);
         }
@@ -95,8 +95,8 @@ async fn take_samples(
     if backend != Backend::FileSync {
         rows.insert(0, pages.row("page of threads in a store with other tenants", backend.name(), AllowedGrowth::Flat));
     }
-    for small in [alone, with_others] {
-        small.measured_store.store.close().await?;
+    for tenant in [alone, with_others] {
+        tenant.measured_store.store.close().await?;
     }
     Ok(rows)
 }

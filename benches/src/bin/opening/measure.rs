@@ -39,11 +39,11 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
     let root = folder.path().join("root");
     let mut figures = Map::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let (took, built) = runtime.block_on(timed(create_store(&root, options)));
-    built?;
+    let (building_time, result) = runtime.block_on(timed(create_store(&root, options)));
+    result?;
     figures.insert("threads".to_owned(), json!(options.threads));
     figures.insert("entries of each".to_owned(), json!(options.entries));
-    figures.insert("building, s".to_owned(), json!(took.as_secs()));
+    figures.insert("building, s".to_owned(), json!(building_time.as_secs()));
     figures.insert("all but the index, MiB".to_owned(), json!(rounded(bytes_without_index(&root)? / 1024)));
     figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded(idle_peak_kib()?)));
     let mut measure_opening = |name: &str,
@@ -58,8 +58,8 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
         }
         ensure!(openings.iter().all(is_expected), "{name}: the store was opened in an unexpected condition");
         let peak = openings.iter().map(|opened| opened.peak_kib).max().unwrap_or_default();
-        let took = median(openings.iter().map(|opened| opened.opening_time).collect());
-        figures.insert(format!("{name}, ms"), json!(rounded(took.as_secs_f64() * 1e3)));
+        let opening_time = median(openings.iter().map(|opened| opened.opening_time).collect());
+        figures.insert(format!("{name}, ms"), json!(rounded(opening_time.as_secs_f64() * 1e3)));
         figures.insert(format!("{name}, peak MiB"), json!(rounded(peak)));
         Ok(())
     };

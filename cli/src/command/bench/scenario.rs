@@ -160,9 +160,9 @@ impl Scenario {
         }
         let mut total = Measurement::default();
         for task in caller_tasks {
-            let measured = task.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
-            total.count += measured.count;
-            total.call_durations.extend(measured.call_durations);
+            let measurement = task.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
+            total.count += measurement.count;
+            total.call_durations.extend(measurement.call_durations);
         }
         total.took = start.elapsed();
         Ok(total)
@@ -175,24 +175,24 @@ impl Scenario {
         caller_name: String,
         until: Instant,
     ) -> Result<Measurement> {
-        let (mut measured, mut expect) = (Measurement::default(), Expect::Absent);
+        let (mut measurement, mut expect) = (Measurement::default(), Expect::Absent);
         while Instant::now() < until {
             let commit = self.build_commit(&thread)?;
             // A caller of `WorkKind::Entry` is the only writer of its thread and knows the version of the thread. The
             // commits of the other scenarios have a key.
             let commit = match self.work {
                 WorkKind::Entry => commit.expecting(expect),
-                _ => commit.with_key(CommitKey::new(format!("{caller_name}-{}", measured.count))?),
+                _ => commit.with_key(CommitKey::new(format!("{caller_name}-{}", measurement.count))?),
             };
             let start = Instant::now();
             let receipt = commits.commit(commit).await?;
-            measured.call_durations.push(start.elapsed());
-            measured.count += 1;
+            measurement.call_durations.push(start.elapsed());
+            measurement.count += 1;
             expect = Expect::Version(receipt.version);
             // A store that never waits would not let the tasks of other callers run.
             tokio::task::yield_now().await;
         }
-        Ok(measured)
+        Ok(measurement)
     }
 
     fn build_commit(self, thread: &ThreadId) -> Result<Commit> {
@@ -221,7 +221,7 @@ async fn run_dispatches(
     let threads = (0..DISPATCHES_PER_CALL)
         .map(|number| ThreadId::new(format!("{caller_name}-{number}")))
         .collect::<Result<Vec<_>>>()?;
-    let mut measured = Measurement::default();
+    let mut measurement = Measurement::default();
     while Instant::now() < until {
         let batch =
             threads.iter().map(|thread| NewDispatch::new(thread.clone(), run.clone()).with_payload(payload.clone()));
@@ -230,18 +230,18 @@ async fn run_dispatches(
         for enqueued in mailbox.enqueue(batch).await? {
             let _enqueued = enqueued?;
         }
-        measured.call_durations.push(start.elapsed());
+        measurement.call_durations.push(start.elapsed());
         let batch_size = u32::try_from(DISPATCHES_PER_CALL).unwrap_or(u32::MAX);
         let start = Instant::now();
         let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE).up_to(batch_size)).await?.claimed;
-        measured.call_durations.push(start.elapsed());
+        measurement.call_durations.push(start.elapsed());
         let settlements = claimed.iter().map(|dispatch| (dispatch.claim(), Settlement::Ack { result: None })).collect();
         let start = Instant::now();
         for settled in mailbox.settle(settlements).await? {
             let _settled = settled?;
         }
-        measured.call_durations.push(start.elapsed());
-        measured.count += claimed.len() as u64;
+        measurement.call_durations.push(start.elapsed());
+        measurement.count += claimed.len() as u64;
     }
-    Ok(measured)
+    Ok(measurement)
 }

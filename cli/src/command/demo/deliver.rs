@@ -38,19 +38,19 @@ pub(super) async fn deliver_input(
     let _changed = pending.update_pending(update).await?;
     let mut stream = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), SubscriptionStart::Now)).await?.events;
     let queue = pending.load_queue(id).await?;
-    let selected = select_inputs(&queue.inputs, Boundary::NewRun, &run, |_| true);
+    let selected_inputs = select_inputs(&queue.inputs, Boundary::NewRun, &run, |_| true);
     let scopes = [Scope::Thread(id.clone()), Scope::Run(run.clone())];
     let event = |kind: &str| Ok::<_, agentstore::Error>(NewEvent::new(kind.parse()?, scopes.clone()));
-    let turn = Commit::new(id.clone())
+    let turn_commit = Commit::new(id.clone())
         .with_key(CommitKey::new(&base_name)?)
-        .consuming(selected.clone())
+        .consuming(selected_inputs.clone())
         .entry(NewEntry::new(Message::assistant("Sans hâte : la voici.")))
         .with_run(run_change(RunStatus::done(RunOutcome::NaturalEnd))?)
         .with_events(AppendEvents::new([event("input.taken")?, event("run.ended")?]));
-    let receipt = commits.commit(turn).await?;
+    let receipt = commits.commit(turn_commit).await?;
     let received_events = [next_event(&mut stream).await?, next_event(&mut stream).await?];
     let repeated_commit =
-        Commit::new(id.clone()).with_key(CommitKey::new(format!("{base_name}-again"))?).consuming(selected);
+        Commit::new(id.clone()).with_key(CommitKey::new(format!("{base_name}-again"))?).consuming(selected_inputs);
     let refusal = commits.commit(repeated_commit).await.err().map(|error| error.kind());
     let mut failed_checks = Vec::new();
     check(&mut failed_checks, receipt.consumed == ids, "the turn did not consume exactly the queued inputs");

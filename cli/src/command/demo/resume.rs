@@ -71,8 +71,8 @@ async fn resume(
     let receipt = session.commits()?.commit(commit.clone()).await?;
     let second_receipt = session.commits()?.commit(commit).await?;
     let states = inspect_turns(demo, session, thread, killed_writer).await?;
-    let found = session.threads()?.load_context(thread, ContextRequest::head()).await?;
-    let turns = found.state.get("demo.turns").map(|turns| turns.to::<u64>()).transpose()?;
+    let thread_context = session.threads()?.load_context(thread, ContextRequest::head()).await?;
+    let turn_count = thread_context.state.get("demo.turns").map(|turns| turns.to::<u64>()).transpose()?;
     let mut failed_checks = Vec::new();
     check(
         &mut failed_checks,
@@ -80,10 +80,10 @@ async fn resume(
         "a turn is missing or incomplete",
     );
     check(&mut failed_checks, second_receipt.deduplicated, "the second repeat was applied again");
-    check(&mut failed_checks, found.open_runs.is_empty(), "a run was left open");
+    check(&mut failed_checks, thread_context.open_runs.is_empty(), "a run was left open");
     check(
         &mut failed_checks,
-        found.thread.version == receipt.version,
+        thread_context.thread.version == receipt.version,
         "the thread has entries that the demo did not write",
     );
     let first_outcome =
@@ -95,7 +95,7 @@ async fn resume(
         ),
         proved: "a commit with an unknown outcome can be repeated with its key: it took effect exactly once",
         failed_checks,
-        figures: json!({ "deduplicated": receipt.deduplicated, "version": receipt.version.number(), "turns": turns }),
+        figures: json!({ "deduplicated": receipt.deduplicated, "version": receipt.version.number(), "turns": turn_count }),
     };
     report.add_step("resume", started_at, step_result)
 }

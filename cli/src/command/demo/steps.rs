@@ -56,16 +56,17 @@ async fn import_session(demo: &Demo, session: &Session, report: &mut DemoReport<
     let text = session_file::generate();
     fs::write(&file, &text).map_err(|error| Failure::io("the session file cannot be written", error))?;
     let commits = session.commits()?;
-    let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::to_failure)?;
-    let [imported] = imported.as_slice() else {
+    let import_reports =
+        sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::to_failure)?;
+    let [import_report] = import_reports.as_slice() else {
         return Err(Error::corrupt("the session file of the demo does not contain exactly one session").into());
     };
-    let Some(thread) = imported.thread.clone() else {
+    let Some(thread) = import_report.thread.clone() else {
         return Err(Error::corrupt("the session of the demo was not imported").into());
     };
     let mut failed_checks = Vec::new();
     let mut exported = Vec::new();
-    let is_new = imported.added > 0;
+    let is_new = import_report.added > 0;
     if is_new {
         let threads = session.threads()?;
         let options = ExportOptions::new("pi-v3".parse().map_err(import::to_failure)?);
@@ -78,11 +79,15 @@ async fn import_session(demo: &Demo, session: &Session, report: &mut DemoReport<
     } else {
         "an earlier demo had imported it: importing it again changed nothing"
     };
-    let sizes =
-        format!("{} lines, {} entries, {}", imported.lines, imported.entries, with_noun(imported.bytes, "byte"));
+    let sizes = format!(
+        "{} lines, {} entries, {}",
+        import_report.lines,
+        import_report.entries,
+        with_noun(import_report.bytes, "byte")
+    );
     let did = format!("imported a session file of the tool pi: {sizes}, as thread {thread}");
-    let figures = json!({ "thread": thread, "lines": imported.lines, "entries": imported.entries,
-        "added": imported.added, "messages": imported.messages, "bytes": imported.bytes });
+    let figures = json!({ "thread": thread, "lines": import_report.lines, "entries": import_report.entries,
+        "added": import_report.added, "messages": import_report.messages, "bytes": import_report.bytes });
     report.add_step("import", started_at, StepResult { did, proved, failed_checks, figures })?;
     Ok(thread)
 }

@@ -37,34 +37,37 @@ pub(super) async fn interrupt_and_complete(
         mailbox.enqueue(vec![dispatch]).await?.into_iter().try_for_each(|queued| queued.map(drop))
     };
     enqueue("first").await?;
-    let first = claim(&*mailbox, id).await?;
+    let first_claim = claim(&*mailbox, id).await?;
     let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
     let settles_in_commit = session.stores().capabilities().fenced;
-    let late_commit = message_commit("late", "This is not wanted any more.")?.fenced(first.fence());
+    let late_commit = message_commit("late", "This is not wanted any more.")?.fenced(first_claim.fence());
     let mut refusals = Vec::new();
     if settles_in_commit {
         refusals.push(commits.commit(late_commit.clone()).await.err());
     }
-    refusals.push(settle(&*mailbox, &first, None).await.err());
+    refusals.push(settle(&*mailbox, &first_claim, None).await.err());
     enqueue("second").await?;
-    let second = claim(&*mailbox, id).await?;
+    let second_claim = claim(&*mailbox, id).await?;
     if !settles_in_commit {
         // The store of the threads does not know of the interrupt. It refuses commits with the earlier claim only after
         // a commit with the fence of the next claim.
-        let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
+        let _taken = commits.commit(Commit::new(id.clone()).fenced(second_claim.fence())).await?;
         refusals.push(commits.commit(late_commit).await.err());
     }
     let result = Some(Json::parse(r#"{"answers":1}"#)?);
     let row = NewOutboxRow::new("webhook".parse()?, "billing".parse()?, Json::parse(r#"{"answers":1}"#)?);
-    let answer_commit = message_commit("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());
+    let answer_commit = message_commit("done", "This is wanted.")?.with_outbox([row]).fenced(second_claim.fence());
     let receipt = if settles_in_commit {
         commits.commit(answer_commit.settling(Settlement::Ack { result: result.clone() })).await?
     } else {
         let receipt = commits.commit(answer_commit).await?;
-        settle(&*mailbox, &second, result.clone()).await?;
+        settle(&*mailbox, &second_claim, result.clone()).await?;
         receipt
     };
-    let loads = [mailbox.load_dispatch(&first.dispatch.id).await?, mailbox.load_dispatch(&second.dispatch.id).await?];
+    let loads = [
+        mailbox.load_dispatch(&first_claim.dispatch.id).await?,
+        mailbox.load_dispatch(&second_claim.dispatch.id).await?,
+    ];
     let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
     let mut failed = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
@@ -93,8 +96,12 @@ pub(super) async fn interrupt_and_complete(
     report.add_step("work", started_at, step_result)
 }
 
-async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: Option<Json>) -> agentstore::Result<()> {
-    let settled = mailbox.settle(vec![(claimed.claim(), Settlement::Ack { result })]).await?;
+async fn settle(
+    mailbox: &dyn MailboxStore,
+    dispatch: &ClaimedDispatch,
+    result: Option<Json>,
+) -> agentstore::Result<()> {
+    let settled = mailbox.settle(vec![(dispatch.claim(), Settlement::Ack { result })]).await?;
     settled.into_iter().try_for_each(|settled| settled.map(drop))
 }
 

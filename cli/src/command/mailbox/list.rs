@@ -69,7 +69,7 @@ pub(super) fn counts_line(counts: &DispatchCounts) -> String {
 fn print(dispatches: &[Dispatch], out: &mut Output) -> Result<()> {
     let mut table = out.table(&["dispatch", "thread", "run", "status", "priority", "failures", "not before", "detail"]);
     for dispatch in dispatches {
-        let why = dispatch.reason.as_deref().or(dispatch.last_error.as_deref());
+        let reason_or_error = dispatch.reason.as_deref().or(dispatch.last_error.as_deref());
         let worker = dispatch.claim.as_ref().map(|claim| format!("claimed by {}", claim.worker));
         table.add_row([
             text::one_line(dispatch.id.as_str(), out.id_width()),
@@ -79,7 +79,7 @@ fn print(dispatches: &[Dispatch], out: &mut Output) -> Result<()> {
             dispatch.priority.to_string(),
             format!("{} of {}", dispatch.attempts, dispatch.max_attempts),
             text::format_minute(dispatch.available_at),
-            text::one_line(worker.as_deref().or(why).unwrap_or_default(), 40),
+            text::one_line(worker.as_deref().or(reason_or_error).unwrap_or_default(), 40),
         ]);
     }
     out.print_table(table)

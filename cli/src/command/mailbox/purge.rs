@@ -32,26 +32,26 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let request = Purge::new(SystemClock.now().saturating_sub(args.older_than));
     let mut dry_request = request.clone();
     dry_request.dry_run = true;
-    let found = mailbox.purge(dry_request).await?.removed;
+    let found_count = mailbox.purge(dry_request).await?.removed;
     // One call counts at most `limit` dispatches, so there may be more.
-    let more = if found >= u64::from(request.limit) { " or more" } else { "" };
-    let mut removed = 0;
-    if found > 0 && !args.dry_run {
-        prompt::confirm(args.yes, &format!("Remove {}{more}?", with_noun(found, "dispatch")))?;
+    let or_more = if found_count >= u64::from(request.limit) { " or more" } else { "" };
+    let mut removed_count = 0;
+    if found_count > 0 && !args.dry_run {
+        prompt::confirm(args.yes, &format!("Remove {}{or_more}?", with_noun(found_count, "dispatch")))?;
         loop {
             let removed_now = mailbox.purge(request.clone()).await?.removed;
-            removed += removed_now;
+            removed_count += removed_now;
             if removed_now == 0 {
                 break;
             }
         }
     }
     if out.is_json() {
-        out.print_document(&json!({ "found": found, "removed": removed, "dry_run": args.dry_run }))?;
+        out.print_document(&json!({ "found": found_count, "removed": removed_count, "dry_run": args.dry_run }))?;
     } else if args.dry_run {
-        out.print_line(format!("would remove {}{more}", with_noun(found, "dispatch")))?;
+        out.print_line(format!("would remove {}{or_more}", with_noun(found_count, "dispatch")))?;
     } else {
-        out.print_line(format!("removed {}", with_noun(removed, "dispatch")))?;
+        out.print_line(format!("removed {}", with_noun(removed_count, "dispatch")))?;
     }
     Ok(Ending::Success)
 }

@@ -30,26 +30,26 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let outbox = session.commits()?.outbox();
     let request = PurgeOutbox::new(SystemClock.now().saturating_sub(args.older_than));
-    let found = outbox.purge_outbox(request.clone().dry()).await?;
+    let found_count = outbox.purge_outbox(request.clone().dry()).await?;
     // One call counts at most `limit` rows, so there may be more.
-    let more = if found >= u64::from(request.limit) { " or more" } else { "" };
-    let mut removed = 0;
-    if found > 0 && !args.dry_run {
-        prompt::confirm(args.yes, &format!("Remove {}{more}?", with_noun(found, "row")))?;
+    let or_more = if found_count >= u64::from(request.limit) { " or more" } else { "" };
+    let mut removed_count = 0;
+    if found_count > 0 && !args.dry_run {
+        prompt::confirm(args.yes, &format!("Remove {}{or_more}?", with_noun(found_count, "row")))?;
         loop {
             let removed_now = outbox.purge_outbox(request.clone()).await?;
-            removed += removed_now;
+            removed_count += removed_now;
             if removed_now < u64::from(request.limit) {
                 break;
             }
         }
     }
     if out.is_json() {
-        out.print_document(&json!({ "found": found, "removed": removed, "dry_run": args.dry_run }))?;
+        out.print_document(&json!({ "found": found_count, "removed": removed_count, "dry_run": args.dry_run }))?;
     } else if args.dry_run {
-        out.print_line(format!("would remove {}{more}", with_noun(found, "row")))?;
+        out.print_line(format!("would remove {}{or_more}", with_noun(found_count, "row")))?;
     } else {
-        out.print_line(format!("removed {}", with_noun(removed, "row")))?;
+        out.print_line(format!("removed {}", with_noun(removed_count, "row")))?;
     }
     Ok(Ending::Success)
 }

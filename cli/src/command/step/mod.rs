@@ -162,20 +162,20 @@ fn print_step(
     out: &mut Output,
 ) -> Result<()> {
     let Some(entry) = path.entries.get(step) else { return Ok(()) };
-    let (diff, failed) = (ContextDiff::of(context_before, context_after), failure_of(entry));
+    let (diff, failure_reason) = (ContextDiff::of(context_before, context_after), failure_of(entry));
     if out.is_json() {
         return out.print_document(&StepDocument {
             step: step + 1,
             of: path.entries.len(),
             entry,
-            failed,
+            failed: failure_reason,
             context_messages: context_after.messages.len(),
             removed: diff.only_first(),
             added: diff.only_second(),
             context: with_context.then_some(&context_after.messages),
         });
     }
-    print_entry(path, step, entry, failed, out)?;
+    print_entry(path, step, entry, failure_reason, out)?;
     let size = with_noun(context_after.messages.len() as u64, "message");
     if diff.is_same() {
         out.print_line(out.style(format!("  the context has {size}, as before")).dim())?;
@@ -189,12 +189,18 @@ fn print_step(
     out.print_line("")
 }
 
-fn print_entry(path: &Path, step: usize, entry: &Entry, failed: Option<String>, out: &mut Output) -> Result<()> {
+fn print_entry(
+    path: &Path,
+    step: usize,
+    entry: &Entry,
+    failure_reason: Option<String>,
+    out: &mut Output,
+) -> Result<()> {
     let kind = text::role_or_kind(entry);
     let place = format!("step {} of {}  @{} ", step + 1, path.entries.len(), entry.seq);
     let note = terminal_safe(&format!("{} {}", entry.id, text::format_time(entry.timestamp)));
     out.print_line(format!("{place}{}  {}", out.style(kind).bold(), out.style(note).dim()))?;
-    if let Some(reason) = failed {
+    if let Some(reason) = failure_reason {
         let reason = text::one_line(&reason, out.width().saturating_sub(10));
         out.print_line(format!("  {} {reason}", out.style("failed:").red().bold()))?;
     }
