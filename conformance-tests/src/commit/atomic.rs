@@ -119,7 +119,7 @@ async fn expect_no_part_stored(given: &Given, with_reopen: bool) -> Verdict {
     expect_eq((receipt.deduplicated, receipt.version.number()), (false, 4))
 }
 
-/// A refused commit creates no thread, for any reason of the refusal.
+/// A refused commit creates no thread. This holds for every reason for the refusal.
 pub(crate) async fn a_refused_commit_creates_no_thread(given: &Given) -> Verdict {
     let creating_commit = || commit_with_all_parts("t", "k").expecting(Expect::Absent);
     let mut fields_with_own_parent = ThreadFields::default();

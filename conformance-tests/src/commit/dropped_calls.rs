@@ -18,7 +18,7 @@ use crate::{
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
-/// The stores of a tenant in which each thread of the test has a pending input and a claimed dispatch. The tested
+/// The stores of a tenant. In them, each thread of the test has a pending input and a claimed dispatch. The tested
 /// commit to such a thread consumes its input and settles its claim.
 struct SettlingCommits {
     stores: TenantStores,
@@ -105,8 +105,8 @@ impl ResolveOutcome for SettlingCommits {
     }
 }
 
-/// A commit that consumes input, settles its claim and writes to the outbox may be dropped at any await. It then has
-/// taken effect in full or not at all.
+/// If a commit that consumes input, settles its claim and writes to the outbox is dropped at any await, it has taken
+/// effect in full or not at all.
 pub(super) async fn a_dropped_settling_commit_is_all_or_nothing(given: &Given) -> Verdict {
     DropPointTest::new(SettlingCommits { stores: given.stores()? }).run(given, &["commit"]).await
 }

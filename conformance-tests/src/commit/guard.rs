@@ -99,7 +99,8 @@ pub(crate) async fn entries_need_a_guard_or_a_key(given: &Given) -> Verdict {
     writer.expect_log_ids("a b c").await
 }
 
-/// A commit without entries needs no guard, but a guard that it has is checked. The commit does not change the version.
+/// A commit without entries needs no guard. If it has one, the guard is checked. The commit does not change the
+/// version.
 pub(crate) async fn a_commit_without_entries_does_not_change_the_version(given: &Given) -> Verdict {
     let thread_before = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?.load_thread().await?;
     let commit_without_entries = || Commit::new(id("t"));

@@ -137,8 +137,8 @@ pub(crate) async fn a_refused_commit_does_not_use_up_its_key(given: &Given) -> V
     writer.expect_commit_refused(commit_of_entry(user_entry("c")), ErrorKind::IdempotencyMismatch).await.map(drop)
 }
 
-/// The keys of two threads are independent of each other. So are the keys of a deleted thread and those
-/// of a new thread under its id.
+/// The keys of two threads are independent of each other. The keys of a deleted thread and of a new thread with the
+/// same id are independent, too.
 pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
     for (thread, text) in [("t", "a"), ("u", "a"), ("v", "other")] {
         let receipt = given.commit(keyed_commit_with_message(&id(thread), "k", text)).await?;

@@ -129,7 +129,7 @@ pub(crate) async fn the_first_failing_check_determines_the_error(given: &Given) 
     expect_eq((writer.load_thread().await?, given.read_log(&writer.thread).await?), (thread_before, log_before))
 }
 
-/// For a deleted thread the error is `NotFound`, unless the check of shape and limits fails, which comes first.
+/// For a deleted thread the error is `NotFound`, unless the check of shape and limits fails. That check comes first.
 pub(crate) async fn a_deleted_thread_is_reported_before_other_errors(given: &Given) -> Verdict {
     create_thread_at_its_limits(given).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;

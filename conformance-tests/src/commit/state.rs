@@ -36,8 +36,8 @@ fn clearing_change() -> StateChange {
     clear_state_first(StateChange::new())
 }
 
-/// A commit changes the state by key: the other keys keep their values. The revision increases by one with each commit
-/// that changes the state.
+/// A commit changes only the state keys that it names. The other keys keep their values. The revision increases by one
+/// with each commit that changes the state.
 pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
     let change = StateChange::new;
     for (index, (step, pairs)) in [

@@ -19,7 +19,7 @@ async fn shared_and_separate_ids(writer: &ThreadWriter<'_>, left: &str, right: &
 }
 
 /// The paths of two leaves share their entries up to the point at which they separate. A comparison returns the last
-/// shared entry and what follows on either path.
+/// shared entry, and the entries after it on either path.
 pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c", "d"])).await?;
     writer

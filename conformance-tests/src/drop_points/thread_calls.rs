@@ -34,7 +34,7 @@ pub(crate) struct Revisions {
     thread_revision: Version,
 }
 
-/// Makes the calls that are tested, on one thread.
+/// A function that returns the tested calls on one thread.
 pub(crate) type MakeCalls = for<'a> fn(&'a ThreadStores, &'a ThreadId, Revisions) -> Calls<'a>;
 
 struct ThreadCalls {

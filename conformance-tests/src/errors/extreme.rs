@@ -66,7 +66,7 @@ pub(super) async fn lists_handle_every_filter(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Entries can be listed with every window and direction, and contexts loaded with every budget.
+/// Entries can be listed with every window and direction, and contexts can be loaded with every budget.
 pub(super) async fn logs_handle_every_window(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["a", "b", "c"]).await?;
     let (threads, thread): (_, ThreadId) = (given.threads()?, id("t"));

@@ -46,8 +46,8 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
     ]
 }
 
-/// Every kind of error has the outcome that the table gives. It is retryable exactly if the table says so. The table
-/// lists every kind.
+/// Every kind of error has the outcome that the table gives. It is retryable if the table says so, and only then. The
+/// table lists every kind.
 pub(super) async fn outcomes_agree_with_the_table(_given: &Given) -> Verdict {
     let mut kinds = Vec::new();
     for (detail, outcome, retryable) in error_table() {

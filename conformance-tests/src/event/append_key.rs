@@ -20,7 +20,7 @@ fn keyed_append(writer: &str, drafts: Vec<NewEvent>) -> AppendEvents {
 }
 
 /// If an append is repeated with the same writer, key and drafts, it returns the first events and writes nothing, even
-/// if other events were appended since. The number of events that it expects is not checked again.
+/// if other events were appended since then. The number of events that it expects is not checked again.
 pub(super) async fn a_repeated_append_returns_the_first_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let request =

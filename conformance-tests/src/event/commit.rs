@@ -20,8 +20,8 @@ fn commit_with_events(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>
     commit.with_events(AppendEvents::new(drafts))
 }
 
-/// The events of a commit are appended together with it, in the order given. A commit that has only events needs no
-/// guard and does not change the version.
+/// The events of a commit are appended together with it, in the order of the request. A commit that has only events
+/// needs no guard and does not change the version.
 pub(super) async fn events_are_appended_with_their_commit(given: &Given) -> Verdict {
     let commit = commit_with_events(
         keyed_commit_with_message(&id("t"), "k", "x").with_run(running_run("r")),

@@ -13,8 +13,8 @@ pub(super) async fn a_dropped_call_on_events_is_all_or_nothing(given: &Given) ->
     test_dropped_calls_on_threads(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }
 
-/// If the answer of a call on events is lost, the caller can find out whether the call took effect, as the
-/// documentation of the method says.
+/// If the answer to a call on events is lost, the caller can find out whether the call took effect. The documentation
+/// of the method says how.
 pub(super) async fn an_unknown_outcome_on_events_can_be_resolved(given: &Given) -> Verdict {
     check_unknown_outcomes_on_threads(given, |stores, t, _| event_calls(&*stores.events, t), &CHANGING_CALLS).await
 }

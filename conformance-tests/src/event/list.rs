@@ -24,8 +24,8 @@ fn filter_with(change: impl FnOnce(&mut EventFilter)) -> EventFilter {
     filter
 }
 
-/// A list that continues from a cursor begins with the event after that of the cursor or, in the backward direction,
-/// with the event before it. The cursor of every event of the scope is accepted. A cursor of another scope is refused.
+/// A list that continues from the cursor of an event begins with the next event or, in the backward direction, with the
+/// previous one. The cursor of every event of the scope is accepted. A cursor of another scope is refused.
 pub(super) async fn a_list_continues_after_its_cursor(given: &Given) -> Verdict {
     let scope = thread_scope("t");
     let appended = append_together(given, ["a", "b", "c", "d", "e"].map(thread_and_run_event)).await?;

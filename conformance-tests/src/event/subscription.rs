@@ -38,8 +38,8 @@ pub(super) async fn a_subscriber_gets_stored_events_and_then_new_ones(given: &Gi
     expect_eq(take_events(&mut stream_from_second, 101).await?, stored_events[2..].to_vec())
 }
 
-/// A subscription that starts at `Now` delivers the events that are appended after the call returned. It returns the
-/// cursor of the last event before its start.
+/// A subscription that starts at `Now` delivers the events that are appended after the call returned. The call also
+/// returns the cursor of the last event before the start.
 pub(super) async fn a_subscription_from_now_starts_after_all_existing_events(given: &Given) -> Verdict {
     let store = events(given)?;
     let subscription = store.subscribe(Subscribe::new(thread_scope("u"), SubscriptionStart::Now)).await?;

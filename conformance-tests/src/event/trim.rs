@@ -22,7 +22,7 @@ fn trim_request_up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failu
     Ok(TrimRequest::new(scope.clone(), TrimBefore::Cursor(cursor)))
 }
 
-/// A trim removes the oldest events of a scope, up to and including that of the cursor. Later events continue the
+/// A trim removes the oldest events of a scope, up to and including the event of the cursor. Later events continue the
 /// numbering. A dry run changes nothing.
 pub(super) async fn a_trim_removes_the_oldest_events(given: &Given) -> Verdict {
     let (store, scope) = (events(given)?, thread_scope("t"));
