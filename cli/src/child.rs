@@ -154,7 +154,7 @@ impl ProcessGroup {
     }
 
     /// Waits for the end of the command. If a claim is lost, the command is killed at once, because another worker may
-    /// already do the work.
+    /// already be doing the work.
     async fn wait_or_kill(mut self, stop: impl Future<Output = CancelReason>) -> CommandOutcome {
         let end_reason = tokio::select! {
             biased;

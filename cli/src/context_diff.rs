@@ -22,7 +22,7 @@ pub(crate) enum DiffPart<'a> {
     Second(&'a [ContextMessage]),
 }
 
-/// What two contexts have in common, and what only one of them has, in the order of the contexts.
+/// The messages that two contexts have in common, and those that only one of them has, in the order of the contexts.
 ///
 /// Two messages are the same if they look the same to a model: their roles and blocks are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl<'a> ContextDiff<'a> {
     }
 
     /// Prints the messages that only the first context has with `-`, and those that only the second has with `+`.
-    /// Several messages in a row that both have become one line with their number, unless `all` is set.
+    /// Several consecutive messages that both contexts have become one line with their number, unless `all` is set.
     pub(crate) fn print(&self, all: bool, out: &mut Output) -> Result<()> {
         for part in &self.0 {
             let (mark, messages) = match *part {

@@ -137,7 +137,7 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// Prints what the parser of the command line returned, which may be the help, and returns the exit code.
+/// Prints the result of the command-line parser, which may be the help or an error. Returns the exit code.
 pub(crate) fn report_parser_result(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), UsageKind::DisplayHelp | UsageKind::DisplayVersion) {
         // It is not a failure if the reader has closed the output before the whole help was printed.

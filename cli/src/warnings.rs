@@ -67,7 +67,7 @@ struct WarningPrinter {
     last_printed: Mutex<HashMap<(Identifier, String), LastPrinted>>,
 }
 
-/// When a kind of warning was last printed, and how many have been left out since.
+/// When a kind of warning was last printed, and how many have been left out since then.
 struct LastPrinted {
     at: Instant,
     left_out: u64,

@@ -30,7 +30,8 @@ Options:
 
 /// The number of tasks that enqueue jobs, and also the number of workers that do the jobs.
 pub(crate) const WORKER_COUNT: usize = 8;
-/// The number of jobs that a task enqueues with one call, and the most that a worker takes with one call.
+/// The number of jobs that a task enqueues with one call, and the maximum number of jobs that a worker takes with one
+/// call.
 pub(crate) const BATCH_SIZE: usize = 100;
 /// How long the workers of a queue may take to do all jobs.
 pub(crate) const WORK_TIMEOUT: Duration = Duration::from_secs(600);

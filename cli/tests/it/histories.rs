@@ -88,7 +88,7 @@ fn a_thread_is_compacted_only_when_it_is_due_and_a_dry_run_changes_nothing() {
     let planned = store.json(&[&["compact", "t", "--dry-run"], &due[..]].concat());
     assert_eq!((value_at(&planned, "/outcome"), value_at(&planned, "/summarized")), (&json!("planned"), &json!(3)));
     assert_eq!(value_at(&planned, "/messages/0/message/blocks/0/text"), "read the file");
-    // The tokens of what would be summarised are fewer than those of the context.
+    // The messages to summarise have fewer tokens than the whole context.
     let summarized_tokens = value_at(&planned, "/summarized_tokens").as_u64().unwrap();
     assert!(0 < summarized_tokens && summarized_tokens < tokens, "{planned}");
     let shown = store.run(&["compact", "t", "--dry-run", "--force"]).expect_success().out;
@@ -196,7 +196,7 @@ fn a_path_can_be_continued_in_a_new_thread() {
     store.run(&["step", "t", "--fork"]).expect_failure(2, &["name an entry with `--at`"]);
 }
 
-/// Tests CX-16: two contexts can be compared, whether they are of one thread or of two.
+/// Tests CX-16: two contexts can be compared, whether they are of one thread or of two threads.
 #[test]
 fn two_contexts_are_compared() {
     let store = store_with_failed_call();

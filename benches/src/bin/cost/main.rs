@@ -3,7 +3,7 @@
 //!
 //! One loop takes the samples of both sizes alternately, so that other load of the machine affects both. A line of the
 //! table says "grows too much" if its medians differ by more than 2 µs and their ratio is above 1.2. For an operation
-//! that walks a path, the limit is 3.0. The exit code is then 1.
+//! that walks a path, the limit is 3.0. If a line says so, the exit code is 1.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 

@@ -77,7 +77,7 @@ fn run() -> Result<()> {
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("times") => times = parser.value()?.parse()?,
-            // This program starts itself with this option, as the process that receives.
+            // This program starts itself with this option, as the receiving process.
             Arg::Long("receive") => {
                 let [awaited, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
                 let (awaited, url, tenant) = (awaited?, url?, tenant?);

@@ -186,8 +186,8 @@ pub(crate) fn commit_until_killed(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the peak memory of a process that does almost nothing (`cat`), in KiB. The peak memory of each opening
-/// includes about this much that is not due to the store.
+/// Returns the peak memory of a process that does almost nothing (`cat`), in KiB. About this much of the peak memory of
+/// each opening is not due to the store.
 fn idle_peak_kib() -> Result<u64> {
     let output = Command::new("cat").arg("/proc/self/status").output()?;
     parse_peak_kib(&String::from_utf8_lossy(&output.stdout))

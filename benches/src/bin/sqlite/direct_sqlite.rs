@@ -22,7 +22,7 @@ use store_core::{IdSource, UuidSource};
 
 use crate::Options;
 
-/// Texts with the average lengths of those that a mailbox stores for an acknowledged dispatch, and the schema of the
+/// Texts as long as the average texts that a mailbox stores for an acknowledged dispatch, and the schema of the
 /// mailbox.
 #[derive(Debug, Clone)]
 pub(crate) struct MailboxTexts {
@@ -97,7 +97,7 @@ const CLAIM: &str = "UPDATE jobs SET status = 1, state = ?1
     WHERE no = (SELECT no FROM jobs INDEXED BY queued WHERE status = 0 ORDER BY no LIMIT 1) RETURNING body";
 const ACKNOWLEDGE: &str = "UPDATE jobs SET status = 2, state = ?1 WHERE no = ?2";
 
-/// Measures writes of one row for each dispatch, which is as long as the rows of the mailbox together. Returns the
+/// Measures writes of one row for each dispatch. The row is as long as the rows of the mailbox together. Returns the
 /// times of the enqueues, claims and acknowledgements.
 pub(crate) fn measure_one_row(options: &Options, file: &Path, texts: &MailboxTexts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
