@@ -130,7 +130,7 @@ struct WorkerObservations {
     received: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
     acked: Mutex<BTreeMap<DispatchId, u64>>,
     dropped: AtomicU64,
-    working_good_workers: AtomicU64,
+    good_workers_with_claims: AtomicU64,
 }
 
 impl WorkerObservations {
@@ -297,13 +297,13 @@ impl AbandonedWork {
                 if counts.queued + counts.claimed == 0 {
                     return Ok(());
                 }
-                if observations.working_good_workers.load(Ordering::SeqCst) == 0 {
+                if observations.good_workers_with_claims.load(Ordering::SeqCst) == 0 {
                     given.advance(Duration::from_secs(1)).await;
                 }
                 sleep(Duration::from_millis(1)).await;
                 continue;
             }
-            observations.working_good_workers.fetch_add(1, Ordering::SeqCst);
+            observations.good_workers_with_claims.fetch_add(1, Ordering::SeqCst);
             for held in &claims.claimed {
                 observations.note_claim(held)?;
             }
@@ -312,11 +312,11 @@ impl AbandonedWork {
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
                     Ok(_) => observations.note_ack(&held.dispatch.id),
                     // Another worker advanced the clock past the end of the lease before this worker was counted in
-                    // `working_good_workers`.
+                    // `good_workers_with_claims`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
-            observations.working_good_workers.fetch_sub(1, Ordering::SeqCst);
+            observations.good_workers_with_claims.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

@@ -17,7 +17,7 @@ const MAX_STEPS: u64 = 20_000_000;
 /// The maximum number of lines that a violation shows. The first line is the state, the others are operations.
 const MAX_VIOLATION_LINES: usize = 40;
 
-/// Describes what an object does when its operations are executed one after the other.
+/// Describes what an object does when its operations are executed one after another.
 pub trait Spec {
     /// Identifies an object. Objects are independent of each other, and each is checked on its own.
     type Key: Ord + Clone + Debug;
@@ -248,8 +248,8 @@ impl<'a, S: Spec> Search<'a, S> {
     /// Removes the last placed operation that is not a read, and the reads after it. Returns `None` if there is no such
     /// operation.
     ///
-    /// No other position is tried for a read: each order with the read at a later position is also possible with the
-    /// read at its present one.
+    /// No other position is tried for a read. If an order is possible with the read at a later position, it is also
+    /// possible with the read at its present position.
     fn undo_last_change(&mut self) -> Option<usize> {
         loop {
             let (operation, before) = self.placements.pop()?;

@@ -170,7 +170,8 @@ struct GuardedCommitsState {
     history: Recorder<LogOp, LogAnswer>,
     commits: FaultyCoordinator<Arc<dyn CommitCoordinator>>,
     threads: Arc<dyn ThreadRunStore>,
-    /// For each index, the number of unknown outcomes of all its threads. It decides which of them is in use.
+    /// For each index, the number of unknown outcomes of all threads with this index. This number decides which of
+    /// these threads is in use.
     unknown_outcomes: Vec<AtomicUsize>,
     commit_counter: AtomicU64,
 }
@@ -199,8 +200,9 @@ fn version_number(version: Option<Version>) -> u64 {
 struct Caller {
     shared: Arc<GuardedCommitsState>,
     random: Random,
-    /// The index of the threads that the task writes to, and the thread that is in use at this index.
+    /// The index at which the task makes its calls.
     thread_index: usize,
+    /// The thread that is in use at this index.
     thread: ThreadId,
     /// The last version of the thread that the task knows.
     known_version: Option<Version>,

@@ -152,8 +152,8 @@ impl<'a> ScopeOrder<'a> {
 
     /// Returns the number of events that were acknowledged before `time`.
     fn acknowledged_before(&self, time: u64) -> usize {
-        let before = self.acknowledged.partition_point(|(returned, _)| *returned < time);
-        before.checked_sub(1).map_or(0, |at| self.acknowledged[at].1)
+        let earlier_returns = self.acknowledged.partition_point(|(returned, _)| *returned < time);
+        self.acknowledged[..earlier_returns].last().map_or(0, |(_, min_count)| *min_count)
     }
 
     /// Checks that `names` are the events after `after`, without a gap. For the last page of a list, `last_page_time`
@@ -187,8 +187,8 @@ impl<'a> ScopeOrder<'a> {
     /// before all events whose append was invoked after the call had returned.
     fn check_start(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.position_after(after)?;
-        let is_late = self.invoked[..first].iter().any(|time| *time > returned);
-        if is_now && (first < self.acknowledged_before(invoked) || is_late) {
+        let skips_later_event = self.invoked[..first].iter().any(|time| *time > returned);
+        if is_now && (first < self.acknowledged_before(invoked) || skips_later_event) {
             return Err(format!(
                 "the subscription began after {first} events, but {} were acknowledged before it",
                 self.acknowledged_before(invoked)

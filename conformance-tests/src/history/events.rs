@@ -231,8 +231,8 @@ impl EventOrderState {
         }
     }
 
-    /// Lists a scope again and again: from the beginning, from the end, and page by page from the last event that it
-    /// received.
+    /// Lists a scope again and again: from the beginning, from the end, and page by page from the last event that
+    /// this task received.
     async fn read(self: Arc<Self>, scope: Scope, mut random: Random) -> Result<(), Failure> {
         let mut last_read: Option<(u64, Cursor)> = None;
         loop {
