@@ -196,9 +196,9 @@ async fn expect_large_contents_unchanged(given: &Given, after_reopen: bool) -> V
     let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
     let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
     reopen_if(given, after_reopen).await?;
-    let after = given.read_log(&writer.thread).await?;
-    expect_eq(after.len(), bodies.len())?;
-    for (found, written) in after.iter().zip(&bodies) {
+    let log = given.read_log(&writer.thread).await?;
+    expect_eq(log.len(), bodies.len())?;
+    for (found, written) in log.iter().zip(&bodies) {
         let is_unchanged = match (&*found.body, written) {
             (Body::Message(found), NewBody::Message(written)) => found == written,
             (Body::Custom(found), NewBody::Custom(written)) => found == written,

@@ -171,7 +171,7 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
 /// nothing.
 pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
     let writer = create_thread_with_varied_entries(given).await?;
-    for (from, to, ids, on_path) in [
+    for (from, to, ids, ids_on_path) in [
         (Some(1), Some(1), "a", "a"),
         (Some(3), Some(6), "c d e f", "c d f"),
         (Some(11), None, "k l", ""),
@@ -186,7 +186,7 @@ pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
         let mut query = query_with(|query| (query.from_seq, query.to_seq) = (from, to));
         expect_found_in_both_directions(&writer, query.clone(), ids).await?;
         query.path_of = Some(id("h"));
-        expect_found_in_both_directions(&writer, query, on_path).await?;
+        expect_found_in_both_directions(&writer, query, ids_on_path).await?;
     }
     Ok(())
 }
