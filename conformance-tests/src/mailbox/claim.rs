@@ -203,8 +203,8 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
         settle(given, &claimed, settlement).await?;
         given.advance(MILLISECOND).await;
         let finished_at = load_dispatch(given, &format!("d{round}")).await?.finished_at;
-        let before = expect_some(finished_at, "end")?.saturating_add(MILLISECOND);
-        expect_eq(store.purge(store_core::Purge::new(before)).await?.removed, 1)?;
+        let purge_before = expect_some(finished_at, "end")?.saturating_add(MILLISECOND);
+        expect_eq(store.purge(store_core::Purge::new(purge_before)).await?.removed, 1)?;
     }
     Ok(())
 }
@@ -215,12 +215,12 @@ pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: 
     settle(given, &first, Settlement::Release).await?;
     let second = expect_next_claim(given, "a").await?;
     given.store().delete_tenant(&id("default")).await?;
-    let after_deletion = enqueue_and_claim(given, "a").await?;
+    let claim_after_deletion = enqueue_and_claim(given, "a").await?;
     expect(
-        after_deletion.number > second.number,
-        format!("claim {} follows {}", after_deletion.number, second.number),
+        claim_after_deletion.number > second.number,
+        format!("claim {} follows {}", claim_after_deletion.number, second.number),
     )?;
-    expect(after_deletion.number.incarnation > first.number.incarnation, "the incarnation did not increase")
+    expect(claim_after_deletion.number.incarnation > first.number.incarnation, "the incarnation did not increase")
 }
 
 /// A claim returns at once and without a dispatch if the mailbox is empty, if the thread is unknown, or if an interrupt

@@ -59,8 +59,11 @@ pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> 
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
     let already_exists = Some(ErrorKind::AlreadyExists);
     expect_eq(kinds, vec![None, already_exists, Some(ErrorKind::Invalid), None, already_exists, None])?;
-    let again = answers.into_iter().last().and_then(Result::ok);
-    expect_eq(again.map(|again| (again.id.to_string(), again.deduplicated)), Some(("b".to_owned(), true)))?;
+    let last_answer = answers.into_iter().last().and_then(Result::ok);
+    expect_eq(
+        last_answer.map(|enqueued| (enqueued.id.to_string(), enqueued.deduplicated)),
+        Some(("b".to_owned(), true)),
+    )?;
     expect_counts_in_status_order(given, [2, 0, 0, 0, 0, 0]).await?;
     expect_eq(mailbox(given)?.enqueue(vec![]).await?.len(), 0)
 }
@@ -139,12 +142,12 @@ pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given:
     enqueue_all(given, [keyed_dispatch("last", "new", "k")]).await?;
     let dead_letter = expect_status(given, "last", DispatchStatus::DeadLetter).await?;
     expect_eq((dead_letter.attempts, dead_letter.last_error.as_deref()), (1, Some("lease expired")))?;
-    let again = mailbox(given)?.claim(super::helpers::claim_request().of_thread(id("more"))).await?;
-    expect_eq(super::helpers::claimed_ids(&again), "more")
+    let claims = mailbox(given)?.claim(super::helpers::claim_request().of_thread(id("more"))).await?;
+    expect_eq(super::helpers::claimed_ids(&claims), "more")
 }
 
 /// A dispatch with a `max_attempts` of 0 is refused. The thread and the run of a dispatch need not exist.
-pub(super) async fn a_dispatch_needs_an_attempt_but_no_existing_thread(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_needs_a_positive_max_attempts_but_no_thread(given: &Given) -> Verdict {
     expect_kind(try_enqueue(given, new_dispatch("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
     enqueue_all(given, [new_dispatch("no such thread", "a").with_max_attempts(1)]).await?;

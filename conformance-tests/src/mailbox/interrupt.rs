@@ -76,12 +76,12 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
     let store = mailbox(given)?;
     let keyed_interrupt = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    let first = keyed_interrupt("k0").await?;
+    let first_answer = keyed_interrupt("k0").await?;
     enqueue_all(given, [new_dispatch("t", "b")]).await?;
-    let mut again = keyed_interrupt("k0").await?;
-    expect(again.deduplicated, "the repeated interrupt was not deduplicated")?;
-    again.deduplicated = false;
-    expect_eq(again, first)?;
+    let mut repeated_answer = keyed_interrupt("k0").await?;
+    expect(repeated_answer.deduplicated, "the repeated interrupt was not deduplicated")?;
+    repeated_answer.deduplicated = false;
+    expect_eq(repeated_answer, first_answer)?;
     expect_status(given, "b", DispatchStatus::Queued).await?;
     let other = store.interrupt(Interrupt::new(id("u")).with_key(id("k0"))).await?;
     expect_eq((other.epoch, other.deduplicated), (1, false))?;

@@ -17,7 +17,7 @@ use crate::{
 
 /// At exactly `lease_until` a lease has expired. Until the next claim, reads still show the dispatch as claimed. The
 /// next claim takes the dispatch over and counts the lost attempt. After that the old token is invalid.
-pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_can_be_claimed_after_its_lease(given: &Given) -> Verdict {
     let first = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
@@ -43,8 +43,11 @@ pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Ve
         given.advance(LEASE).await;
     }
     expect_next_claim(given, "b").await?;
-    let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
-    expect_eq((dead.attempts, dead.history.len(), dead.last_error.as_deref()), (2, 2, Some("lease expired")))?;
+    let dead_letter = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_eq(
+        (dead_letter.attempts, dead_letter.history.len(), dead_letter.last_error.as_deref()),
+        (2, 2, Some("lease expired")),
+    )?;
     expect_counts_in_status_order(given, [0, 1, 0, 0, 0, 1]).await
 }
 
@@ -103,7 +106,7 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
 
 /// If one call settles the lost claim of an old holder and the claim of the new holder, in either order, the settlement
 /// of the old holder is refused and that of the new holder is accepted.
-pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
+pub(super) async fn one_call_refuses_the_old_holder_and_accepts_the_new_one(given: &Given) -> Verdict {
     for (lost_name, held_name, is_reversed) in [("a", "b", false), ("c", "d", true)] {
         enqueue_all(given, [new_dispatch("t", lost_name).with_max_attempts(1), new_dispatch("t", held_name)]).await?;
         let lost_claim = expect_next_claim(given, lost_name).await?;
@@ -170,8 +173,8 @@ pub(super) async fn only_one_instance_can_start_a_claim(given: &Given) -> Verdic
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.start(&forged, id("i")).await, ErrorKind::ClaimLost)?;
     settle(given, &claimed, Settlement::Release).await?;
-    let again = expect_next_claim(given, "a").await?;
-    store.start(&again.claim(), id("j")).await?;
+    let next_claim = expect_next_claim(given, "a").await?;
+    store.start(&next_claim.claim(), id("j")).await?;
     Ok(())
 }
 

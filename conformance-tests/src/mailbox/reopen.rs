@@ -27,7 +27,7 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     settle(given, &first, retry(Duration::from_secs(60))).await?;
     enqueue_all(given, [keyed_dispatch("t", "b", "k"), delayed_dispatch("u", "c", LEASE)]).await?;
     let claimed = expect_next_claim(given, "b").await?;
-    let before = [
+    let dispatches_before = [
         load_dispatch(given, "old").await?,
         load_dispatch(given, "a").await?,
         load_dispatch(given, "b").await?,
@@ -35,7 +35,7 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     ];
     let counts = mailbox(given)?.count_dispatches(None).await?;
     given.reopen().await?;
-    for dispatch in &before {
+    for dispatch in &dispatches_before {
         expect_eq(&load_dispatch(given, dispatch.id.as_str()).await?, dispatch)?;
     }
     expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
@@ -46,8 +46,8 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     given.advance(Duration::from_secs(60)).await;
     let claims = mailbox(given)?.claim(claim_request().up_to(9)).await?.claimed;
     expect_eq(claims.len(), 2)?;
-    let again = expect_some(claims.iter().find(|again| again.dispatch.id.as_str() == "a"), "retry")?;
-    expect(again.number > claimed.number, "the claim number did not increase")
+    let retried_claim = expect_some(claims.iter().find(|claimed| claimed.dispatch.id.as_str() == "a"), "retry")?;
+    expect(retried_claim.number > claimed.number, "the claim number did not increase")
 }
 
 /// After a worker was lost and its lease has expired, another worker can claim its dispatch.
@@ -94,10 +94,12 @@ pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Ve
     expect_unchanged_by_reopen(given, "start").await?;
     mailbox(given)?.extend(&first.claim(), LEASE * 2).await?;
     expect_unchanged_by_reopen(given, "extend").await?;
-    for (end, name) in [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")] {
+    for (settlement, name) in
+        [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")]
+    {
         let held = if name == "a" { first.clone() } else { expect_next_claim(given, name).await? };
-        settle(given, &held, end.clone()).await?;
-        expect_unchanged_by_reopen(given, &format!("{end:?}")).await?;
+        settle(given, &held, settlement.clone()).await?;
+        expect_unchanged_by_reopen(given, &format!("{settlement:?}")).await?;
     }
     given.advance(LEASE).await;
     let lost_claim = expect_next_claim(given, "a").await?;
@@ -145,8 +147,8 @@ pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Ve
     let first = mailbox(given)?.interrupt(keyed_interrupt()).await?;
     enqueue_all(given, [new_dispatch("t", "b")]).await?;
     given.reopen().await?;
-    let again = mailbox(given)?.interrupt(keyed_interrupt()).await?;
-    expect_eq((again.deduplicated, again.epoch, again.superseded), (true, first.epoch, first.superseded))?;
+    let repeat = mailbox(given)?.interrupt(keyed_interrupt()).await?;
+    expect_eq((repeat.deduplicated, repeat.epoch, repeat.superseded), (true, first.epoch, first.superseded))?;
     expect_next_claim(given, "b").await.map(drop)
 }
 

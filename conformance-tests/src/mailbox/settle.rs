@@ -51,8 +51,8 @@ pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict
         expect_eq((settled.status, settled.attempts), (status, attempt))?;
     }
     expect_nothing_to_claim(given).await?;
-    let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
-    expect_eq((dead.last_error.as_deref(), dead.attempts), (Some("failed"), 3))?;
+    let dead_letter = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_eq((dead_letter.last_error.as_deref(), dead_letter.attempts), (Some("failed"), 3))?;
     expect_counts_in_status_order(given, [0, 0, 0, 0, 0, 1]).await
 }
 
@@ -76,8 +76,8 @@ pub(super) async fn each_settlement_has_its_own_answer(given: &Given) -> Verdict
     let store = mailbox(given)?;
     let held = store.claim(super::helpers::claim_request().up_to(3)).await?.claimed;
     settle(given, &held[1], Settlement::Release).await?;
-    let again = store.claim(super::helpers::claim_request()).await?;
-    expect_eq(again.claimed.len(), 1)?;
+    let second_claims = store.claim(super::helpers::claim_request()).await?;
+    expect_eq(second_claims.claimed.len(), 1)?;
     let settlements = held.iter().map(|claimed| (claimed.claim(), ack())).chain([(held[0].claim(), ack())]).collect();
     let answers = store.settle(settlements).await?;
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
@@ -132,8 +132,8 @@ pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Ver
         given.advance(MINUTE - MILLISECOND).await;
         expect_nothing_to_claim(given).await?;
         given.advance(MILLISECOND).await;
-        let again = expect_next_claim(given, claimed.dispatch.id.as_str()).await?;
-        settle(given, &again, ack()).await?;
+        let next_claim = expect_next_claim(given, claimed.dispatch.id.as_str()).await?;
+        settle(given, &next_claim, ack()).await?;
     }
     Ok(())
 }
