@@ -95,10 +95,10 @@ impl EventLog {
     fn with_cursors(&self, event: &Event, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Event {
         let mut copy = event.clone();
         for scope in event.scopes() {
-            let at = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, tenant_and_cursor_key));
+            let cursor = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, tenant_and_cursor_key));
             match scope {
-                Scope::Thread(_) => copy.cursors.thread = at,
-                Scope::Run(_) => copy.cursors.run = at,
+                Scope::Thread(_) => copy.cursors.thread = cursor,
+                Scope::Run(_) => copy.cursors.run = cursor,
             }
         }
         copy

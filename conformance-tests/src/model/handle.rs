@@ -139,12 +139,12 @@ impl TenantHandle {
 
     /// Commits. After a refusal, restores the tenant as it was before the call, which undoes writes of other calls.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
-        let before = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
+        let tenant_before = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
         yield_to_others().await;
         self.write(|tenant, env| {
             let result = commit::commit(tenant, commit, env);
             if result.is_err() {
-                *tenant = before;
+                *tenant = tenant_before;
             }
             result
         })
@@ -442,7 +442,7 @@ impl LogReader for TenantHandle {
                 .tenant
                 .threads
                 .get(&thread)
-                .and_then(|thread_data| LogTree(&thread_data.entries).find(entry).cloned()))
+                .and_then(|thread_data| LogTree::new(&thread_data.entries).find(entry).cloned()))
         })
     }
 

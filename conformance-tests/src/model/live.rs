@@ -64,8 +64,8 @@ impl LiveState {
             Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == receiver.address,
             _ => sent.receiver_number == Some(receiver.number),
         };
-        let mut waiting = self.sent.iter_mut().filter(|sent| !sent.is_taken && is_for_receiver(sent));
-        let next = if bug == Some(Bug::LastCommandFirst) { waiting.last() } else { waiting.next() }?;
+        let mut waiting_commands = self.sent.iter_mut().filter(|sent| !sent.is_taken && is_for_receiver(sent));
+        let next = if bug == Some(Bug::LastCommandFirst) { waiting_commands.last() } else { waiting_commands.next() }?;
         next.is_taken = true;
         Some((next.number, next.receiver_number, next.text.clone()))
     }

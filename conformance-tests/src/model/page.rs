@@ -68,16 +68,16 @@ impl<'a> PageReader<'a> {
         Ok(Self { scope, cursors, request, bug, after })
     }
 
-    /// Returns the `bound` that was passed to [`page`](Self::page) for the previous page; `None` for the first page.
-    pub(super) fn bound(&self) -> Option<u64> {
+    /// Returns the number that the list stored in the cursor of the previous page; `None` for the first page.
+    pub(super) fn stored_number(&self) -> Option<u64> {
         self.after.as_ref().map(|after| after.extra_number)
     }
 
-    /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. The cursor contains
-    /// `bound`, which the next page can read.
-    pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, bound: u64) -> Page<T> {
+    /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. Its cursor contains
+    /// `number_to_store`, which the next page gets from [`stored_number`](Self::stored_number).
+    pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, number_to_store: u64) -> Page<T> {
         if self.bug != Some(Bug::InsertionOrder) {
-            records.sort_by(|a, b| a.0.cmp(&b.0));
+            records.sort_by(|(left_key, _), (right_key, _)| left_key.cmp(right_key));
         }
         if backward {
             records.reverse();
@@ -89,7 +89,7 @@ impl<'a> PageReader<'a> {
             return Page { items: following.into_iter().map(|(_, item)| item).collect(), next: None };
         }
         following.truncate(limit);
-        let next = following.last().map(|(key, _)| self.cursor(key, bound));
+        let next = following.last().map(|(key, _)| self.cursor(key, number_to_store));
         Page { items: following.into_iter().map(|(_, item)| item).collect(), next }
     }
 
@@ -104,9 +104,9 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    fn cursor(&self, (rank, id): &(u64, String), bound: u64) -> Cursor {
+    fn cursor(&self, (rank, id): &(u64, String), number_to_store: u64) -> Cursor {
         let mut position = Position::new(*rank, id.clone());
-        position.extra_number = bound;
+        position.extra_number = number_to_store;
         self.cursors.encode(&self.scope, position)
     }
 }

@@ -12,7 +12,7 @@ use super::{
     model_data::{TenantData, ThreadData, record_from_json},
 };
 
-/// Returns the run that a commit creates or changes, as it is after the commit.
+/// Returns the run that a commit creates or changes, with the changes of the commit.
 pub(super) fn run_after_commit(
     tenant: &TenantData,
     thread_data: &ThreadData,

@@ -57,7 +57,7 @@ impl TenantMailbox {
         Ok(claims)
     }
 
-    /// Returns the end of the lease of a thread's claim, or `None` if it has no claim.
+    /// Returns the end of the lease of a thread's claim, or `None` if the thread has no claim.
     fn lease_end_of(&self, thread: &ThreadId) -> Option<Timestamp> {
         let stored = self.stored_dispatches.get(self.claimed_index(thread)?)?;
         stored.dispatch.claim.as_ref().map(|claim| claim.lease_until)
