@@ -48,7 +48,7 @@ macro_rules! outbox {
             settle: a_retried_row_waits_for_its_delay ["OB-9"] [Time, StoppedClock];
             settle: an_extension_prolongs_a_claim ["OB-8"] [Time, StoppedClock];
             settle: a_long_error_is_truncated ["ER-10"] [];
-            order_key: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
+            order_key: rows_of_an_order_key_are_claimed_one_at_a_time ["OB-11"] [];
             order_key: a_waiting_row_blocks_later_rows_of_its_order_key ["OB-11"] [Time];
             order_key: a_final_row_blocks_nothing ["OB-11"] [];
             order_key: a_requeued_row_keeps_its_position ["OB-11", "OB-13"] [];

@@ -1,4 +1,4 @@
-//! Rows with an order key, which are delivered one after the other.
+//! Rows with an order key, which are delivered one after another.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ fn row_with_order_key(text: &str) -> NewOutboxRow {
 
 /// Of the rows with the same order key, only one is claimed at a time, in the order of their commits. Rows with another
 /// key, with another target or without a key are not blocked.
-pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -> Verdict {
+pub(super) async fn rows_of_an_order_key_are_claimed_one_at_a_time(given: &Given) -> Verdict {
     commit_rows(given, [row_with_order_key("a1"), row_with_order_key("a2"), mail_row("b").with_order_key(id("p"))])
         .await?;
     commit_rows(given, [row_with_order_key("a3"), new_row("mail", "bob", "c").with_order_key(id("o")), mail_row("d")])
