@@ -36,9 +36,10 @@ async fn drop_and_repeat(given: &Given, index: usize, polls: usize) -> Result<bo
     let (name, first_call) = store_calls(&*store, &tenant).swap_remove(index);
     // A refusal counts as an end, because a store may not support `sync`.
     let ended = poll_then_drop(first_call, polls).await.map_or(true, |answer| answer.is_some());
-    let (_, again) = store_calls(&*store, &tenant).swap_remove(index);
-    let again = timeout(CALL_TIMEOUT, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
-    expect(again.is_ok() || name == "sync", format!("the repeated call failed: {again:?}"))?;
+    let (_, repeated_call) = store_calls(&*store, &tenant).swap_remove(index);
+    let repeated_answer =
+        timeout(CALL_TIMEOUT, repeated_call).await.map_err(|_| Failure::new("the repeated call hangs"))?;
+    expect(repeated_answer.is_ok() || name == "sync", format!("the repeated call failed: {repeated_answer:?}"))?;
     let second_tenant = given.tenant(&format!("{tenant} beside"))?;
     let later_calls = async {
         let new_stores = given.tenant(tenant.as_str())?;
