@@ -43,7 +43,7 @@ impl Random {
 }
 
 /// The seed that the environment variable `name` sets: a number, or `random` for a seed that cannot be predicted.
-/// Otherwise the seed is 1, so that every run tests the same.
+/// Otherwise the seed is 1, so that a test does the same each time.
 #[must_use]
 pub fn seed_from_env(name: &str) -> u64 {
     match env::var(name).as_deref() {
