@@ -17,13 +17,13 @@ where
     Fut: Future<Output = store_core::Result<Page<T>>>,
 {
     const MAX_PAGES: usize = 100_000;
-    let (mut all, mut request) = (Vec::new(), first.clone());
+    let (mut records, mut request) = (Vec::new(), first.clone());
     for _ in 0..MAX_PAGES {
         let page = list(request).await?;
-        all.extend(page.items);
+        records.extend(page.items);
         match page.next {
             Some(cursor) => request = first.after(cursor),
-            None => return Ok(all),
+            None => return Ok(records),
         }
     }
     Err(Failure::new("the list does not end"))

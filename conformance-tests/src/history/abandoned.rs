@@ -135,19 +135,23 @@ struct WorkerObservations {
 
 impl WorkerObservations {
     /// Notes that a worker received a claim. Fails if the claim was received before.
-    fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
-        let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
+    fn note_claim(&self, claimed_dispatch: &ClaimedDispatch) -> Verdict {
+        let claim = expect_some(claimed_dispatch.dispatch.claim.as_ref(), "claim")?;
         let claim_record = ReceivedClaim { from: claim.claimed_at, until: claim.lease_until, settling_began: false };
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier_record = received.insert((held.dispatch.thread.clone(), held.number), claim_record);
-        expect(earlier_record.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
+        let earlier_record =
+            received.insert((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number), claim_record);
+        expect(
+            earlier_record.is_none(),
+            format!("claim {} of {} was given twice", claimed_dispatch.number, claimed_dispatch.dispatch.thread),
+        )
     }
 
     /// Notes that the holder may settle its claim from now on.
-    fn note_settling(&self, held: &ClaimedDispatch) {
+    fn note_settling(&self, claimed_dispatch: &ClaimedDispatch) {
         let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         received
-            .entry((held.dispatch.thread.clone(), held.number))
+            .entry((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number))
             .and_modify(|claim_record| claim_record.settling_began = true);
     }
 
@@ -240,11 +244,11 @@ impl AbandonedWork {
             let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
             let claims = observations.count_if_dropped(poll_then_drop(claim, random.below(12)).await?);
             let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
-            for held in &claimed {
-                observations.note_claim(held)?;
+            for claimed_dispatch in &claimed {
+                observations.note_claim(claimed_dispatch)?;
             }
-            for held in &claimed {
-                Self::settle_or_abandon((&*store, &observations), held, &mut random).await?;
+            for claimed_dispatch in &claimed {
+                Self::settle_or_abandon((&*store, &observations), claimed_dispatch, &mut random).await?;
             }
             if random.once_in(40) {
                 given.advance(LEASE).await;
@@ -257,7 +261,7 @@ impl AbandonedWork {
     /// these calls may be dropped.
     async fn settle_or_abandon(
         (store, observations): (&dyn MailboxStore, &WorkerObservations),
-        held: &ClaimedDispatch,
+        claimed_dispatch: &ClaimedDispatch,
         random: &mut Random,
     ) -> Verdict {
         let settlement = match random.below(8) {
@@ -265,22 +269,23 @@ impl AbandonedWork {
             1 => Settlement::Retry { after: Duration::from_secs(5), error: "it failed".to_owned() },
             2 => Settlement::Snooze { after: Duration::from_secs(20) },
             3 => {
-                let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
+                let interrupt = store.interrupt(Interrupt::new(claimed_dispatch.dispatch.thread.clone()));
                 observations.count_if_dropped(poll_then_drop(interrupt, random.below(6)).await?);
                 return Ok(());
             }
             4 => {
-                let _result = poll_then_drop(store.extend(&held.claim(), LEASE), random.below(6)).await;
+                let _result = poll_then_drop(store.extend(&claimed_dispatch.claim(), LEASE), random.below(6)).await;
                 return Ok(());
             }
             _ => return Ok(()),
         };
         let is_ack = settlement == ack();
-        observations.note_settling(held);
-        let answers = observations
-            .count_if_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
+        observations.note_settling(claimed_dispatch);
+        let answers = observations.count_if_dropped(
+            poll_then_drop(store.settle(vec![(claimed_dispatch.claim(), settlement)]), random.below(8)).await?,
+        );
         if is_ack && answers.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
-            observations.note_ack(&held.dispatch.id);
+            observations.note_ack(&claimed_dispatch.dispatch.id);
         }
         Ok(())
     }
@@ -304,13 +309,13 @@ impl AbandonedWork {
                 continue;
             }
             observations.good_workers_with_claims.fetch_add(1, Ordering::SeqCst);
-            for held in &claims.claimed {
-                observations.note_claim(held)?;
+            for claimed_dispatch in &claims.claimed {
+                observations.note_claim(claimed_dispatch)?;
             }
-            for held in claims.claimed {
-                observations.note_settling(&held);
-                match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
-                    Ok(_) => observations.note_ack(&held.dispatch.id),
+            for claimed_dispatch in claims.claimed {
+                observations.note_settling(&claimed_dispatch);
+                match expect_some(store.settle(vec![(claimed_dispatch.claim(), ack())]).await?.pop(), "answer")? {
+                    Ok(_) => observations.note_ack(&claimed_dispatch.dispatch.id),
                     // Another worker advanced the clock past the end of the lease before this worker was counted in
                     // `good_workers_with_claims`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
@@ -427,15 +432,16 @@ impl JumpingClockState {
 
     async fn run_worker(&self) -> Verdict {
         while !self.is_done() {
-            let Some(held) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop() else {
+            let Some(claimed_dispatch) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop()
+            else {
                 let counts = self.mailbox.count_dispatches(None).await?;
                 self.is_done.fetch_or(counts.queued + counts.claimed == 0, Ordering::SeqCst);
                 sleep(Duration::from_millis(1)).await;
                 continue;
             };
             sleep(Duration::from_millis(1)).await;
-            let dispatch = &held.dispatch;
-            match self.acknowledge(&held).await? {
+            let dispatch = &claimed_dispatch.dispatch;
+            match self.acknowledge(&claimed_dispatch).await? {
                 Ok(()) => {
                     let mut ack_counts = self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner);
                     *ack_counts.entry(dispatch.id.clone()).or_default() += 1;
@@ -451,15 +457,15 @@ impl JumpingClockState {
     }
 
     /// Ends a claim with an acknowledgement. The inner error is the refusal of the store.
-    async fn acknowledge(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
+    async fn acknowledge(&self, claimed_dispatch: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
         let Some(commits) = &self.commits else {
-            let answer = self.mailbox.settle(vec![(held.claim(), ack())]).await?.pop();
+            let answer = self.mailbox.settle(vec![(claimed_dispatch.claim(), ack())]).await?.pop();
             return Ok(expect_some(answer, "answer")?.map(drop));
         };
-        let commit = Commit::new(held.dispatch.thread.clone())
-            .with_key(id(&format!("{} {}", held.dispatch.id, held.number)))
-            .entry(message_entry(held.dispatch.id.as_str()))
-            .fenced(held.fence())
+        let commit = Commit::new(claimed_dispatch.dispatch.thread.clone())
+            .with_key(id(&format!("{} {}", claimed_dispatch.dispatch.id, claimed_dispatch.number)))
+            .entry(message_entry(claimed_dispatch.dispatch.id.as_str()))
+            .fenced(claimed_dispatch.fence())
             .settling(ack());
         Ok(commits.commit(commit).await.map(drop))
     }

@@ -237,11 +237,11 @@ impl EventOrderState {
         let mut last_read: Option<(u64, Cursor)> = None;
         loop {
             let is_done = self.is_done.load(Ordering::SeqCst);
-            let all = EventQuery::new(scope.clone());
+            let full_query = EventQuery::new(scope.clone());
             match random.below(4) {
-                0 => drop(self.list(EventAct::ReadOn(None), all.with_page(PageRequest::first(50))).await?),
+                0 => drop(self.list(EventAct::ReadOn(None), full_query.with_page(PageRequest::first(50))).await?),
                 1 => {
-                    let back = all.with_direction(Direction::Backward).with_page(PageRequest::first(50));
+                    let back = full_query.with_direction(Direction::Backward).with_page(PageRequest::first(50));
                     drop(self.list(EventAct::ReadBack, back).await?);
                 }
                 _ => {
@@ -251,7 +251,7 @@ impl EventOrderState {
                         page = page.after(cursor.clone());
                     }
                     let act = EventAct::ReadOn(last_read.as_ref().map(|(name, _)| *name));
-                    let (seen, is_end) = self.list(act, all.with_page(page)).await?;
+                    let (seen, is_end) = self.list(act, full_query.with_page(page)).await?;
                     if let Some(event) = seen.last() {
                         let cursor = event.cursor(&scope).cloned();
                         last_read =
@@ -326,14 +326,14 @@ impl EventOrderState {
         for scope in (0..self.test.threads).flat_map(scopes) {
             let query = EventQuery::new(scope.clone());
             let list = |page| self.events.list_events(query.clone().with_page(page));
-            let all = read_all_pages(PageRequest::first(1_000), list).await?;
-            let names = all.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
+            let all_events = read_all_pages(PageRequest::first(1_000), list).await?;
+            let names = all_events.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
             let counted = self.events.load_scope(&scope).await?.appended;
             if counted != names.len() as u64 {
                 return Err(Failure::new(format!("{scope:?} counts {counted} events, but lists {}", names.len())));
             }
             let names_by_cursor: HashMap<_, _> =
-                all.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
+                all_events.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
             for follower in followed.iter().filter(|follower| follower.scope == scope) {
                 history.extend(follower.as_operations(&names_by_cursor)?);
             }

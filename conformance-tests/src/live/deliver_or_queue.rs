@@ -127,6 +127,6 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     found.sort();
     wanted.sort();
     expect_eq(found, wanted)?;
-    let again = DeliverOrQueue::new(id("t"), two_inputs(3)).with_target(target);
-    expect_kind(pending.deliver_or_queue(Some(&*live), again).await, ErrorKind::AlreadyConsumed).map(drop)
+    let repeated_request = DeliverOrQueue::new(id("t"), two_inputs(3)).with_target(target);
+    expect_kind(pending.deliver_or_queue(Some(&*live), repeated_request).await, ErrorKind::AlreadyConsumed).map(drop)
 }

@@ -156,8 +156,8 @@ pub(super) async fn a_claim_by_id_reports_why_it_returned_nothing(given: &Given)
     expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early_answer.claimed[0], Settlement::Release).await?;
     // A release does not change when `b` is due, so `a` is next.
-    let a = expect_next_claim(given, "a").await?;
-    settle(given, &a, ack()).await?;
+    let claim_of_a = expect_next_claim(given, "a").await?;
+    settle(given, &claim_of_a, ack()).await?;
     expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Acked)))?;
     interrupt_thread_t(given).await?;
     expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Superseded)))
@@ -211,16 +211,16 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
 
 /// If a tenant is deleted and its name is used again, the new claim numbers are higher than the earlier ones.
 pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
-    settle(given, &first, Settlement::Release).await?;
-    let second = expect_next_claim(given, "a").await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
+    settle(given, &first_claim, Settlement::Release).await?;
+    let second_claim = expect_next_claim(given, "a").await?;
     given.store().delete_tenant(&id("default")).await?;
     let claim_after_deletion = enqueue_and_claim(given, "a").await?;
     expect(
-        claim_after_deletion.number > second.number,
-        format!("claim {} follows {}", claim_after_deletion.number, second.number),
+        claim_after_deletion.number > second_claim.number,
+        format!("claim {} follows {}", claim_after_deletion.number, second_claim.number),
     )?;
-    expect(claim_after_deletion.number.incarnation > first.number.incarnation, "the incarnation did not increase")
+    expect(claim_after_deletion.number.incarnation > first_claim.number.incarnation, "the incarnation did not increase")
 }
 
 /// A claim returns at once and without a dispatch if the mailbox is empty, if the thread is unknown, or if an interrupt

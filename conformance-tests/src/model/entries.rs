@@ -136,8 +136,9 @@ impl<'a> LogDraft<'a> {
             ),
             RewindTo::Label(name) => nearest(name, &|entry| tree.checkpoint_name(entry).as_ref() == Some(name)),
             RewindTo::Snapshot(name) => {
-                let all = tree.snapshots();
-                let newest = all.iter().filter(|snapshot| snapshot.name == *name).max_by_key(|snapshot| snapshot.seq);
+                let snapshots = tree.snapshots();
+                let newest =
+                    snapshots.iter().filter(|snapshot| snapshot.name == *name).max_by_key(|snapshot| snapshot.seq);
                 let newest = newest.ok_or_else(|| Error::not_found("checkpoint", name))?;
                 Ok(tree.find(&newest.entry).and_then(|entry| entry.parent.clone()))
             }

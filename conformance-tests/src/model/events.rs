@@ -122,21 +122,22 @@ impl EventLog {
         if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorAccepted) {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
-        let mut all: Vec<_> = self.numbered_events(&query.scope).filter(|(seq, _)| *seq > floor).collect();
-        all.retain(|(_, event)| !self.hidden.contains(&event.id));
+        let mut listed_events: Vec<_> = self.numbered_events(&query.scope).filter(|(seq, _)| *seq > floor).collect();
+        listed_events.retain(|(_, event)| !self.hidden.contains(&event.id));
         match query.direction {
-            Direction::Forward => all.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
+            Direction::Forward => listed_events.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
             Direction::Backward => {
-                all.retain(|(seq, _)| after.is_none_or(|after| *seq < after));
-                all.reverse();
+                listed_events.retain(|(seq, _)| after.is_none_or(|after| *seq < after));
+                listed_events.reverse();
             }
         }
-        all.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
-        let next = (all.len() > limit)
-            .then(|| all.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, tenant_and_cursor_key)));
-        all.truncate(limit);
+        listed_events.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
+        let next = (listed_events.len() > limit).then(|| {
+            listed_events.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, tenant_and_cursor_key))
+        });
+        listed_events.truncate(limit);
         Ok(Page {
-            items: all.iter().map(|(_, event)| self.with_cursors(event, tenant_and_cursor_key)).collect(),
+            items: listed_events.iter().map(|(_, event)| self.with_cursors(event, tenant_and_cursor_key)).collect(),
             next: next.flatten(),
         })
     }
@@ -221,8 +222,8 @@ impl EventLog {
                     self.numbered_events(&request.scope).filter(|(seq, _)| *seq <= floor).collect();
                 let scopes_of_trimmed: Vec<_> = trimmed_events.iter().flat_map(|(_, event)| event.scopes()).collect();
                 for scope in scopes_of_trimmed {
-                    let all = self.appended_count(&scope);
-                    self.floors.insert(scope, all);
+                    let count = self.appended_count(&scope);
+                    self.floors.insert(scope, count);
                 }
             }
             let is_forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {

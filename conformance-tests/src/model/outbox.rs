@@ -179,9 +179,10 @@ fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) 
         claimed.push(ClaimedOutboxRow::new(stored.row.clone(), token));
     }
     if claimed.is_empty() && bug == Some(Bug::ClaimedRowGivenAgain) {
-        let held = rows.iter().filter(|stored| stored.matches(&filter));
-        claimed
-            .extend(held.filter_map(|stored| Some(ClaimedOutboxRow::new(stored.row.clone(), stored.token.clone()?))));
+        let matching_rows = rows.iter().filter(|stored| stored.matches(&filter));
+        claimed.extend(
+            matching_rows.filter_map(|stored| Some(ClaimedOutboxRow::new(stored.row.clone(), stored.token.clone()?))),
+        );
     }
     Ok(ClaimedOutbox::new(claimed, Vec::new()))
 }

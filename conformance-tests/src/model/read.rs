@@ -121,12 +121,12 @@ impl<'a> TenantView<'a> {
     }
 
     pub(super) fn all_runs(&self, filter: &RunFilter) -> Vec<Run> {
-        let all = self
+        let runs = self
             .tenant
             .threads
             .values()
             .flat_map(|thread_data| thread_data.runs.iter().map(|run| thread_data.to_run(run)));
-        all.filter(|run| admits_run(filter, run)).collect()
+        runs.filter(|run| admits_run(filter, run)).collect()
     }
 
     pub(super) fn entries(&self, thread: &ThreadId, query: &'a EntryQuery) -> Result<Page<Arc<Entry>>> {

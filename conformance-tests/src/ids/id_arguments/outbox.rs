@@ -79,6 +79,9 @@ pub(super) async fn expect_shared_records(outbox: &dyn OutboxStore, texts: &[Str
         sorted(claimed.iter().filter_map(|claimed_row| claimed_row.row.order_key.as_ref()).map(AsRef::as_ref)),
         wanted,
     )?;
-    let all = OutboxFilter::default();
-    expect(list_rows(outbox, all).await?.len() == 3 * texts.len(), "there are more or fewer rows than were written")
+    let no_filter = OutboxFilter::default();
+    expect(
+        list_rows(outbox, no_filter).await?.len() == 3 * texts.len(),
+        "there are more or fewer rows than were written",
+    )
 }
