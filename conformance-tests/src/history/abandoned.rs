@@ -127,9 +127,10 @@ struct ReceivedClaim {
 /// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
 #[derive(Default)]
 struct WorkerObservations {
-    received: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
-    acked: Mutex<BTreeMap<DispatchId, u64>>,
-    dropped: AtomicU64,
+    received_claims: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
+    /// How often each dispatch was acknowledged.
+    ack_counts: Mutex<BTreeMap<DispatchId, u64>>,
+    dropped_call_count: AtomicU64,
     good_workers_with_claims: AtomicU64,
 }
 
@@ -138,9 +139,9 @@ impl WorkerObservations {
     fn note_claim(&self, claimed_dispatch: &ClaimedDispatch) -> Verdict {
         let claim = expect_some(claimed_dispatch.dispatch.claim.as_ref(), "claim")?;
         let claim_record = ReceivedClaim { from: claim.claimed_at, until: claim.lease_until, settling_began: false };
-        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut received_claims = self.received_claims.lock().unwrap_or_else(PoisonError::into_inner);
         let earlier_record =
-            received.insert((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number), claim_record);
+            received_claims.insert((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number), claim_record);
         expect(
             earlier_record.is_none(),
             format!("claim {} of {} was given twice", claimed_dispatch.number, claimed_dispatch.dispatch.thread),
@@ -149,20 +150,20 @@ impl WorkerObservations {
 
     /// Notes that the holder may settle its claim from now on.
     fn note_settling(&self, claimed_dispatch: &ClaimedDispatch) {
-        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        received
+        let mut received_claims = self.received_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        received_claims
             .entry((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number))
             .and_modify(|claim_record| claim_record.settling_began = true);
     }
 
     /// Notes that the acknowledgement of a dispatch was accepted.
     fn note_ack(&self, id: &DispatchId) {
-        *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
+        *self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
 
     /// Counts a call that was dropped, which therefore has no result. Returns the result.
     fn count_if_dropped<T>(&self, result: Option<T>) -> Option<T> {
-        self.dropped.fetch_add(u64::from(result.is_none()), Ordering::SeqCst);
+        self.dropped_call_count.fetch_add(u64::from(result.is_none()), Ordering::SeqCst);
         result
     }
 
@@ -171,9 +172,9 @@ impl WorkerObservations {
     /// acknowledgements were accepted than there are acknowledged dispatches. Returns the number of claims that were
     /// received.
     fn check(&self, acked_dispatches: u64) -> Result<u64, Failure> {
-        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let received_claims = self.received_claims.lock().unwrap_or_else(PoisonError::into_inner);
         for (((thread, number), claim), ((next_thread, next_number), next_claim)) in
-            received.iter().zip(received.iter().skip(1))
+            received_claims.iter().zip(received_claims.iter().skip(1))
         {
             let why = format!(
                 "{thread}: claim {next_number} began at {}, but {number} lasted until {}",
@@ -181,13 +182,13 @@ impl WorkerObservations {
             );
             expect(thread != next_thread || claim.settling_began || next_claim.from >= claim.until, why)?;
         }
-        let acknowledged = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
-        expect(acknowledged.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
+        let ack_counts = self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        expect(ack_counts.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
         expect(
-            acknowledged.len() as u64 <= acked_dispatches,
-            format!("{} acks succeeded, but {acked_dispatches} dispatches are acked", acknowledged.len()),
+            ack_counts.len() as u64 <= acked_dispatches,
+            format!("{} acks succeeded, but {acked_dispatches} dispatches are acked", ack_counts.len()),
         )?;
-        Ok(received.len() as u64)
+        Ok(received_claims.len() as u64)
     }
 }
 
@@ -213,7 +214,7 @@ impl AbandonedWork {
         let counts = store.count_dispatches(None).await?;
         let unfinished = counts.queued + counts.claimed;
         expect(unfinished > 0, "the bad workers left no work")?;
-        let dropped = observations.dropped.load(Ordering::SeqCst);
+        let dropped = observations.dropped_call_count.load(Ordering::SeqCst);
         expect(dropped > 0, "no call was dropped").map_err(with_seed)?;
         let results =
             run_concurrently(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&observations)));

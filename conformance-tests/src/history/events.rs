@@ -146,9 +146,9 @@ impl EventOrder {
         }
         shared.is_done.store(true, Ordering::SeqCst);
         join_all(readers).await?;
-        let followed = join_all(followers).await?;
+        let follower_records = join_all(followers).await?;
         let figures = shared
-            .check(&followed)
+            .check(&follower_records)
             .await
             .map_err(|failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed)))?;
         given.store().close().await?;
@@ -299,26 +299,26 @@ impl EventOrderState {
         let mut subscription = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
         let (times, is_now) = ((invoked, self.history.tick()), mode == FollowMode::Now);
         let after = if is_now { subscription.started_after } else { after };
-        let mut followed = FollowerRecord { scope: scope.clone(), is_now, times, after, names: Vec::new() };
+        let mut record = FollowerRecord { scope: scope.clone(), is_now, times, after, names: Vec::new() };
         while mode == FollowMode::Idle && !self.is_done.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(1)).await;
         }
-        while followed.names.last().is_none_or(|name| *name < FIRST_FINAL_NAME) {
+        while record.names.last().is_none_or(|name| *name < FIRST_FINAL_NAME) {
             let event = timeout(EVENT_TIMEOUT, next_event(&mut subscription.events)).await;
-            let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", followed.names.len())))?;
+            let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", record.names.len())))?;
             let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
-            followed.names.push(event_name(&event)?);
+            record.names.push(event_name(&event)?);
             if mode == FollowMode::Restarts && random.once_in(50) {
                 let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))?;
                 subscription =
                     self.events.subscribe(Subscribe::new(scope.clone(), SubscriptionStart::After(cursor))).await?;
             }
         }
-        Ok(followed)
+        Ok(record)
     }
 
     /// Checks that all events that readers and followers received are in the final order of their scope.
-    async fn check(&self, followed: &[FollowerRecord]) -> Result<EventFigures, Failure> {
+    async fn check(&self, follower_records: &[FollowerRecord]) -> Result<EventFigures, Failure> {
         let mut history = self.history.take();
         let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));
         let appends = history.iter().filter(|operation| is_append(&operation.op)).count();
@@ -334,7 +334,7 @@ impl EventOrderState {
             }
             let names_by_cursor: HashMap<_, _> =
                 all_events.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
-            for follower in followed.iter().filter(|follower| follower.scope == scope) {
+            for follower in follower_records.iter().filter(|follower| follower.scope == scope) {
                 history.extend(follower.as_operations(&names_by_cursor)?);
             }
             if let Err(why) = check_order(&scope_id(&scope), &names, &history) {
@@ -342,7 +342,7 @@ impl EventOrderState {
             }
         }
         let events = self.test.events + 2 * self.test.threads as u64;
-        Ok(EventFigures { test: self.test, events, appends, reads, followers: followed.len() })
+        Ok(EventFigures { test: self.test, events, appends, reads, followers: follower_records.len() })
     }
 }
 

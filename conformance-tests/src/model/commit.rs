@@ -170,7 +170,7 @@ fn content(commit: &Commit) -> Commit {
     content.expect = Expect::Any;
     content.fence = None;
     if let Some(state) = &mut content.state {
-        state.changes.sort_by(|a, b| a.0.cmp(&b.0));
+        state.changes.sort_by(|(left_key, _), (right_key, _)| left_key.cmp(right_key));
     }
     content
 }

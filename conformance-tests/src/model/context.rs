@@ -126,7 +126,8 @@ fn compaction_at_start<'a>(
     root_interval_end: Option<usize>,
 ) -> Option<&'a (Arc<Entry>, Compaction)> {
     let found = compactions.iter().rev().find(|(_, compaction)| compaction.covers.is_none())?;
-    let index = path.iter().position(|entry| entry.id == found.0.id)?;
+    let (compaction_entry, _) = found;
+    let index = path.iter().position(|entry| entry.id == compaction_entry.id)?;
     root_interval_end.is_none_or(|to| to < index).then_some(found)
 }
 

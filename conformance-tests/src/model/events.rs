@@ -39,7 +39,7 @@ pub(super) struct EventLog {
     /// The appends that had a key.
     appends_by_key: BTreeMap<(WriterId, EventKey), RememberedAppend>,
     /// Events that are not listed yet. Only the planted bug `EventsVisibleLate` uses this.
-    hidden: BTreeSet<EventId>,
+    hidden_events: BTreeSet<EventId>,
 }
 
 /// What is remembered about a key: the drafts, the ids of their events, and the time of the append.
@@ -75,12 +75,12 @@ impl EventLog {
 
     /// Hides these events from lists. Only the planted bug `EventsVisibleLate` does this.
     pub(super) fn hide_from_lists(&mut self, events: &[Event]) {
-        self.hidden.extend(events.iter().map(|event| event.id.clone()));
+        self.hidden_events.extend(events.iter().map(|event| event.id.clone()));
     }
 
     /// Shows hidden events again.
     pub(super) fn show_in_lists(&mut self, events: &[Event]) {
-        self.hidden.retain(|id| events.iter().all(|event| event.id != *id));
+        self.hidden_events.retain(|id| events.iter().all(|event| event.id != *id));
     }
 
     /// Returns whether there are no events, or only events that were trimmed from all their scopes.
@@ -123,7 +123,7 @@ impl EventLog {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
         let mut listed_events: Vec<_> = self.numbered_events(&query.scope).filter(|(seq, _)| *seq > floor).collect();
-        listed_events.retain(|(_, event)| !self.hidden.contains(&event.id));
+        listed_events.retain(|(_, event)| !self.hidden_events.contains(&event.id));
         match query.direction {
             Direction::Forward => listed_events.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
             Direction::Backward => {

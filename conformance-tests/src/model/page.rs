@@ -95,9 +95,10 @@ impl<'a> PageReader<'a> {
 
     fn is_after_cursor(&self, key: &(u64, String), backward: bool) -> bool {
         let Some(after) = &self.after else { return true };
+        let (rank, _) = key;
         let last_key = &(after.rank, after.id.clone());
         match self.bug {
-            Some(Bug::CursorSkipsTies) if key.0 == after.rank => false,
+            Some(Bug::CursorSkipsTies) if *rank == after.rank => false,
             Some(Bug::CursorRepeats) if key == last_key => true,
             _ if backward => key < last_key,
             _ => key > last_key,

@@ -59,7 +59,7 @@ impl MailboxProducer for TenantHandle {
 #[async_trait]
 impl MailboxConsumer for TenantHandle {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        if self.shared.bug == Some(Bug::ClaimNeedsEarlierWait) && self.shared.live_state().waits == 0 {
+        if self.shared.bug == Some(Bug::ClaimNeedsEarlierWait) && self.shared.live_state().wait_count == 0 {
             return Ok(Claims::default());
         }
         let mut claims = self.write(|tenant, env| tenant.mailbox.claim(&request, &env));

@@ -58,7 +58,7 @@ impl StoreHandles {
 /// The store, the model, and the records that later steps refer to.
 pub(super) struct StoreModelPair {
     fixture: Arc<dyn Fixture>,
-    opened: Option<OpenedStore>,
+    opened_store: Option<OpenedStore>,
     /// The handles of the store under test.
     pub(super) store: StoreHandles,
     /// The model.
@@ -88,16 +88,16 @@ impl fmt::Debug for StoreModelPair {
 impl StoreModelPair {
     /// Opens a new store, and makes a model whose clock is set to the store's time.
     pub(super) async fn open(fixture: Arc<dyn Fixture>) -> StepResult<Self> {
-        let opened = fixture.open(Limits::default()).await?;
-        let store = StoreHandles::new(&*opened.store)?;
+        let opened_store = fixture.open(Limits::default()).await?;
+        let store = StoreHandles::new(&*opened_store.store)?;
         let probe =
-            opened.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
+            opened_store.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
         let now = probe.create_thread(NewThread::new(id("probe"))).await?.created_at;
         let model_store = ModelStore::new(Limits::default(), ManualClock::new(now), None);
         let model = StoreHandles::new(&model_store)?;
         Ok(Self {
             fixture,
-            opened: Some(opened),
+            opened_store: Some(opened_store),
             store,
             model_store,
             model,
@@ -112,8 +112,8 @@ impl StoreModelPair {
 
     /// Closes the store under test.
     pub(super) async fn close(mut self) -> StepResult {
-        if let Some(opened) = self.opened.take() {
-            opened.store.close().await?;
+        if let Some(opened_store) = self.opened_store.take() {
+            opened_store.store.close().await?;
         }
         Ok(())
     }
@@ -260,8 +260,8 @@ impl StoreModelPair {
     }
 
     pub(super) async fn advance(&self, by: Duration) -> StepResult {
-        if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
-            self.fixture.advance(opened, by).await;
+        if let (TimeSource::Injected, Some(opened_store)) = (self.fixture.capabilities().time, &self.opened_store) {
+            self.fixture.advance(opened_store, by).await;
             self.model_store.clock().advance(by);
         }
         Ok(())
@@ -278,8 +278,8 @@ impl StoreModelPair {
     async fn set_back(&self, by: Duration) -> StepResult {
         let to = self.now().saturating_sub(by).max(self.earliest_time);
         let by = Duration::from_millis(self.now().as_millis() - to.as_millis());
-        if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
-            self.fixture.set_back(opened, by).await;
+        if let (TimeSource::Injected, Some(opened_store)) = (self.fixture.capabilities().time, &self.opened_store) {
+            self.fixture.set_back(opened_store, by).await;
             self.model_store.clock().set(to);
         }
         Ok(())
@@ -289,10 +289,10 @@ impl StoreModelPair {
         if self.fixture.why_unmet(Need::Reopen).is_some() {
             return Ok(());
         }
-        let Some(opened) = self.opened.take() else { return Ok(()) };
-        let opened = self.fixture.reopen(opened).await?;
-        self.store = StoreHandles::new(&*opened.store)?;
-        self.opened = Some(opened);
+        let Some(opened_store) = self.opened_store.take() else { return Ok(()) };
+        let opened_store = self.fixture.reopen(opened_store).await?;
+        self.store = StoreHandles::new(&*opened_store.store)?;
+        self.opened_store = Some(opened_store);
         self.model_store = self.model_store.reopened();
         self.model = StoreHandles::new(&self.model_store)?;
         Ok(())
