@@ -15,7 +15,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A new generator. Its numbers are independent of those that this one returns next. Concurrent tasks, for example,
+    /// A new generator. Its numbers are independent of the numbers that the current generator returns next. Concurrent tasks, for example,
     /// get a generator each.
     #[must_use]
     pub fn fork(&mut self) -> Self {

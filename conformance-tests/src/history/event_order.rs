@@ -183,8 +183,8 @@ impl<'a> ScopeOrder<'a> {
         if names.iter().eq(wanted) { Ok(()) } else { Err(format!("these are not the newest events: {names:?}")) }
     }
 
-    /// Checks that a subscription that starts now begins after all events that were acknowledged before the call, and
-    /// before all events whose append was invoked after the call had returned.
+    /// Checks the start of a subscription from now on. It must come after all events that were acknowledged before the
+    /// call, and before all events whose append was invoked after the call had returned.
     fn check_start(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.position_after(after)?;
         let skips_later_event = self.append_invocations[..first].iter().any(|time| *time > returned);

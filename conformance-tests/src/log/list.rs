@@ -145,7 +145,7 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
 }
 
 /// If a query has several filters, it finds only the entries that match all of them.
-pub(crate) async fn filters_combine(given: &Given) -> Verdict {
+pub(crate) async fn an_entry_must_match_all_filters(given: &Given) -> Verdict {
     let writer = create_thread_with_varied_entries(given).await?;
     let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
     let side_entries_below_d = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));

@@ -80,7 +80,7 @@ pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &G
 }
 
 /// Within a thread, the dispatch with the lowest priority number is claimed first. Of dispatches with equal priority,
-/// the one that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
+/// the dispatch that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
 pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     let dispatch_with_priority = |name: &str, priority: u8| new_dispatch("t", name).with_priority(priority);
     enqueue_all(
@@ -107,8 +107,8 @@ pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     expect_eq(claim_and_ack_all(given).await?, "late")
 }
 
-/// Threads are ordered by the priority of their first available dispatch. Of threads with equal priority, the one that
-/// has waited longest comes first.
+/// Threads are ordered by the priority of their first available dispatch. Of threads with equal priority, the thread
+/// that has waited longest comes first.
 pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
     for (thread, name, priority) in drafts {

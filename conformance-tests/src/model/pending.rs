@@ -119,7 +119,7 @@ fn check_append(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that another input uses.
+/// Returns the earlier input that equals `input`, if there is one. Refuses an id or a ticket that another input uses.
 fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body {
         let has_same_ticket = |stored_decision: &&StoredDecision| {

@@ -77,7 +77,7 @@ pub(super) async fn a_repeated_commit_returns_its_first_rows(given: &Given) -> V
 }
 
 /// A reader of the outbox sees all rows of a commit or none of them, and no row is written twice.
-pub(super) async fn consumers_see_all_rows_of_a_commit_or_none(given: &Given) -> Verdict {
+pub(super) async fn readers_see_all_rows_of_a_commit_or_none(given: &Given) -> Verdict {
     const COMMITS: usize = 40;
     let commits = given.commits()?;
     let store = outbox(given)?;

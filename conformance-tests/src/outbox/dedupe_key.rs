@@ -50,7 +50,7 @@ pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -
 }
 
 /// Rows of different lanes or targets can have the same dedupe key.
-pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Verdict {
+pub(super) async fn a_key_belongs_to_one_lane_and_target(given: &Given) -> Verdict {
     let drafts = [new_row("mail", "ada", "a"), new_row("mail", "bob", "b"), new_row("hook", "ada", "c")];
     let drafts = drafts.map(|draft| draft.with_dedupe_key(id("k")));
     let ids = commit_rows(given, drafts).await?;

@@ -15,7 +15,7 @@ use crate::{
 
 /// A store has the capabilities that its fixture declares. They are known as soon as the store is open, and do not
 /// change while it is open.
-pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
+pub(super) async fn a_store_has_the_declared_capabilities(given: &Given) -> Verdict {
     let (store, declared_capabilities) = (given.store(), given.fixture().capabilities());
     expect_eq(store.capabilities(), &declared_capabilities)?;
     first_record_list(given.contract()).write(&given.stores()?, "x").await?;
@@ -71,7 +71,7 @@ pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Ver
 
 /// Stores and their contracts are `Send` and `Sync`, can be trait objects, and can be cloned. A clone of the handles
 /// reaches the same store.
-pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict {
+pub(super) async fn handles_can_be_sent_and_cloned(given: &Given) -> Verdict {
     const fn assert_send_and_sync<T: Send + Sync + ?Sized>() {}
     assert_send_and_sync::<dyn Store>();
     assert_send_and_sync::<dyn ThreadRunStore>();

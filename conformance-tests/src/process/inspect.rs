@@ -22,7 +22,7 @@ impl Progress for StopAtOnce {
 
 /// Checks and repairs of an undamaged store find nothing wrong and change nothing. They can be stopped between two
 /// batches, and this does no harm.
-pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
+pub(super) async fn checks_of_an_undamaged_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     for tenant in ["acme", "acme-corp", "b", "c"] {
         prepare(&given.tenant(tenant)?).await?;

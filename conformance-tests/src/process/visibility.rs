@@ -96,7 +96,7 @@ async fn read_until_done(
 
 /// A reader never sees only a part of a commit, not even in a read of several records, such as a context together with
 /// the state of its thread.
-pub(super) async fn a_reader_sees_whole_commits_across_snapshot_reads(given: &Given) -> Verdict {
+pub(super) async fn a_read_of_several_records_shows_whole_commits(given: &Given) -> Verdict {
     let (thread, is_done): (ThreadId, _) = (id("t"), Arc::new(AtomicBool::new(false)));
     given.expect_accepted(commit_of_two_entries(&thread, "first")).await?;
     let mut readers = Vec::new();

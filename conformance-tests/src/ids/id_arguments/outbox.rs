@@ -12,8 +12,8 @@ use crate::{
     given::{id, read_all_pages},
 };
 
-/// Three rows: one whose lane and target are `text`, one whose dedupe key is `text` in a lane that all texts share, and
-/// one whose order key is `text` in another lane that all texts share.
+/// Three rows. The first has `text` as its lane and target. The second has `text` as its dedupe key, in a lane that all
+/// texts share. The third has `text` as its order key, in another lane that all texts share.
 fn new_rows(text: &str) -> [NewOutboxRow; 3] {
     let row = |lane: &str, target: &str| NewOutboxRow::new(id(lane), id(target), Json::null());
     [

@@ -204,7 +204,7 @@ async fn compare_all(pair: &mut StoreModelPair) -> StepResult {
         pair.compare_list(&ListOp::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
     }
     pair.compare_list(&ListOp::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
-    for thread in 0..generate::SMALL_NUMBERS {
+    for thread in 0..generate::SMALL_NUMBER_LIMIT {
         let (filter, direction) = (EntryFilterOp::default(), Direction::Forward);
         pair.compare_list(&ListOp::Entries { thread, filter, direction }, 1_000, None).await?;
         pair.compare_list(&ListOp::Leaves { thread }, 1_000, None).await?;

@@ -13,11 +13,12 @@ use super::ops::{
     ThreadPatchOp,
 };
 
-/// Most operations choose from the numbers below this one. The numbers stand for threads, runs, keys, names and values.
-pub(super) const SMALL_NUMBERS: u8 = 4;
+/// Most operations choose from the numbers below this limit. The numbers stand for threads, runs, keys, names and
+/// values.
+pub(super) const SMALL_NUMBER_LIMIT: u8 = 4;
 
 fn small_number() -> impl Strategy<Value = u8> {
-    0..SMALL_NUMBERS
+    0..SMALL_NUMBER_LIMIT
 }
 
 /// Generates the number of a thread. Most steps are about thread 0.
