@@ -112,14 +112,14 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
     let (live, target) = (live_channel(given)?, live_target("t", 1));
     let mut earlier_receiver = live.open_live(target.clone()).await?;
-    let listening = tokio::spawn(async move {
+    let receiving_task = tokio::spawn(async move {
         let command = next_command(&mut earlier_receiver).await;
         (earlier_receiver, command)
     });
     tokio::time::sleep(SHORT_PAUSE).await;
-    expect(!listening.is_finished(), "the receiver ended before another was opened")?;
+    expect(!receiving_task.is_finished(), "the receiver ended before another was opened")?;
     let mut later_receiver = live.open_live(target.clone()).await?;
-    let (mut earlier_receiver, command) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
+    let (mut earlier_receiver, command) = receiving_task.await.map_err(|panic| Failure::new(panic.to_string()))?;
     expect(command?.is_none(), "the earlier receiver got a command")?;
     let task = begin_delivery(&live, &target, custom_command("a")).await;
     expect(next_command(&mut earlier_receiver).await?.is_none(), "the earlier receiver got a command")?;

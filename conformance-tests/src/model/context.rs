@@ -14,21 +14,21 @@ use super::{budget::fit_to_budget, bug::Bug, entries::covered_range, pairing::pa
 pub(super) struct Piece {
     pub(super) entry: EntryId,
     /// Whether the message was made from a compaction or by a repair. Otherwise it is the body of an entry.
-    pub(super) synthetic: bool,
+    pub(super) is_synthetic: bool,
     /// The entries whose messages were merged into this message.
-    pub(super) merged: Vec<EntryId>,
+    pub(super) merged_entries: Vec<EntryId>,
     pub(super) message: Message,
 }
 
 impl Piece {
-    pub(super) const fn new(entry: EntryId, synthetic: bool, message: Message) -> Self {
-        Self { entry, synthetic, merged: Vec::new(), message }
+    pub(super) const fn new(entry: EntryId, is_synthetic: bool, message: Message) -> Self {
+        Self { entry, is_synthetic, merged_entries: Vec::new(), message }
     }
 
     /// Returns whether the message replaces the interval of a compaction. The only other synthetic messages are tool
     /// messages with results that were added for open calls.
     pub(super) fn is_summary(&self) -> bool {
-        self.synthetic && self.message.role != Role::Tool
+        self.is_synthetic && self.message.role != Role::Tool
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn context(
     let mut context = Context::default();
     let (kept, left_out) = fit_to_budget(kept, request.budget.as_ref());
     context.left_out = left_out;
-    let to_context_message = |piece: Piece| ContextMessage::new(piece.entry, piece.synthetic, piece.message);
+    let to_context_message = |piece: Piece| ContextMessage::new(piece.entry, piece.is_synthetic, piece.message);
     context.messages = kept.into_iter().map(to_context_message).collect();
     context.repairs = repairs;
     context.origin = origin(&path);
@@ -159,7 +159,7 @@ fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
             continue;
         };
         repairs.push(Repair::new(piece.entry.clone(), RepairKind::MessagesMerged, None));
-        target.merged.push(piece.entry);
+        target.merged_entries.push(piece.entry);
         let known_calls = call_ids(&target.message);
         let is_new = |block: &Block| match &block.kind {
             BlockKind::ToolUse(call) => !known_calls.contains(&call.id),
@@ -178,7 +178,7 @@ fn is_same_message(one: &Piece, other: &Piece) -> bool {
         let provenance = piece.message.provenance.clone()?;
         Some((provenance.origin.map(|origin| origin.provider), provenance.message_id?))
     };
-    let is_assistant_entry = |piece: &Piece| !piece.synthetic && piece.message.role == Role::Assistant;
+    let is_assistant_entry = |piece: &Piece| !piece.is_synthetic && piece.message.role == Role::Assistant;
     is_assistant_entry(one)
         && is_assistant_entry(other)
         && provider_message(one).is_some()

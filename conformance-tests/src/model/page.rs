@@ -82,15 +82,15 @@ impl<'a> PageReader<'a> {
         if backward {
             records.reverse();
         }
-        let mut following: Vec<_> =
+        let mut following_records: Vec<_> =
             records.into_iter().filter(|(key, _)| self.is_after_cursor(key, backward)).collect();
         let limit = self.request.limit.unwrap_or(50) as usize;
-        if following.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
-            return Page { items: following.into_iter().map(|(_, item)| item).collect(), next: None };
+        if following_records.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
+            return Page { items: following_records.into_iter().map(|(_, item)| item).collect(), next: None };
         }
-        following.truncate(limit);
-        let next = following.last().map(|(key, _)| self.cursor(key, number_to_store));
-        Page { items: following.into_iter().map(|(_, item)| item).collect(), next }
+        following_records.truncate(limit);
+        let next = following_records.last().map(|(key, _)| self.cursor(key, number_to_store));
+        Page { items: following_records.into_iter().map(|(_, item)| item).collect(), next }
     }
 
     fn is_after_cursor(&self, key: &(u64, String), backward: bool) -> bool {

@@ -30,20 +30,20 @@ pub(super) fn pair_results(
 ) -> Vec<Piece> {
     let calls = match_results(pieces, repairs);
     let mut used_tool_messages = Vec::new();
-    let mut paired = Vec::new();
+    let mut paired_pieces = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
         if piece.message.role == Role::Tool {
             if bug == Some(Bug::OrphanResultsKept)
                 && !calls.iter().any(|call| call.result.is_some_and(|result| result.message == at))
             {
-                paired.push(piece.clone());
+                paired_pieces.push(piece.clone());
             }
             continue;
         }
-        let unanswered = calls.iter().filter(|call| call.position.message == at && call.result.is_none());
-        let unanswered: Vec<_> = unanswered.map(|call| call.id.clone()).collect();
-        let (piece, answer) = handle_open_calls(piece.clone(), &unanswered, open_calls, repairs);
-        paired.push(piece);
+        let unanswered_calls = calls.iter().filter(|call| call.position.message == at && call.result.is_none());
+        let unanswered_ids: Vec<_> = unanswered_calls.map(|call| call.id.clone()).collect();
+        let (piece, answer) = handle_open_calls(piece.clone(), &unanswered_ids, open_calls, repairs);
+        paired_pieces.push(piece);
         for tool in 0..pieces.len() {
             let results = calls.iter().filter(|call| call.position.message == at).filter_map(|call| call.result);
             let wanted_blocks: Vec<_> =
@@ -52,17 +52,17 @@ pub(super) fn pair_results(
                 let is_first_part = !used_tool_messages.contains(&tool);
                 used_tool_messages.push(tool);
                 add_move_repairs(pieces, (tool, at), &wanted_blocks, repairs);
-                paired.push(select_results(source, &wanted_blocks, is_first_part));
+                paired_pieces.push(select_results(source, &wanted_blocks, is_first_part));
             }
         }
-        paired.extend(answer);
+        paired_pieces.extend(answer);
     }
     for (at, piece) in pieces.iter().enumerate() {
         if piece.message.role == Role::Tool && !used_tool_messages.contains(&at) {
             repairs.push(Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None));
         }
     }
-    paired
+    paired_pieces
 }
 
 /// Returns every call with the last result that belongs to it. A result belongs to the nearest call with its id in an
@@ -142,19 +142,20 @@ fn select_results(source: &Piece, wanted_blocks: &[usize], is_first_part: bool) 
 /// added, a message with these results.
 fn handle_open_calls(
     mut piece: Piece,
-    unanswered: &[String],
+    unanswered_ids: &[String],
     open_calls: OpenCalls,
     repairs: &mut Vec<Repair>,
 ) -> (Piece, Option<Piece>) {
     let kind = match open_calls {
-        _ if unanswered.is_empty() => return (piece, None),
+        _ if unanswered_ids.is_empty() => return (piece, None),
         OpenCalls::Keep => return (piece, None),
         OpenCalls::Answer => RepairKind::OpenCallAnswered,
         OpenCalls::Drop => RepairKind::OpenCallDropped,
     };
-    repairs.extend(unanswered.iter().map(|id| Repair::new(piece.entry.clone(), kind, Some(id.clone()))));
+    repairs.extend(unanswered_ids.iter().map(|id| Repair::new(piece.entry.clone(), kind, Some(id.clone()))));
     if open_calls == OpenCalls::Drop {
-        let is_open = |block: &Block| matches!(&block.kind, BlockKind::ToolUse(call) if unanswered.contains(&call.id));
+        let is_open =
+            |block: &Block| matches!(&block.kind, BlockKind::ToolUse(call) if unanswered_ids.contains(&call.id));
         piece.message.blocks.retain(|block| !is_open(block));
         return (piece, None);
     }
@@ -163,7 +164,7 @@ fn handle_open_calls(
         result.is_error = Some(true);
         Block::new(BlockKind::ToolResult(result))
     };
-    let message = Message::new(Role::Tool, unanswered.iter().map(result_for_open_call).collect());
+    let message = Message::new(Role::Tool, unanswered_ids.iter().map(result_for_open_call).collect());
     let answer = Piece::new(piece.entry.clone(), true, message);
     (piece, Some(answer))
 }

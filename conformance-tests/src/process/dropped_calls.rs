@@ -129,14 +129,14 @@ async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_b
         if !dropped_call.idle_time.is_zero() {
             given.advance(dropped_call.idle_time).await;
         }
-        let ended = poll_then_drop((dropped_call.make_call)(&stores, t.clone()), polls).await?.is_some();
+        let has_ended = poll_then_drop((dropped_call.make_call)(&stores, t.clone()), polls).await?.is_some();
         let first_read = describe_thread(&stores, &t).await?;
         tokio::time::sleep(LATE_EFFECT_DELAY).await;
         let later_read = describe_thread(&stores, &t).await?;
         let reads = format!("after {polls} polls a read shows {first_read:?}, a later read {later_read:?}");
         expect(dropped_call.before_and_after.contains(&later_read.as_str()), &reads)?;
         expect(
-            !ended || first_read == dropped_call.before_and_after[1],
+            !has_ended || first_read == dropped_call.before_and_after[1],
             format!("the call ended without its effect: {reads}"),
         )?;
         expect(
@@ -144,7 +144,7 @@ async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_b
             format!("the dropped call took effect later: {reads}"),
         )?;
         check_nothing_locked(given, &stores, &t).await?;
-        if ended {
+        if has_ended {
             return Ok(());
         }
     }
