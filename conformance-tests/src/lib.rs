@@ -13,9 +13,9 @@
 //! ```
 //!
 //! `histories!` adds tests that record the calls of many concurrent tasks and check the answers.
-//! `mailbox_histories!` adds those that need no threads. `model!` adds a test that makes random calls on the store
-//! and on a model of the contract, and compares the answers. [`run`] runs the cases without a test harness and
-//! returns a [`Report`].
+//! `mailbox_histories!` adds only the tests among them that need no threads. `model!` adds a test that makes random
+//! calls on the store and on a model of the contract, and compares the answers. [`run`] runs the cases without a test
+//! harness and returns a [`Report`].
 //!
 //! # Layout
 //! - [`Fixture`]: how the suite opens a store, sets its clock and damages its data

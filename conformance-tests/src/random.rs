@@ -15,7 +15,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A new generator. Its numbers are independent of those that this one returns next. Concurrent tasks, for example,
+    /// A new generator. Its numbers are independent of the numbers that the current generator returns next. Concurrent tasks, for example,
     /// get a generator each.
     #[must_use]
     pub fn fork(&mut self) -> Self {
@@ -43,7 +43,7 @@ impl Random {
 }
 
 /// The seed that the environment variable `name` sets: a number, or `random` for a seed that cannot be predicted.
-/// Otherwise the seed is 1, so that every run tests the same.
+/// Otherwise the seed is 1, so that a test does the same each time.
 #[must_use]
 pub fn seed_from_env(name: &str) -> u64 {
     match env::var(name).as_deref() {

@@ -27,7 +27,7 @@ pub struct Given {
     contract: Contract,
     fixture: Arc<dyn Fixture>,
     limits: Limits,
-    /// The store with its guard. It is locked while the fixture works with it.
+    /// The store, with the resources that must outlive it. It is locked while the fixture works with it.
     opened: RwLock<Option<OpenedStore>>,
     /// Another handle of the same store, which `store()` can clone without waiting for the fixture.
     store: std::sync::RwLock<Option<Arc<dyn Store>>>,
@@ -180,7 +180,7 @@ impl Given {
         let mut opened = self.opened.write().await;
         let opened_store = self.take_opened(&mut opened)?;
         opened_store.store.close().await?;
-        Ok(self.fixture.damage(opened_store, seed).await.map(|after| self.set_opened(&mut opened, after)))
+        Ok(self.fixture.damage(opened_store, seed).await.map(|reopened| self.set_opened(&mut opened, reopened)))
     }
 
     /// Takes the store out of `self`, so that the fixture gets the last handle of the store.

@@ -17,38 +17,38 @@ where
     Fut: Future<Output = store_core::Result<Page<T>>>,
 {
     const MAX_PAGES: usize = 100_000;
-    let (mut all, mut request) = (Vec::new(), first.clone());
+    let (mut records, mut request) = (Vec::new(), first.clone());
     for _ in 0..MAX_PAGES {
         let page = list(request).await?;
-        all.extend(page.items);
+        records.extend(page.items);
         match page.next {
             Some(cursor) => request = first.after(cursor),
-            None => return Ok(all),
+            None => return Ok(records),
         }
     }
     Err(Failure::new("the list does not end"))
 }
 
-/// Starts `tasks` tasks at the same time and returns their results, in the order of the tasks. `make` makes the task
-/// with the given number.
+/// Starts `tasks` tasks at the same time and returns their results, in the order of the tasks. `make_task` makes the
+/// task with the given number.
 ///
 /// # Panics
 /// If a task panics. The case then fails.
-pub async fn run_concurrently<T, F, Fut>(tasks: usize, make: F) -> Vec<T>
+pub async fn run_concurrently<T, F, Fut>(tasks: usize, make_task: F) -> Vec<T>
 where
     F: Fn(usize) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
     let barrier = Arc::new(Barrier::new(tasks));
-    let start = |at| {
-        let (barrier, task) = (Arc::clone(&barrier), make(at));
+    let start_task = |number| {
+        let (barrier, task) = (Arc::clone(&barrier), make_task(number));
         tokio::spawn(async move {
             barrier.wait().await;
             task.await
         })
     };
-    let handles: Vec<_> = (0..tasks).map(start).collect();
+    let handles: Vec<_> = (0..tasks).map(start_task).collect();
     let mut results = Vec::with_capacity(tasks);
     for handle in handles {
         results.push(handle.await.expect("the task does not panic"));

@@ -127,38 +127,43 @@ struct ReceivedClaim {
 /// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
 #[derive(Default)]
 struct WorkerObservations {
-    received: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
-    acked: Mutex<BTreeMap<DispatchId, u64>>,
-    dropped: AtomicU64,
-    working_good_workers: AtomicU64,
+    received_claims: Mutex<BTreeMap<(ThreadId, ClaimNumber), ReceivedClaim>>,
+    /// How often each dispatch was acknowledged.
+    ack_counts: Mutex<BTreeMap<DispatchId, u64>>,
+    dropped_call_count: AtomicU64,
+    good_workers_with_claims: AtomicU64,
 }
 
 impl WorkerObservations {
     /// Notes that a worker received a claim. Fails if the claim was received before.
-    fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
-        let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
+    fn note_claim(&self, claimed_dispatch: &ClaimedDispatch) -> Verdict {
+        let claim = expect_some(claimed_dispatch.dispatch.claim.as_ref(), "claim")?;
         let claim_record = ReceivedClaim { from: claim.claimed_at, until: claim.lease_until, settling_began: false };
-        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier_record = received.insert((held.dispatch.thread.clone(), held.number), claim_record);
-        expect(earlier_record.is_none(), format!("claim {} of {} was given twice", held.number, held.dispatch.thread))
+        let mut received_claims = self.received_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier_record =
+            received_claims.insert((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number), claim_record);
+        expect(
+            earlier_record.is_none(),
+            format!("claim {} of {} was given twice", claimed_dispatch.number, claimed_dispatch.dispatch.thread),
+        )
     }
 
     /// Notes that the holder may settle its claim from now on.
-    fn note_settling(&self, held: &ClaimedDispatch) {
-        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
-        received
-            .entry((held.dispatch.thread.clone(), held.number))
+    fn note_settling(&self, claimed_dispatch: &ClaimedDispatch) {
+        let mut received_claims = self.received_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        received_claims
+            .entry((claimed_dispatch.dispatch.thread.clone(), claimed_dispatch.number))
             .and_modify(|claim_record| claim_record.settling_began = true);
     }
 
     /// Notes that the acknowledgement of a dispatch was accepted.
     fn note_ack(&self, id: &DispatchId) {
-        *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
+        *self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
 
     /// Counts a call that was dropped, which therefore has no result. Returns the result.
     fn count_if_dropped<T>(&self, result: Option<T>) -> Option<T> {
-        self.dropped.fetch_add(u64::from(result.is_none()), Ordering::SeqCst);
+        self.dropped_call_count.fetch_add(u64::from(result.is_none()), Ordering::SeqCst);
         result
     }
 
@@ -167,9 +172,9 @@ impl WorkerObservations {
     /// acknowledgements were accepted than there are acknowledged dispatches. Returns the number of claims that were
     /// received.
     fn check(&self, acked_dispatches: u64) -> Result<u64, Failure> {
-        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let received_claims = self.received_claims.lock().unwrap_or_else(PoisonError::into_inner);
         for (((thread, number), claim), ((next_thread, next_number), next_claim)) in
-            received.iter().zip(received.iter().skip(1))
+            received_claims.iter().zip(received_claims.iter().skip(1))
         {
             let why = format!(
                 "{thread}: claim {next_number} began at {}, but {number} lasted until {}",
@@ -177,13 +182,13 @@ impl WorkerObservations {
             );
             expect(thread != next_thread || claim.settling_began || next_claim.from >= claim.until, why)?;
         }
-        let acknowledged = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
-        expect(acknowledged.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
+        let ack_counts = self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        expect(ack_counts.values().all(|times| *times == 1), "a dispatch was acknowledged twice")?;
         expect(
-            acknowledged.len() as u64 <= acked_dispatches,
-            format!("{} acks succeeded, but {acked_dispatches} dispatches are acked", acknowledged.len()),
+            ack_counts.len() as u64 <= acked_dispatches,
+            format!("{} acks succeeded, but {acked_dispatches} dispatches are acked", ack_counts.len()),
         )?;
-        Ok(received.len() as u64)
+        Ok(received_claims.len() as u64)
     }
 }
 
@@ -209,7 +214,7 @@ impl AbandonedWork {
         let counts = store.count_dispatches(None).await?;
         let unfinished = counts.queued + counts.claimed;
         expect(unfinished > 0, "the bad workers left no work")?;
-        let dropped = observations.dropped.load(Ordering::SeqCst);
+        let dropped = observations.dropped_call_count.load(Ordering::SeqCst);
         expect(dropped > 0, "no call was dropped").map_err(with_seed)?;
         let results =
             run_concurrently(self.workers, |_| Self::run_good_worker(Arc::clone(&given), Arc::clone(&observations)));
@@ -240,11 +245,11 @@ impl AbandonedWork {
             let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
             let claims = observations.count_if_dropped(poll_then_drop(claim, random.below(12)).await?);
             let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
-            for held in &claimed {
-                observations.note_claim(held)?;
+            for claimed_dispatch in &claimed {
+                observations.note_claim(claimed_dispatch)?;
             }
-            for held in &claimed {
-                Self::settle_or_abandon((&*store, &observations), held, &mut random).await?;
+            for claimed_dispatch in &claimed {
+                Self::settle_or_abandon((&*store, &observations), claimed_dispatch, &mut random).await?;
             }
             if random.once_in(40) {
                 given.advance(LEASE).await;
@@ -257,7 +262,7 @@ impl AbandonedWork {
     /// these calls may be dropped.
     async fn settle_or_abandon(
         (store, observations): (&dyn MailboxStore, &WorkerObservations),
-        held: &ClaimedDispatch,
+        claimed_dispatch: &ClaimedDispatch,
         random: &mut Random,
     ) -> Verdict {
         let settlement = match random.below(8) {
@@ -265,22 +270,23 @@ impl AbandonedWork {
             1 => Settlement::Retry { after: Duration::from_secs(5), error: "it failed".to_owned() },
             2 => Settlement::Snooze { after: Duration::from_secs(20) },
             3 => {
-                let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
+                let interrupt = store.interrupt(Interrupt::new(claimed_dispatch.dispatch.thread.clone()));
                 observations.count_if_dropped(poll_then_drop(interrupt, random.below(6)).await?);
                 return Ok(());
             }
             4 => {
-                let _result = poll_then_drop(store.extend(&held.claim(), LEASE), random.below(6)).await;
+                let _result = poll_then_drop(store.extend(&claimed_dispatch.claim(), LEASE), random.below(6)).await;
                 return Ok(());
             }
             _ => return Ok(()),
         };
         let is_ack = settlement == ack();
-        observations.note_settling(held);
-        let answers = observations
-            .count_if_dropped(poll_then_drop(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
+        observations.note_settling(claimed_dispatch);
+        let answers = observations.count_if_dropped(
+            poll_then_drop(store.settle(vec![(claimed_dispatch.claim(), settlement)]), random.below(8)).await?,
+        );
         if is_ack && answers.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
-            observations.note_ack(&held.dispatch.id);
+            observations.note_ack(&claimed_dispatch.dispatch.id);
         }
         Ok(())
     }
@@ -297,26 +303,26 @@ impl AbandonedWork {
                 if counts.queued + counts.claimed == 0 {
                     return Ok(());
                 }
-                if observations.working_good_workers.load(Ordering::SeqCst) == 0 {
+                if observations.good_workers_with_claims.load(Ordering::SeqCst) == 0 {
                     given.advance(Duration::from_secs(1)).await;
                 }
                 sleep(Duration::from_millis(1)).await;
                 continue;
             }
-            observations.working_good_workers.fetch_add(1, Ordering::SeqCst);
-            for held in &claims.claimed {
-                observations.note_claim(held)?;
+            observations.good_workers_with_claims.fetch_add(1, Ordering::SeqCst);
+            for claimed_dispatch in &claims.claimed {
+                observations.note_claim(claimed_dispatch)?;
             }
-            for held in claims.claimed {
-                observations.note_settling(&held);
-                match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
-                    Ok(_) => observations.note_ack(&held.dispatch.id),
+            for claimed_dispatch in claims.claimed {
+                observations.note_settling(&claimed_dispatch);
+                match expect_some(store.settle(vec![(claimed_dispatch.claim(), ack())]).await?.pop(), "answer")? {
+                    Ok(_) => observations.note_ack(&claimed_dispatch.dispatch.id),
                     // Another worker advanced the clock past the end of the lease before this worker was counted in
-                    // `working_good_workers`.
+                    // `good_workers_with_claims`.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
-            observations.working_good_workers.fetch_sub(1, Ordering::SeqCst);
+            observations.good_workers_with_claims.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -427,15 +433,16 @@ impl JumpingClockState {
 
     async fn run_worker(&self) -> Verdict {
         while !self.is_done() {
-            let Some(held) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop() else {
+            let Some(claimed_dispatch) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop()
+            else {
                 let counts = self.mailbox.count_dispatches(None).await?;
                 self.is_done.fetch_or(counts.queued + counts.claimed == 0, Ordering::SeqCst);
                 sleep(Duration::from_millis(1)).await;
                 continue;
             };
             sleep(Duration::from_millis(1)).await;
-            let dispatch = &held.dispatch;
-            match self.acknowledge(&held).await? {
+            let dispatch = &claimed_dispatch.dispatch;
+            match self.acknowledge(&claimed_dispatch).await? {
                 Ok(()) => {
                     let mut ack_counts = self.ack_counts.lock().unwrap_or_else(PoisonError::into_inner);
                     *ack_counts.entry(dispatch.id.clone()).or_default() += 1;
@@ -451,15 +458,15 @@ impl JumpingClockState {
     }
 
     /// Ends a claim with an acknowledgement. The inner error is the refusal of the store.
-    async fn acknowledge(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
+    async fn acknowledge(&self, claimed_dispatch: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
         let Some(commits) = &self.commits else {
-            let answer = self.mailbox.settle(vec![(held.claim(), ack())]).await?.pop();
+            let answer = self.mailbox.settle(vec![(claimed_dispatch.claim(), ack())]).await?.pop();
             return Ok(expect_some(answer, "answer")?.map(drop));
         };
-        let commit = Commit::new(held.dispatch.thread.clone())
-            .with_key(id(&format!("{} {}", held.dispatch.id, held.number)))
-            .entry(message_entry(held.dispatch.id.as_str()))
-            .fenced(held.fence())
+        let commit = Commit::new(claimed_dispatch.dispatch.thread.clone())
+            .with_key(id(&format!("{} {}", claimed_dispatch.dispatch.id, claimed_dispatch.number)))
+            .entry(message_entry(claimed_dispatch.dispatch.id.as_str()))
+            .fenced(claimed_dispatch.fence())
             .settling(ack());
         Ok(commits.commit(commit).await.map(drop))
     }

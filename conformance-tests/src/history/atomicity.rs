@@ -1,5 +1,5 @@
 //! Tests commits that have every kind of part: entry, run, state, event, outbox row and settlement. Readers read one
-//! part after the other. No part may show fewer commits than a part that was read earlier.
+//! part after another. No part may show fewer commits than a part that was read earlier.
 
 use std::{
     fmt,
@@ -81,7 +81,7 @@ impl CommitAtomicity {
     /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or if a reader sees one part of a commit and then not another part.
+    /// If a call fails, or if a reader sees one part of a commit but afterwards does not see another part.
     pub async fn run(self, fixture: impl Fixture) -> Result<AtomicityFigures, Failure> {
         let settles_claims = fixture.why_unmet(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
@@ -122,7 +122,7 @@ fn thread_id(at: usize) -> ThreadId {
 }
 
 impl AtomicityState {
-    /// Makes one commit after the other. After each commit, each part of the thread shows a count that is one higher.
+    /// Makes one commit after another. After each commit, each part of the thread shows a count that is one higher.
     async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
         let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
         for number in 1..=commits {
@@ -149,7 +149,7 @@ impl AtomicityState {
         Ok(())
     }
 
-    /// Reads one part after the other. A part must show at least as many commits as any part that was read earlier.
+    /// Reads one part after another. A part must show at least as many commits as any part that was read earlier.
     async fn read(&self, threads: usize, mut random: Random) -> Verdict {
         let mut last_reads = vec![(0, "nothing"); threads];
         while !self.is_done.load(Ordering::SeqCst) {

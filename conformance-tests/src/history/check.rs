@@ -17,7 +17,7 @@ const MAX_STEPS: u64 = 20_000_000;
 /// The maximum number of lines that a violation shows. The first line is the state, the others are operations.
 const MAX_VIOLATION_LINES: usize = 40;
 
-/// Describes what an object does when its operations are executed one after the other.
+/// Describes what an object does when its operations are executed one after another.
 pub trait Spec {
     /// Identifies an object. Objects are independent of each other, and each is checked on its own.
     type Key: Ord + Clone + Debug;
@@ -158,19 +158,19 @@ type PlacedBits = Vec<u64>;
 struct Search<'a, S: Spec> {
     spec: &'a S,
     operations: Operations<'a, S>,
-    unplaced: UnplacedOperations,
+    unplaced_operations: UnplacedOperations,
     state: S::State,
-    placed: PlacedBits,
+    placed_bits: PlacedBits,
     /// The operations in the order in which they are placed. Each is stored with the state before it, except a read,
     /// which changes no state.
     placements: Vec<(usize, Option<S::State>)>,
     /// Configurations that the search has examined without success. When it reaches one of them again, it backtracks.
-    examined: HashSet<(PlacedBits, S::State)>,
+    examined_configurations: HashSet<(PlacedBits, S::State)>,
     /// The number of operations that returned and are not placed yet.
     unplaced_returned: usize,
     steps: u64,
     /// The largest number of operations that were placed at a time, and the lines that describe this configuration.
-    furthest: Option<(usize, Vec<String>)>,
+    furthest_configuration: Option<(usize, Vec<String>)>,
 }
 
 impl<'a, S: Spec> Search<'a, S> {
@@ -179,24 +179,28 @@ impl<'a, S: Spec> Search<'a, S> {
         let unplaced_returned = operations.iter().filter(|operation| operation.returned.is_some()).count();
         Self {
             spec,
-            unplaced: UnplacedOperations::new(&operations),
+            unplaced_operations: UnplacedOperations::new(&operations),
             state: spec.initial(),
-            placed: vec![0; operations.len().div_ceil(64)],
+            placed_bits: vec![0; operations.len().div_ceil(64)],
             placements: Vec::new(),
-            examined: HashSet::new(),
+            examined_configurations: HashSet::new(),
             unplaced_returned,
             steps: 0,
-            furthest: None,
+            furthest_configuration: None,
             operations,
         }
     }
 
     fn run(&mut self) -> Result<(), (String, Vec<String>)> {
-        let mut node = self.unplaced.first_node();
+        let mut node = self.unplaced_operations.first_node();
         // An operation of unknown outcome need not be placed. The search succeeds when all others are placed.
         while self.unplaced_returned > 0 {
-            if node.is_multiple_of(2) && node != self.unplaced.head {
-                node = if self.place(node / 2) { self.unplaced.first_node() } else { self.unplaced.next[node] };
+            if node.is_multiple_of(2) && node != self.unplaced_operations.head {
+                node = if self.place(node / 2) {
+                    self.unplaced_operations.first_node()
+                } else {
+                    self.unplaced_operations.next[node]
+                };
                 if self.steps > MAX_STEPS {
                     return Err((format!("undecided after {MAX_STEPS} steps"), Vec::new()));
                 }
@@ -206,14 +210,14 @@ impl<'a, S: Spec> Search<'a, S> {
             // after it. So the search has to change an earlier decision.
             self.remember_furthest(node);
             let Some(operation) = self.undo_last_change() else {
-                let (placed, furthest_lines) = self.furthest.take().unwrap_or_default();
+                let (placed_count, furthest_lines) = self.furthest_configuration.take().unwrap_or_default();
                 let all = self.operations.len();
                 return Err((
-                    format!("only {placed} of {all} operations can be ordered, none of these can be next"),
+                    format!("only {placed_count} of {all} operations can be ordered, none of these can be next"),
                     furthest_lines,
                 ));
             };
-            node = self.unplaced.next[operation * 2];
+            node = self.unplaced_operations.next[operation * 2];
         }
         Ok(())
     }
@@ -232,14 +236,14 @@ impl<'a, S: Spec> Search<'a, S> {
         }
         let has_no_effect = answer.is_some_and(|answer| self.spec.has_no_effect(op, answer));
         self.toggle_placed(operation);
-        if !has_no_effect && !self.examined.insert((self.placed.clone(), after.clone())) {
+        if !has_no_effect && !self.examined_configurations.insert((self.placed_bits.clone(), after.clone())) {
             self.toggle_placed(operation);
             return false;
         }
         self.placements.push((operation, (!has_no_effect).then(|| std::mem::replace(&mut self.state, after))));
-        self.unplaced.remove(operation * 2);
+        self.unplaced_operations.remove(operation * 2);
         if answer.is_some() {
-            self.unplaced.remove(operation * 2 + 1);
+            self.unplaced_operations.remove(operation * 2 + 1);
             self.unplaced_returned -= 1;
         }
         true
@@ -248,17 +252,17 @@ impl<'a, S: Spec> Search<'a, S> {
     /// Removes the last placed operation that is not a read, and the reads after it. Returns `None` if there is no such
     /// operation.
     ///
-    /// No other position is tried for a read: each order with the read at a later position is also possible with the
-    /// read at its present one.
+    /// No other position is tried for a read. If an order is possible with the read at a later position, it is also
+    /// possible with the read at its present position.
     fn undo_last_change(&mut self) -> Option<usize> {
         loop {
             let (operation, before) = self.placements.pop()?;
             self.toggle_placed(operation);
             if self.operations[operation].returned.is_some() {
-                self.unplaced.put_back(operation * 2 + 1);
+                self.unplaced_operations.put_back(operation * 2 + 1);
                 self.unplaced_returned += 1;
             }
-            self.unplaced.put_back(operation * 2);
+            self.unplaced_operations.put_back(operation * 2);
             if let Some(before) = before {
                 self.state = before;
                 return Some(operation);
@@ -267,24 +271,26 @@ impl<'a, S: Spec> Search<'a, S> {
     }
 
     fn toggle_placed(&mut self, operation: usize) {
-        self.placed[operation / 64] ^= 1 << (operation % 64);
+        self.placed_bits[operation / 64] ^= 1 << (operation % 64);
     }
 
-    /// Remembers the state and the operations that could come next, if more operations are placed than ever before.
-    fn remember_furthest(&mut self, node: usize) {
-        if self.furthest.as_ref().is_some_and(|(placed, _)| *placed >= self.placements.len()) {
+    /// Remembers the state and the operations that could come next, if more operations are placed than ever before. The
+    /// operations that could come next are those before `end_node`.
+    fn remember_furthest(&mut self, end_node: usize) {
+        if self.furthest_configuration.as_ref().is_some_and(|(placed_count, _)| *placed_count >= self.placements.len())
+        {
             return;
         }
         let mut furthest_lines = vec![format!("state {:?}", self.state)];
-        let mut unplaced = self.unplaced.first_node();
-        while unplaced != node && furthest_lines.len() < MAX_VIOLATION_LINES {
-            let Operation { op, invoked, returned } = self.operations[unplaced / 2];
+        let mut next_node = self.unplaced_operations.first_node();
+        while next_node != end_node && furthest_lines.len() < MAX_VIOLATION_LINES {
+            let Operation { op, invoked, returned } = self.operations[next_node / 2];
             furthest_lines.push(match returned {
                 Some((time, answer)) => format!("{invoked}..{time} {op:?} -> {answer:?}"),
                 None => format!("{invoked}.. {op:?} -> unknown"),
             });
-            unplaced = self.unplaced.next[unplaced];
+            next_node = self.unplaced_operations.next[next_node];
         }
-        self.furthest = Some((self.placements.len(), furthest_lines));
+        self.furthest_configuration = Some((self.placements.len(), furthest_lines));
     }
 }

@@ -164,17 +164,17 @@ impl RaceState {
             if claims.claimed.is_empty() {
                 sleep(Duration::from_millis(1)).await;
             }
-            for held in &claims.claimed {
-                self.note_claim(held)?;
+            for claimed_dispatch in &claims.claimed {
+                self.note_claim(claimed_dispatch)?;
             }
-            for held in claims.claimed {
+            for claimed_dispatch in claims.claimed {
                 tokio::task::yield_now().await;
                 let settlement = if random.once_in(10) { Settlement::Release } else { ack() };
                 let is_done = settlement != Settlement::Release;
                 // Another task may claim from the thread as soon as the dispatch is settled. So the claim is noted
                 // as ended before the call.
-                self.note_settling(&held)?;
-                let answer = self.mailbox.settle(vec![(held.claim(), settlement)]).await?.pop();
+                self.note_settling(&claimed_dispatch)?;
+                let answer = self.mailbox.settle(vec![(claimed_dispatch.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;
                 self.done_count.fetch_add(usize::from(is_done), Ordering::SeqCst);
             }
@@ -184,29 +184,33 @@ impl RaceState {
 
     /// Notes that a task received a claim. Fails if another dispatch of the thread is claimed, or if the claim number
     /// is not higher than the last one.
-    fn note_claim(&self, held: &ClaimedDispatch) -> Verdict {
+    fn note_claim(&self, claimed_dispatch: &ClaimedDispatch) -> Verdict {
         self.claim_count.fetch_add(1, Ordering::SeqCst);
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        let this_claim = (Some(held.dispatch.id.clone()), held.number);
-        let Some((still_claimed, last_number)) = holders.insert(held.dispatch.thread.clone(), this_claim) else {
+        let this_claim = (Some(claimed_dispatch.dispatch.id.clone()), claimed_dispatch.number);
+        let Some((still_claimed, last_number)) = holders.insert(claimed_dispatch.dispatch.thread.clone(), this_claim)
+        else {
             return Ok(());
         };
         expect(
             still_claimed.is_none(),
-            format!("{} was claimed while {still_claimed:?} was claimed", held.dispatch.id),
+            format!("{} was claimed while {still_claimed:?} was claimed", claimed_dispatch.dispatch.id),
         )?;
         expect(
-            last_number < held.number,
-            format!("claim {} of {} follows claim {last_number}", held.number, held.dispatch.id),
+            last_number < claimed_dispatch.number,
+            format!(
+                "claim {} of {} follows claim {last_number}",
+                claimed_dispatch.number, claimed_dispatch.dispatch.id
+            ),
         )
     }
 
     /// Notes that the holder of a claim is about to settle it. Fails if another dispatch of the thread is noted as
     /// claimed.
-    fn note_settling(&self, held: &ClaimedDispatch) -> Verdict {
+    fn note_settling(&self, claimed_dispatch: &ClaimedDispatch) -> Verdict {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        let (claimed_dispatch, _) = expect_some(holders.get_mut(&held.dispatch.thread), "thread")?;
-        expect_eq(claimed_dispatch.take(), Some(held.dispatch.id.clone()))
+        let (noted_dispatch, _) = expect_some(holders.get_mut(&claimed_dispatch.dispatch.thread), "thread")?;
+        expect_eq(noted_dispatch.take(), Some(claimed_dispatch.dispatch.id.clone()))
     }
 
     async fn check(&self) -> Verdict {
@@ -265,7 +269,7 @@ impl StaleHolders {
             expect_some(claims.claimed.into_iter().next(), "dispatch")
         };
         store.enqueue(vec![new_dispatch("a")]).await?.remove(0)?;
-        let stale = claim().await?;
+        let stale_claim = claim().await?;
         let expected_kind = if round.is_multiple_of(2) {
             given.advance(LEASE).await;
             ErrorKind::ClaimLost
@@ -274,26 +278,27 @@ impl StaleHolders {
             store.enqueue(vec![new_dispatch("b")]).await?.remove(0)?;
             ErrorKind::StaleEpoch
         };
-        let next = claim().await?;
-        let fenced_commit =
-            |held: &ClaimedDispatch, key: &str| keyed_commit_with_message(&thread, key, key).fenced(held.fence());
+        let next_claim = claim().await?;
+        let fenced_commit = |claimed_dispatch: &ClaimedDispatch, key: &str| {
+            keyed_commit_with_message(&thread, key, key).fenced(claimed_dispatch.fence())
+        };
         if checks_commits {
-            given.expect_accepted(fenced_commit(&next, "own")).await?;
-            let late_answer = given.commits()?.commit(fenced_commit(&stale, "late").settling(ack())).await;
+            given.expect_accepted(fenced_commit(&next_claim, "own")).await?;
+            let late_answer = given.commits()?.commit(fenced_commit(&stale_claim, "late").settling(ack())).await;
             expect_kind(late_answer, expected_kind)?;
         }
-        expect_kind(store.extend(&stale.claim(), LEASE).await, expected_kind)?;
-        expect_kind(store.start(&stale.claim(), id("i")).await, expected_kind)?;
-        expect_kind(try_settle(given, &stale, ack()).await?, expected_kind)?;
+        expect_kind(store.extend(&stale_claim.claim(), LEASE).await, expected_kind)?;
+        expect_kind(store.start(&stale_claim.claim(), id("i")).await, expected_kind)?;
+        expect_kind(try_settle(given, &stale_claim, ack()).await?, expected_kind)?;
         if checks_commits {
-            given.expect_accepted(fenced_commit(&next, "end").settling(ack())).await?;
+            given.expect_accepted(fenced_commit(&next_claim, "end").settling(ack())).await?;
             let entries = given.threads()?.list_entries(&thread, EntryQuery::all()).await?.items;
             expect_eq(entries.len(), 2)?;
         } else {
-            try_settle(given, &next, ack()).await??;
+            try_settle(given, &next_claim, ack()).await??;
         }
-        let done = expect_some(store.load_dispatch(&next.dispatch.id).await?, "dispatch")?;
-        expect_eq(done.status, DispatchStatus::Acked)
+        let done_dispatch = expect_some(store.load_dispatch(&next_claim.dispatch.id).await?, "dispatch")?;
+        expect_eq(done_dispatch.status, DispatchStatus::Acked)
     }
 }
 
@@ -348,10 +353,10 @@ impl LeaseExpiryRaces {
             let new_dispatch = NewDispatch::new(id(&format!("t-{round}")), id("r")).with_id(dispatch_id.clone());
             store.enqueue(vec![new_dispatch]).await?.remove(0)?;
             let request = || ClaimRequest::new(id("w"), LEASE).of_dispatch(dispatch_id.clone());
-            let held = expect_some(store.claim(request()).await?.claimed.pop(), "dispatch")?;
+            let claimed_dispatch = expect_some(store.claim(request()).await?.claimed.pop(), "dispatch")?;
             given.advance(LEASE - Duration::from_millis(1) + Duration::from_millis(round as u64 % 3)).await;
             let (holder_store, other_store) = (Arc::clone(&store), Arc::clone(&store));
-            let (claim, other_request) = (held.claim(), request());
+            let (claim, other_request) = (claimed_dispatch.claim(), request());
             let (settled, claimed) =
                 run_two_concurrently(async move { holder_store.settle(vec![(claim, ack())]).await }, async move {
                     other_store.claim(other_request).await
@@ -360,12 +365,15 @@ impl LeaseExpiryRaces {
             let settled = expect_some(settled?.pop(), "answer")?;
             match (settled, claimed?.claimed.pop()) {
                 (Ok(_), None) => figures.settled += 1,
-                (Err(error), Some(next)) => {
+                (Err(error), Some(next_claim)) => {
                     expect_eq(error.kind(), ErrorKind::ClaimLost)?;
                     let may_have_expired = !clock_is_stopped || round % 3 > 0;
                     expect(may_have_expired, format!("{dispatch_id} was claimed again before its lease expired"))?;
-                    expect(held.number < next.number, format!("claim {} follows claim {}", next.number, held.number))?;
-                    try_settle(&given, &next, ack()).await??;
+                    expect(
+                        claimed_dispatch.number < next_claim.number,
+                        format!("claim {} follows claim {}", next_claim.number, claimed_dispatch.number),
+                    )?;
+                    try_settle(&given, &next_claim, ack()).await??;
                     figures.claimed += 1;
                 }
                 (Ok(_), Some(_)) => {

@@ -170,7 +170,8 @@ struct GuardedCommitsState {
     history: Recorder<LogOp, LogAnswer>,
     commits: FaultyCoordinator<Arc<dyn CommitCoordinator>>,
     threads: Arc<dyn ThreadRunStore>,
-    /// For each index, the number of unknown outcomes of all its threads. It decides which of them is in use.
+    /// For each index, the number of unknown outcomes of all threads with this index. This number decides which of
+    /// these threads is in use.
     unknown_outcomes: Vec<AtomicUsize>,
     commit_counter: AtomicU64,
 }
@@ -199,30 +200,31 @@ fn version_number(version: Option<Version>) -> u64 {
 struct Caller {
     shared: Arc<GuardedCommitsState>,
     random: Random,
-    /// The index of the threads that the task writes to, and the thread that is in use at this index.
+    /// The index at which the task makes its calls.
     thread_index: usize,
+    /// The thread that is in use at this index.
     thread: ThreadId,
     /// The last version of the thread that the task knows.
     known_version: Option<Version>,
     /// The commits that the task sent to this thread, each with its number. Some of them are repeated.
-    sent: Vec<(u64, Commit)>,
+    sent_commits: Vec<(u64, Commit)>,
 }
 
 impl Caller {
     fn new(shared: Arc<GuardedCommitsState>, random: Random) -> Self {
-        Self { shared, random, thread_index: 0, thread: thread_id(0, 0), known_version: None, sent: Vec::new() }
+        Self { shared, random, thread_index: 0, thread: thread_id(0, 0), known_version: None, sent_commits: Vec::new() }
     }
 
     async fn make_calls(mut self, operations: usize) -> Result<(), Failure> {
         for _ in 0..operations {
-            if self.random.once_in(20) || self.sent.is_empty() {
+            if self.random.once_in(20) || self.sent_commits.is_empty() {
                 self.thread_index = self.random.below(self.shared.unknown_outcomes.len());
             }
             let number = self.shared.unknown_outcomes[self.thread_index].load(Ordering::SeqCst) / MAX_UNKNOWN_OUTCOMES;
             let thread = thread_id(self.thread_index, number);
             if thread != self.thread {
                 (self.thread, self.known_version) = (thread, None);
-                self.sent.clear();
+                self.sent_commits.clear();
             }
             match self.random.below(12) {
                 0..4 => self.known_version = self.shared.read(&self.thread).await?,
@@ -244,26 +246,26 @@ impl Caller {
         let commit_number = self.shared.commit_counter.fetch_add(1, Ordering::SeqCst) + 1;
         let entry = message_entry("x").with_id(id(&commit_number.to_string()));
         let commit = Commit::new(self.thread.clone()).with_key(id(&commit_number.to_string())).entry(entry);
-        self.sent.push((commit_number, commit.clone()));
+        self.sent_commits.push((commit_number, commit.clone()));
         self.send(commit_number, commit.expecting(self.newest_guard())).await
     }
 
     /// Repeats an earlier commit, whatever its outcome was, with its last guard or with the newest one.
     async fn repeat(&mut self, uses_newest_guard: bool) -> Result<(), Failure> {
-        if self.sent.is_empty() {
+        if self.sent_commits.is_empty() {
             return self.commit_new().await;
         }
-        let first_recent = self.sent.len().saturating_sub(4);
-        let index = first_recent + self.random.below(self.sent.len() - first_recent);
-        let (commit_number, commit) = self.sent[index].clone();
+        let first_recent = self.sent_commits.len().saturating_sub(4);
+        let index = first_recent + self.random.below(self.sent_commits.len() - first_recent);
+        let (commit_number, commit) = self.sent_commits[index].clone();
         let commit = if uses_newest_guard { commit.expecting(self.newest_guard()) } else { commit };
         self.send(commit_number, commit).await
     }
 
     /// Sends a commit, and records the call. Remembers the guard for later repeats.
     async fn send(&mut self, commit_number: u64, commit: Commit) -> Result<(), Failure> {
-        if let Some((_, sent)) = self.sent.iter_mut().find(|(known, _)| *known == commit_number) {
-            sent.expect = commit.expect;
+        if let Some((_, sent_commit)) = self.sent_commits.iter_mut().find(|(known, _)| *known == commit_number) {
+            sent_commit.expect = commit.expect;
         }
         let from = match commit.expect {
             Expect::Version(version) => version.number(),

@@ -56,9 +56,9 @@ struct ScopeOrder<'a> {
     positions: HashMap<u64, usize>,
     /// The times at which appends returned, in ascending order. Each is stored with the minimum number of events that
     /// the scope had at that time.
-    acknowledged: Vec<(u64, usize)>,
+    append_returns: Vec<(u64, usize)>,
     /// The time at which the append of each event was invoked.
-    invoked: Vec<u64>,
+    append_invocations: Vec<u64>,
 }
 
 /// Checks that every read of `scope` in `history` agrees with the order `names`, which the scope has at the end.
@@ -97,7 +97,7 @@ impl<'a> ScopeOrder<'a> {
         if positions.len() != names.len() {
             return Err(format!("{} events are listed twice", names.len() - positions.len()));
         }
-        let mut order = Self { names, positions, acknowledged: Vec::new(), invoked: vec![0; names.len()] };
+        let mut order = Self { names, positions, append_returns: Vec::new(), append_invocations: vec![0; names.len()] };
         let (mut appended, mut return_times) = (HashSet::<u64>::new(), vec![u64::MAX; names.len()]);
         for Operation { op, invoked, returned } in history {
             let EventAct::Append(appended_names) = &op.act else { continue };
@@ -106,20 +106,20 @@ impl<'a> ScopeOrder<'a> {
             if names.get(first..first + appended_names.len()) != Some(appended_names) {
                 return Err(format!("the events {appended_names:?} of one append are not next to each other"));
             }
-            order.invoked[first..first + appended_names.len()].fill(*invoked);
+            order.append_invocations[first..first + appended_names.len()].fill(*invoked);
             return_times[first..first + appended_names.len()].fill(*returned);
-            order.acknowledged.push((*returned, first + appended_names.len()));
+            order.append_returns.push((*returned, first + appended_names.len()));
             appended.extend(appended_names);
         }
         if appended.len() != names.len() {
             return Err(format!("{} events are listed that were never appended", names.len() - appended.len()));
         }
         order.check_append_times(&return_times)?;
-        order.acknowledged.sort_unstable();
+        order.append_returns.sort_unstable();
         // The counter of a scope never decreases. So from each time on, the scope has at least as many events as after
         // any append that returned before.
         let mut max_count = 0;
-        for (_, min_count) in &mut order.acknowledged {
+        for (_, min_count) in &mut order.append_returns {
             max_count = max_count.max(*min_count);
             *min_count = max_count;
         }
@@ -133,7 +133,7 @@ impl<'a> ScopeOrder<'a> {
         let mut earliest = (u64::MAX, 0);
         for (position, return_time) in return_times.iter().enumerate().rev() {
             let (earliest_return, earliest_position) = earliest;
-            if earliest_return < self.invoked[position] {
+            if earliest_return < self.append_invocations[position] {
                 let [early, late] = [self.names[earliest_position], self.names[position]];
                 return Err(format!("event {early} was acknowledged before {late} was appended, but comes after it"));
             }
@@ -152,8 +152,8 @@ impl<'a> ScopeOrder<'a> {
 
     /// Returns the number of events that were acknowledged before `time`.
     fn acknowledged_before(&self, time: u64) -> usize {
-        let before = self.acknowledged.partition_point(|(returned, _)| *returned < time);
-        before.checked_sub(1).map_or(0, |at| self.acknowledged[at].1)
+        let earlier_returns = self.append_returns.partition_point(|(returned, _)| *returned < time);
+        self.append_returns[..earlier_returns].last().map_or(0, |(_, min_count)| *min_count)
     }
 
     /// Checks that `names` are the events after `after`, without a gap. For the last page of a list, `last_page_time`
@@ -183,12 +183,12 @@ impl<'a> ScopeOrder<'a> {
         if names.iter().eq(wanted) { Ok(()) } else { Err(format!("these are not the newest events: {names:?}")) }
     }
 
-    /// Checks that a subscription that starts now begins after all events that were acknowledged before the call, and
-    /// before all events whose append was invoked after the call had returned.
+    /// Checks the start of a subscription from now on. It must come after all events that were acknowledged before the
+    /// call, and before all events whose append was invoked after the call had returned.
     fn check_start(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.position_after(after)?;
-        let is_late = self.invoked[..first].iter().any(|time| *time > returned);
-        if is_now && (first < self.acknowledged_before(invoked) || is_late) {
+        let skips_later_event = self.append_invocations[..first].iter().any(|time| *time > returned);
+        if is_now && (first < self.acknowledged_before(invoked) || skips_later_event) {
             return Err(format!(
                 "the subscription began after {first} events, but {} were acknowledged before it",
                 self.acknowledged_before(invoked)

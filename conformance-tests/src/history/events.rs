@@ -146,9 +146,9 @@ impl EventOrder {
         }
         shared.is_done.store(true, Ordering::SeqCst);
         join_all(readers).await?;
-        let followed = join_all(followers).await?;
+        let follower_records = join_all(followers).await?;
         let figures = shared
-            .check(&followed)
+            .check(&follower_records)
             .await
             .map_err(|failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed)))?;
         given.store().close().await?;
@@ -231,17 +231,17 @@ impl EventOrderState {
         }
     }
 
-    /// Lists a scope again and again: from the beginning, from the end, and page by page from the last event that it
-    /// received.
+    /// Lists a scope again and again: from the beginning, from the end, and page by page from the last event that
+    /// this task received.
     async fn read(self: Arc<Self>, scope: Scope, mut random: Random) -> Result<(), Failure> {
         let mut last_read: Option<(u64, Cursor)> = None;
         loop {
             let is_done = self.is_done.load(Ordering::SeqCst);
-            let all = EventQuery::new(scope.clone());
+            let full_query = EventQuery::new(scope.clone());
             match random.below(4) {
-                0 => drop(self.list(EventAct::ReadOn(None), all.with_page(PageRequest::first(50))).await?),
+                0 => drop(self.list(EventAct::ReadOn(None), full_query.with_page(PageRequest::first(50))).await?),
                 1 => {
-                    let back = all.with_direction(Direction::Backward).with_page(PageRequest::first(50));
+                    let back = full_query.with_direction(Direction::Backward).with_page(PageRequest::first(50));
                     drop(self.list(EventAct::ReadBack, back).await?);
                 }
                 _ => {
@@ -251,7 +251,7 @@ impl EventOrderState {
                         page = page.after(cursor.clone());
                     }
                     let act = EventAct::ReadOn(last_read.as_ref().map(|(name, _)| *name));
-                    let (seen, is_end) = self.list(act, all.with_page(page)).await?;
+                    let (seen, is_end) = self.list(act, full_query.with_page(page)).await?;
                     if let Some(event) = seen.last() {
                         let cursor = event.cursor(&scope).cloned();
                         last_read =
@@ -299,26 +299,26 @@ impl EventOrderState {
         let mut subscription = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
         let (times, is_now) = ((invoked, self.history.tick()), mode == FollowMode::Now);
         let after = if is_now { subscription.started_after } else { after };
-        let mut followed = FollowerRecord { scope: scope.clone(), is_now, times, after, names: Vec::new() };
+        let mut record = FollowerRecord { scope: scope.clone(), is_now, times, after, names: Vec::new() };
         while mode == FollowMode::Idle && !self.is_done.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(1)).await;
         }
-        while followed.names.last().is_none_or(|name| *name < FIRST_FINAL_NAME) {
+        while record.names.last().is_none_or(|name| *name < FIRST_FINAL_NAME) {
             let event = timeout(EVENT_TIMEOUT, next_event(&mut subscription.events)).await;
-            let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", followed.names.len())))?;
+            let event = event.map_err(|_| Failure::new(format!("no event arrived after {}", record.names.len())))?;
             let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
-            followed.names.push(event_name(&event)?);
+            record.names.push(event_name(&event)?);
             if mode == FollowMode::Restarts && random.once_in(50) {
                 let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("an event has no cursor"))?;
                 subscription =
                     self.events.subscribe(Subscribe::new(scope.clone(), SubscriptionStart::After(cursor))).await?;
             }
         }
-        Ok(followed)
+        Ok(record)
     }
 
     /// Checks that all events that readers and followers received are in the final order of their scope.
-    async fn check(&self, followed: &[FollowerRecord]) -> Result<EventFigures, Failure> {
+    async fn check(&self, follower_records: &[FollowerRecord]) -> Result<EventFigures, Failure> {
         let mut history = self.history.take();
         let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));
         let appends = history.iter().filter(|operation| is_append(&operation.op)).count();
@@ -326,15 +326,15 @@ impl EventOrderState {
         for scope in (0..self.test.threads).flat_map(scopes) {
             let query = EventQuery::new(scope.clone());
             let list = |page| self.events.list_events(query.clone().with_page(page));
-            let all = read_all_pages(PageRequest::first(1_000), list).await?;
-            let names = all.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
+            let all_events = read_all_pages(PageRequest::first(1_000), list).await?;
+            let names = all_events.iter().map(event_name).collect::<Result<Vec<_>, _>>()?;
             let counted = self.events.load_scope(&scope).await?.appended;
             if counted != names.len() as u64 {
                 return Err(Failure::new(format!("{scope:?} counts {counted} events, but lists {}", names.len())));
             }
             let names_by_cursor: HashMap<_, _> =
-                all.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
-            for follower in followed.iter().filter(|follower| follower.scope == scope) {
+                all_events.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
+            for follower in follower_records.iter().filter(|follower| follower.scope == scope) {
                 history.extend(follower.as_operations(&names_by_cursor)?);
             }
             if let Err(why) = check_order(&scope_id(&scope), &names, &history) {
@@ -342,7 +342,7 @@ impl EventOrderState {
             }
         }
         let events = self.test.events + 2 * self.test.threads as u64;
-        Ok(EventFigures { test: self.test, events, appends, reads, followers: followed.len() })
+        Ok(EventFigures { test: self.test, events, appends, reads, followers: follower_records.len() })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Histories of many concurrent calls, the tests that record them, and the checks of these histories.
 //!
 //! - [`Recorder`], [`Operation`]: record when each call was made, when it returned, and its answer
-//! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after the other, and
+//! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after another, and
 //!   decide whether a history of the object is linearizable; [`Registers`] and [`GuardedLogs`] are such descriptions
 //! - [`GuardedCommits`]: checks the history of the commits of a store; [`FaultyCoordinator`] makes outcomes unknown
 //! - [`RacingClaims`], [`StaleHolders`], [`LeaseExpiryRaces`]: check which worker holds a dispatch, and which holder
 //!   may still write
-//! - [`CommitAtomicity`]: readers read the parts of a thread one after the other, and must never see only a part of a
+//! - [`CommitAtomicity`]: readers read the parts of a thread one after another, and must never see only a part of a
 //!   commit
 //! - [`AbandonedWork`], [`JumpingClock`]: check that every dispatch finishes although workers abandon dispatches, or
 //!   although the store's clock jumps
@@ -52,9 +52,10 @@ pub use self::{
 
 /// Turns each history into a test of a backend.
 ///
-/// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The comment
-/// of each test begins with its id in docs/reliability.md, such as LC1. The `default` of each history documents how
-/// large its test is, for example [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
+/// The argument is an expression that makes a fixture. It must name functions by their path from the crate root, as in
+/// `crate::fixture()`. The comment of each test begins with its id in docs/reliability.md, such as LC1. The `default`
+/// of each history documents how large its test is, for example
+/// [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
 /// [`EventOrder::default`](crate::history::EventOrder::default).
 #[macro_export]
 macro_rules! histories {

@@ -61,7 +61,8 @@ impl<O, A> Recorder<O, A> {
         Invocation(recorded_calls.operations.len() - 1)
     }
 
-    /// Records the answer of an operation. It is not called for an operation whose outcome is unknown.
+    /// Records the answer of an operation. If the outcome of the operation is unknown, this
+    /// method is not called.
     #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
     pub fn record_return(&self, invocation: Invocation, answer: A) {
         let mut recorded_calls = self.recorded_calls();

@@ -1,5 +1,5 @@
-//! Cases about ids and values (promises ID of the contract). They run for every contract, except those in the inner
-//! braces. These do not depend on the contract, and run only once, for threads.
+//! Cases about ids and values (promises ID of the contract). The cases in the inner braces of the list
+//! do not depend on the contract, and run only once, for threads. The others run for every contract.
 
 mod corpus;
 mod enum_names;

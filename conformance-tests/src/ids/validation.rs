@@ -60,28 +60,29 @@ pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
         .extend((0..=0x1f_u32).chain(0x7f..=0x9f).filter_map(char::from_u32).map(|control| format!("a{control}b")));
     for make_id in ID_TYPES {
         for text in &invalid_texts {
-            let (what, created, read) = make_id(text);
+            let (type_name, created, read) = make_id(text);
             let error = expect_kind(created, ErrorKind::Invalid)?;
             expect(
-                error.to_string().starts_with(&format!("invalid {what} id: ")) || error.to_string().contains(what),
+                error.to_string().starts_with(&format!("invalid {type_name} id: "))
+                    || error.to_string().contains(type_name),
                 error.to_string(),
             )?;
-            expect(read.is_err_and(|error| error.to_string().contains(what)), format!("{text:?} is accepted"))?;
+            expect(read.is_err_and(|error| error.to_string().contains(type_name)), format!("{text:?} is accepted"))?;
         }
         for text in unusual_valid_ids() {
-            let (what, created, read) = make_id(&text);
-            expect_eq(created?, text.as_str()).map_err(|failure| failure.about(what))?;
+            let (type_name, created, read) = make_id(&text);
+            expect_eq(created?, text.as_str()).map_err(|failure| failure.about(type_name))?;
             expect_eq(read.map_err(|error| Failure::new(error.to_string()))?, text)?;
         }
     }
     Ok(())
 }
 
-/// A generated id is a UUIDv7 in lower case, and ids that are generated one after the other sort in that order. Entries
-/// and dispatches get such ids if the caller gives none.
+/// A generated id is a UUIDv7 in lower case, and generated ids sort in the order in which they were generated.
+/// Entries and dispatches get such ids if the caller gives none.
 pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
-    let created: Vec<_> = (0..10_000).map(|_| UuidSource.next_id()).collect();
-    expect(created.is_sorted_by(|a, b| a < b), "generated ids are not in order")?;
+    let generated_ids: Vec<_> = (0..10_000).map(|_| UuidSource.next_id()).collect();
+    expect(generated_ids.is_sorted_by(|a, b| a < b), "generated ids are not in order")?;
     let (stores, mut entries, mut dispatches) = (given.stores()?, Vec::new(), Vec::new());
     if let Some(commits) = &stores.commits {
         let commit = store_core::Commit::new(id("t")).with_key(id("k")).entries((0..50).map(|_| message_entry("x")));
@@ -93,7 +94,7 @@ pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
             dispatches.push(answer?.id.to_string());
         }
     }
-    for text in created.iter().take(100).chain(&entries).chain(&dispatches) {
+    for text in generated_ids.iter().take(100).chain(&entries).chain(&dispatches) {
         let shape: String = text.chars().map(|c| if c.is_ascii_hexdigit() { 'x' } else { c }).collect();
         expect_eq(shape.as_str(), "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")?;
         expect(text.as_bytes()[14] == b'7' && b"89ab".contains(&text.as_bytes()[19]), format!("not a UUIDv7: {text}"))?;

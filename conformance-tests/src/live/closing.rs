@@ -37,14 +37,14 @@ pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
     for delete_tenant in [true, false] {
         let (live, target) = (live_channel(given)?, live_target("t", 1));
         let mut receiver = live.open_live(target.clone()).await?;
-        let mut unread_receiver = live.open_live(live_target("u", 1)).await?;
-        let receiving: CallTask<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
+        let mut idle_receiver = live.open_live(live_target("u", 1)).await?;
+        let receiving_task: CallTask<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
         let delivery = begin_delivery(&live, &live_target("u", 1), custom_command("a")).await;
         close_store_or_delete_tenant(given, delete_tenant).await?;
-        expect_kind(join_task(receiving).await?, ErrorKind::Closed)?;
-        let ended = join_task(delivery).await?;
-        expect(!matches!(ended, Ok(LiveDelivery::Delivered)), "the command was delivered, but not accepted")?;
-        expect_kind(unread_receiver.next().await.map(drop), ErrorKind::Closed)?;
+        expect_kind(join_task(receiving_task).await?, ErrorKind::Closed)?;
+        let delivery_result = join_task(delivery).await?;
+        expect(!matches!(delivery_result, Ok(LiveDelivery::Delivered)), "the command was delivered, but not accepted")?;
+        expect_kind(idle_receiver.next().await.map(drop), ErrorKind::Closed)?;
         expect_kind(live.open_live(target.clone()).await.map(drop), ErrorKind::Closed)?;
         expect_kind(live.deliver(DeliverLive::new(target, custom_command("b"))).await, ErrorKind::Closed)?;
     }

@@ -95,8 +95,8 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
     let mut receiver = live.open_live(target.clone()).await?;
     let request = |name| DeliverLive::new(target.clone(), custom_command(name)).within(SHORT_PAUSE);
     expect_eq(live.deliver(request("a")).await?, LiveDelivery::Unknown)?;
-    let (_unanswered, ended) = tokio::join!(next_command(&mut receiver), live.deliver(request("b")));
-    expect_eq(ended?, LiveDelivery::Unknown)?;
+    let (_unanswered, delivery_result) = tokio::join!(next_command(&mut receiver), live.deliver(request("b")));
+    expect_eq(delivery_result?, LiveDelivery::Unknown)?;
     let task = begin_delivery(&live, &target, custom_command("c")).await;
     loop {
         let received = expect_some(next_command(&mut receiver).await?, "command")?;
@@ -112,15 +112,15 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
     let (live, target) = (live_channel(given)?, live_target("t", 1));
     let mut earlier_receiver = live.open_live(target.clone()).await?;
-    let listening = tokio::spawn(async move {
-        let ended = next_command(&mut earlier_receiver).await;
-        (earlier_receiver, ended)
+    let receiving_task = tokio::spawn(async move {
+        let command = next_command(&mut earlier_receiver).await;
+        (earlier_receiver, command)
     });
     tokio::time::sleep(SHORT_PAUSE).await;
-    expect(!listening.is_finished(), "the receiver ended before another was opened")?;
+    expect(!receiving_task.is_finished(), "the receiver ended before another was opened")?;
     let mut later_receiver = live.open_live(target.clone()).await?;
-    let (mut earlier_receiver, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
-    expect(ended?.is_none(), "the earlier receiver got a command")?;
+    let (mut earlier_receiver, command) = receiving_task.await.map_err(|panic| Failure::new(panic.to_string()))?;
+    expect(command?.is_none(), "the earlier receiver got a command")?;
     let task = begin_delivery(&live, &target, custom_command("a")).await;
     expect(next_command(&mut earlier_receiver).await?.is_none(), "the earlier receiver got a command")?;
     drop(earlier_receiver);
@@ -137,7 +137,7 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
         async move {
             let mut receiver = live.open_live(target.clone()).await?;
             let send = |at| DeliverLive::new(target.clone(), custom_command(&format!("{task}-{at}"))).within(DEADLINE);
-            // The deliveries begin one after the other, and then run at the same time.
+            // The deliveries begin one after another, and then run at the same time.
             let sending = join_all((0..COMMANDS).map(|at| live.deliver(send(at))));
             let receiving = async {
                 tokio::time::sleep(SHORT_PAUSE).await;

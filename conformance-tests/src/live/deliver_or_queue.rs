@@ -86,7 +86,7 @@ async fn commit_input(commits: &dyn CommitCoordinator, command: Option<LiveComma
     let entries = inputs.into_iter().map(|input| NewEntry::new(input.message).with_id(input.id));
     match commits.commit(Commit::new(id("t")).with_key(key).entries(entries)).await {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        ended => Ok(ended.map(drop)?),
+        result => Ok(result.map(drop)?),
     }
 }
 
@@ -110,8 +110,8 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     for at in 0..24 {
         // The first deadline is long, so that at least one delivery succeeds on a slow store. Some of the other
         // deliveries end at their deadline.
-        let within = if at == 0 { DEADLINE } else { SHORT_PAUSE };
-        let request = DeliverOrQueue::new(id("t"), two_inputs(at)).with_target(target.clone()).within(within);
+        let time_limit = if at == 0 { DEADLINE } else { SHORT_PAUSE };
+        let request = DeliverOrQueue::new(id("t"), two_inputs(at)).with_target(target.clone()).within(time_limit);
         let _delivered_or_queued = pending.deliver_or_queue(Some(&*live), request).await?;
     }
     stop_worker(&*live, &target).await?;
@@ -127,6 +127,6 @@ pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
     found.sort();
     wanted.sort();
     expect_eq(found, wanted)?;
-    let again = DeliverOrQueue::new(id("t"), two_inputs(3)).with_target(target);
-    expect_kind(pending.deliver_or_queue(Some(&*live), again).await, ErrorKind::AlreadyConsumed).map(drop)
+    let repeated_request = DeliverOrQueue::new(id("t"), two_inputs(3)).with_target(target);
+    expect_kind(pending.deliver_or_queue(Some(&*live), repeated_request).await, ErrorKind::AlreadyConsumed).map(drop)
 }

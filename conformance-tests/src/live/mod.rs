@@ -26,7 +26,7 @@ macro_rules! live {
             deliver_or_queue: input_is_delivered_live_or_queued ["LV-12", "LV-7"] [Threads, Live];
             deliver_or_queue: input_enters_the_log_once ["LV-12", "PR-20"] [Threads, Live, Race];
             wait: new_work_wakes_waiting_workers ["LV-8"] [WakeUps];
-            wait: a_freed_thread_wakes_waiting_workers ["LV-8"] [WakeUps];
+            wait: the_end_of_a_claim_wakes_waiting_workers ["LV-8"] [WakeUps];
             wait: a_settling_commit_wakes_waiting_workers ["LV-8"] [WakeUps, Fenced];
             wait: a_wait_ends_at_its_timeout ["LV-8"] [WakeUps];
             wait: a_dispatch_that_becomes_due_wakes_waiting_workers ["LV-10"] [WakeUps, Time];

@@ -38,7 +38,7 @@ pub(super) async fn new_work_wakes_waiting_workers(given: &Given) -> Verdict {
 }
 
 /// A waiting worker is woken when the claim of a thread with queued dispatches ends, no matter how it ends.
-pub(super) async fn a_freed_thread_wakes_waiting_workers(given: &Given) -> Verdict {
+pub(super) async fn the_end_of_a_claim_wakes_waiting_workers(given: &Given) -> Verdict {
     for (name, settlement) in [
         ("a", Settlement::Release),
         ("b", retry(Duration::ZERO)),
@@ -86,8 +86,8 @@ pub(super) async fn a_settling_commit_wakes_waiting_workers(given: &Given) -> Ve
 /// zero a wait ends at once.
 pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
     let wake_ups = wake_ups(given)?;
-    for time in [Duration::ZERO, SHORT_PAUSE] {
-        expect_eq(wake_ups.wait(time).await?, WaitResult::TimedOut)?;
+    for timeout in [Duration::ZERO, SHORT_PAUSE] {
+        expect_eq(wake_ups.wait(timeout).await?, WaitResult::TimedOut)?;
     }
     enqueue_all(given, [delayed_dispatch("t", "a", MINUTE), new_dispatch("u", "b")]).await?;
     expect_eq(wake_ups.wait(Duration::ZERO).await?, WaitResult::Woken)?;

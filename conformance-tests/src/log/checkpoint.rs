@@ -68,8 +68,8 @@ pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> 
     Ok(())
 }
 
-/// A context says which number the next checkpoint below its entry would get. Its entry is the head unless the request
-/// names another one.
+/// A context belongs to an entry: the head, or the entry that the request names. The context says which number the next
+/// checkpoint below this entry would get.
 pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
     expect_eq(writer.head_context().await?.next_checkpoint, 0)?;
@@ -93,9 +93,9 @@ pub(crate) async fn a_context_has_the_next_checkpoint_number(given: &Given) -> V
 /// A checkpoint and the message that announces it are written in one commit. The context then has that message.
 pub(crate) async fn a_message_that_announces_a_checkpoint_is_committed_with_it(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a"])).await?;
-    let before = writer.load_thread().await?;
+    let thread_before = writer.load_thread().await?;
     let new_checkpoint = NewCheckpoint::new().with_label("saved").announced_by(Message::user("checkpoint 0"));
-    let receipt = given.commits()?.checkpoint(Guard::from(&before), new_checkpoint).await?;
+    let receipt = given.commits()?.checkpoint(Guard::from(&thread_before), new_checkpoint).await?;
     expect_eq(receipt.version.number(), 3)?;
     let kinds: Vec<_> = given.read_log(&writer.thread).await?.iter().map(|entry| entry.kind()).collect();
     expect_eq(kinds.iter().filter(|kind| **kind == BodyKind::Checkpoint).count(), 1)?;
@@ -106,7 +106,7 @@ pub(crate) async fn a_message_that_announces_a_checkpoint_is_committed_with_it(g
     // Without an announcement only the checkpoint is written. A stale guard is refused.
     let receipt = given.commits()?.checkpoint(Guard::from(&receipt), NewCheckpoint::new()).await?;
     expect_eq(receipt.version.number(), 4)?;
-    let stale = given.commits()?.checkpoint(Guard::from(&before), NewCheckpoint::new()).await;
+    let stale = given.commits()?.checkpoint(Guard::from(&thread_before), NewCheckpoint::new()).await;
     expect_kind(stale, ErrorKind::Conflict).map(drop)
 }
 

@@ -196,9 +196,9 @@ async fn expect_large_contents_unchanged(given: &Given, after_reopen: bool) -> V
     let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
     let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
     reopen_if(given, after_reopen).await?;
-    let after = given.read_log(&writer.thread).await?;
-    expect_eq(after.len(), bodies.len())?;
-    for (found, written) in after.iter().zip(&bodies) {
+    let log = given.read_log(&writer.thread).await?;
+    expect_eq(log.len(), bodies.len())?;
+    for (found, written) in log.iter().zip(&bodies) {
         let is_unchanged = match (&*found.body, written) {
             (Body::Message(found), NewBody::Message(written)) => found == written,
             (Body::Custom(found), NewBody::Custom(written)) => found == written,
@@ -216,16 +216,21 @@ pub(crate) async fn given_fields_are_kept_and_none_are_invented(given: &Given) -
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
     given.expect_accepted(writer.guarded_commit().await?.with_run(run)).await?;
     let raw = vec![0xff, 0, b'{', 0xfe];
-    let mut full = entry("full", message_with_all_fields(Role::User, vec![])).with_run(id("r"), Some(u32::MAX));
-    full = full.with_timestamp(Timestamp::MAX).with_origin(ImportOrigin::new("pi-v3", 7).with_raw(raw.into()));
-    let receipt =
-        writer.append([full.clone(), user_entry("bare"), user_entry("old").with_timestamp(Timestamp::MIN)]).await?;
+    let mut full_entry = entry("full", message_with_all_fields(Role::User, vec![])).with_run(id("r"), Some(u32::MAX));
+    full_entry =
+        full_entry.with_timestamp(Timestamp::MAX).with_origin(ImportOrigin::new("pi-v3", 7).with_raw(raw.into()));
+    let receipt = writer
+        .append([full_entry.clone(), user_entry("bare"), user_entry("old").with_timestamp(Timestamp::MIN)])
+        .await?;
     let found: Arc<Entry> = writer.load_entry("full").await?;
-    expect_eq((found.timestamp, &found.run, found.step), (Timestamp::MAX, &full.run, full.step))?;
-    expect_eq(&found.origin, &full.origin)?;
-    let bare = writer.load_entry("bare").await?;
-    expect_eq(bare.message(), Some(&Message::user("bare")))?;
-    expect_eq((bare.timestamp, &bare.run, bare.step, &bare.origin), (receipt.time, &None, None, &None))?;
+    expect_eq((found.timestamp, &found.run, found.step), (Timestamp::MAX, &full_entry.run, full_entry.step))?;
+    expect_eq(&found.origin, &full_entry.origin)?;
+    let bare_entry = writer.load_entry("bare").await?;
+    expect_eq(bare_entry.message(), Some(&Message::user("bare")))?;
+    expect_eq(
+        (bare_entry.timestamp, &bare_entry.run, bare_entry.step, &bare_entry.origin),
+        (receipt.time, &None, None, &None),
+    )?;
     expect_eq(writer.load_entry("old").await?.timestamp, Timestamp::MIN)?;
     let entry_without_time: NewEntry = entry("none", UsageRecord::default());
     writer.expect_accepted([entry_without_time]).await?;

@@ -54,7 +54,7 @@ pub(crate) fn rewind(target: &str) -> NewEntry {
     NewEntry::new(RewindTo::Entry(id(target)))
 }
 
-/// Returns a rewind to before the first entry.
+/// Returns a rewind to the start of the log, which is before the first entry.
 pub(crate) fn rewind_to_start() -> NewEntry {
     NewEntry::new(RewindTo::Start)
 }

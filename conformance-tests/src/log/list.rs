@@ -46,14 +46,14 @@ pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
 
 /// A long path is listed completely in one page, from either end.
 pub(crate) async fn a_long_path_is_listed_in_one_page(given: &Given) -> Verdict {
-    let all: Vec<_> = (0..200).map(|at| format!("{at}")).collect();
-    let writer = ThreadWriter::with_entries(given, "t", all.iter().map(|name| user_entry(name))).await?;
+    let all_names: Vec<_> = (0..200).map(|at| format!("{at}")).collect();
+    let writer = ThreadWriter::with_entries(given, "t", all_names.iter().map(|name| user_entry(name))).await?;
     let query = EntryQuery::path_of(id("199")).with_page(PageRequest::first(1_000));
     let threads = given.threads()?;
     let page = threads.list_entries(&writer.thread, query.clone()).await?;
-    expect_eq((joined_ids(&page.items), page.next), (all.join(" "), None))?;
+    expect_eq((joined_ids(&page.items), page.next), (all_names.join(" "), None))?;
     let page = threads.list_entries(&writer.thread, query.with_direction(Direction::Backward)).await?;
-    let reversed: Vec<_> = all.iter().rev().map(String::as_str).collect();
+    let reversed: Vec<_> = all_names.iter().rev().map(String::as_str).collect();
     expect_eq((joined_ids(&page.items), page.next), (reversed.join(" "), None))
 }
 
@@ -83,14 +83,14 @@ async fn create_thread_with_varied_entries(given: &Given) -> Result<ThreadWriter
     let writer = ThreadWriter::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
     given.expect_accepted(writer.guarded_commit().await?.with_run(run)).await?;
-    let internal = entry("c", Message::user("c").with_visibility(Visibility::Internal));
-    let aside = entry("d", Message::assistant("d").with_visibility(Visibility::Aside));
+    let internal_entry = entry("c", Message::user("c").with_visibility(Visibility::Internal));
+    let aside_entry = entry("d", Message::assistant("d").with_visibility(Visibility::Aside));
     writer
         .expect_accepted([
             user_entry("a"),
             assistant_entry("b").with_run(id("r"), Some(1)),
-            internal,
-            aside,
+            internal_entry,
+            aside_entry,
             side_entry("e"),
         ])
         .await?;
@@ -145,7 +145,7 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
 }
 
 /// If a query has several filters, it finds only the entries that match all of them.
-pub(crate) async fn filters_combine(given: &Given) -> Verdict {
+pub(crate) async fn an_entry_must_match_all_filters(given: &Given) -> Verdict {
     let writer = create_thread_with_varied_entries(given).await?;
     let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
     let side_entries_below_d = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
@@ -171,7 +171,7 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
 /// nothing.
 pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
     let writer = create_thread_with_varied_entries(given).await?;
-    for (from, to, ids, on_path) in [
+    for (from, to, ids, ids_on_path) in [
         (Some(1), Some(1), "a", "a"),
         (Some(3), Some(6), "c d e f", "c d f"),
         (Some(11), None, "k l", ""),
@@ -186,7 +186,7 @@ pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
         let mut query = query_with(|query| (query.from_seq, query.to_seq) = (from, to));
         expect_found_in_both_directions(&writer, query.clone(), ids).await?;
         query.path_of = Some(id("h"));
-        expect_found_in_both_directions(&writer, query, on_path).await?;
+        expect_found_in_both_directions(&writer, query, ids_on_path).await?;
     }
     Ok(())
 }
@@ -219,11 +219,11 @@ pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
 /// A stream returns every entry that a query finds, in order, whatever the page size is. It can be started again after
 /// any entry.
 pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
-    let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let writer = ThreadWriter::with_entries(given, "t", user_entries(&all)).await?;
+    let all_names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let writer = ThreadWriter::with_entries(given, "t", user_entries(&all_names)).await?;
     let log = given.read_log(&writer.thread).await?;
     for (direction, order) in
-        [(Direction::Forward, all), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
+        [(Direction::Forward, all_names), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
     {
         for limit in [1, 8, 1000] {
             let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(limit));

@@ -74,7 +74,7 @@ macro_rules! log {
             list: a_long_path_is_listed_in_one_page ["EN-12", "PG-1"] [];
             list: a_path_is_stable_while_it_is_listed ["EN-12"] [];
             list: entries_are_filtered ["EN-13"] [];
-            list: filters_combine ["EN-13", "PG-9"] [];
+            list: an_entry_must_match_all_filters ["EN-13", "PG-9"] [];
             list: a_window_includes_its_bounds ["EN-13"] [];
             list: an_entry_is_found_by_its_id ["EN-15"] [];
             list: entries_stream_in_order ["EN-32"] [];

@@ -111,7 +111,7 @@ pub(crate) async fn a_rewind_is_always_a_side_entry(given: &Given) -> Verdict {
     expect_eq(writer.leaf_ids().await?, "c")
 }
 
-/// After a rewind to before the first entry the context is empty, and the log still has every entry.
+/// After a rewind to the start of the log, before the first entry, the context is empty. The log still has every entry.
 pub(crate) async fn a_rewind_to_the_start_keeps_the_log(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b"])).await?;
     writer.expect_accepted([rewind_to_start().with_id(id("cleared"))]).await?;

@@ -21,8 +21,8 @@ fn rewind_to_snapshot(name: &str) -> NewEntry {
 /// Returns the names and entries of the snapshots, as `name=entry`.
 async fn snapshots_as_text(writer: &ThreadWriter<'_>) -> Result<String, Failure> {
     let threads = writer.given.threads()?;
-    let all = read_all_pages(PageRequest::first(2), |page| threads.list_snapshots(&writer.thread, page)).await?;
-    Ok(all.iter().map(|snapshot| format!("{}={}", snapshot.name, snapshot.entry)).collect::<Vec<_>>().join(" "))
+    let snapshots = read_all_pages(PageRequest::first(2), |page| threads.list_snapshots(&writer.thread, page)).await?;
+    Ok(snapshots.iter().map(|snapshot| format!("{}={}", snapshot.name, snapshot.entry)).collect::<Vec<_>>().join(" "))
 }
 
 /// Checkpoints that have a name are listed by name, then by sequence number, each with its entry, number, time and
@@ -42,8 +42,8 @@ pub(crate) async fn snapshots_are_listed_by_name(given: &Given) -> Verdict {
     writer.expect_accepted([rewind_to_start(), checkpoint("c6", Some("B"))]).await?;
     expect_eq(snapshots_as_text(&writer).await?, "B=c6 a=c4 b=c1 b=c5")?;
     let threads = given.threads()?;
-    let all = threads.list_snapshots(&writer.thread, PageRequest::default()).await?.items;
-    for (snapshot, (length, number)) in all.iter().zip([(1, 0), (5, 10), (2, 0), (7, 11)]) {
+    let snapshots = threads.list_snapshots(&writer.thread, PageRequest::default()).await?.items;
+    for (snapshot, (length, number)) in snapshots.iter().zip([(1, 0), (5, 10), (2, 0), (7, 11)]) {
         let entry = writer.load_entry(snapshot.entry.as_str()).await?;
         expect_eq((snapshot.path_length, snapshot.number), (length, number))?;
         expect_eq((snapshot.seq, snapshot.timestamp), (entry.seq, entry.timestamp))?;

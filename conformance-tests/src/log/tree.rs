@@ -69,10 +69,10 @@ pub(crate) async fn a_side_entry_is_on_no_path(given: &Given) -> Verdict {
 /// A fork does not change the entries, sequence numbers, paths, leaves or contexts of other branches.
 pub(crate) async fn a_fork_leaves_other_branches_alone(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
-    let before = given.read_log(&writer.thread).await?;
+    let log_before = given.read_log(&writer.thread).await?;
     let context = writer.load_context(store_core::ContextRequest::at(id("c"))).await?.context;
     writer.expect_accepted([user_entry("d").below(id("a")), user_entry("e"), user_entry("f").below(id("b"))]).await?;
-    expect_eq(given.read_log(&writer.thread).await?.get(..3), Some(&before[..]))?;
+    expect_eq(given.read_log(&writer.thread).await?.get(..3), Some(&log_before[..]))?;
     for (leaf, path) in [("c", "a b c"), ("e", "a d e"), ("f", "a b f")] {
         expect_eq(writer.path_ids(leaf).await?, path)?;
     }
@@ -81,7 +81,7 @@ pub(crate) async fn a_fork_leaves_other_branches_alone(given: &Given) -> Verdict
 }
 
 /// A leaf is an entry that is not a side entry and has no children except side entries. Leaves are listed by sequence
-/// number, each with the length of its path and its time.
+/// number, each with its time and the length of its path.
 pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", user_entries(&["a", "b", "c"])).await?;
     let time = Timestamp::from_millis(1_234)?;
@@ -145,8 +145,8 @@ pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdi
     expect_eq(threads.list_branch_points(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// In a large tree, the list of a path is the chain of parents, in either direction, no matter in which order the
-/// tree grew.
+/// In a large tree, the list of a path follows the parents, in either direction, no matter in which order the tree
+/// grew.
 pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> Verdict {
     const SIZE: usize = 400;
     let writer = ThreadWriter::new(given, "t");

@@ -1,4 +1,4 @@
-//! A writer that makes commits to one thread, one after the other, and reads the thread.
+//! A writer that makes commits to one thread, one after another, and reads the thread.
 
 use std::sync::Arc;
 

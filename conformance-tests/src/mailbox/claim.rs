@@ -80,7 +80,7 @@ pub(super) async fn nothing_is_claimed_early_after_the_clock_goes_back(given: &G
 }
 
 /// Within a thread, the dispatch with the lowest priority number is claimed first. Of dispatches with equal priority,
-/// the one that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
+/// the dispatch that was enqueued first is claimed first. A dispatch that is not yet available does not block others.
 pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     let dispatch_with_priority = |name: &str, priority: u8| new_dispatch("t", name).with_priority(priority);
     enqueue_all(
@@ -107,8 +107,8 @@ pub(super) async fn priority_decides_within_a_thread(given: &Given) -> Verdict {
     expect_eq(claim_and_ack_all(given).await?, "late")
 }
 
-/// Threads are ordered by the priority of their first available dispatch. Of threads with equal priority, the one that
-/// has waited longest comes first.
+/// Threads are ordered by the priority of their first available dispatch. Of threads with equal priority, the thread
+/// that has waited longest comes first.
 pub(super) async fn priority_decides_among_threads(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
     for (thread, name, priority) in drafts {
@@ -156,8 +156,8 @@ pub(super) async fn a_claim_by_id_reports_why_it_returned_nothing(given: &Given)
     expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early_answer.claimed[0], Settlement::Release).await?;
     // A release does not change when `b` is due, so `a` is next.
-    let a = expect_next_claim(given, "a").await?;
-    settle(given, &a, ack()).await?;
+    let claim_of_a = expect_next_claim(given, "a").await?;
+    settle(given, &claim_of_a, ack()).await?;
     expect_eq(claim_by_id("a").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Acked)))?;
     interrupt_thread_t(given).await?;
     expect_eq(claim_by_id("b").await?.missed, Some(NotClaimedReason::NotQueued(DispatchStatus::Superseded)))
@@ -203,24 +203,24 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
         settle(given, &claimed, settlement).await?;
         given.advance(MILLISECOND).await;
         let finished_at = load_dispatch(given, &format!("d{round}")).await?.finished_at;
-        let before = expect_some(finished_at, "end")?.saturating_add(MILLISECOND);
-        expect_eq(store.purge(store_core::Purge::new(before)).await?.removed, 1)?;
+        let purge_before = expect_some(finished_at, "end")?.saturating_add(MILLISECOND);
+        expect_eq(store.purge(store_core::Purge::new(purge_before)).await?.removed, 1)?;
     }
     Ok(())
 }
 
 /// If a tenant is deleted and its name is used again, the new claim numbers are higher than the earlier ones.
 pub(super) async fn claim_numbers_continue_to_grow_in_a_recreated_tenant(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
-    settle(given, &first, Settlement::Release).await?;
-    let second = expect_next_claim(given, "a").await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
+    settle(given, &first_claim, Settlement::Release).await?;
+    let second_claim = expect_next_claim(given, "a").await?;
     given.store().delete_tenant(&id("default")).await?;
-    let after_deletion = enqueue_and_claim(given, "a").await?;
+    let claim_after_deletion = enqueue_and_claim(given, "a").await?;
     expect(
-        after_deletion.number > second.number,
-        format!("claim {} follows {}", after_deletion.number, second.number),
+        claim_after_deletion.number > second_claim.number,
+        format!("claim {} follows {}", claim_after_deletion.number, second_claim.number),
     )?;
-    expect(after_deletion.number.incarnation > first.number.incarnation, "the incarnation did not increase")
+    expect(claim_after_deletion.number.incarnation > first_claim.number.incarnation, "the incarnation did not increase")
 }
 
 /// A claim returns at once and without a dispatch if the mailbox is empty, if the thread is unknown, or if an interrupt

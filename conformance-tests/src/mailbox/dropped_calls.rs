@@ -1,4 +1,4 @@
-//! Cases about calls on a mailbox. The future of a call is dropped, or the outcome of a call is unknown.
+//! Cases about mailbox calls whose future is dropped or whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -52,7 +52,9 @@ const CHANGING_CALLS: [&str; 10] = [
 
 /// The mailbox on which the calls are made. Each thread `t` of the test has a dead letter, a claimed dispatch and a
 /// queued one. For each `t` there is a second thread with a dispatch that can be claimed.
-struct MailboxCalls(Arc<dyn MailboxStore>);
+struct MailboxCalls {
+    store: Arc<dyn MailboxStore>,
+}
 
 /// Returns the second thread for `t`. It has no claim before a call of the test makes one.
 fn second_thread(t: &ThreadId) -> ThreadId {
@@ -69,9 +71,9 @@ fn dispatch_id(role: &str, t: &ThreadId) -> DispatchId {
 
 impl MailboxCalls {
     async fn enqueue_and_claim(&self, role: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
-        let new = new_dispatch(t.as_str(), dispatch_id(role, t).as_str());
-        self.0.enqueue(vec![new]).await?.remove(0)?;
-        let claims = self.0.claim(claim_request().of_dispatch(dispatch_id(role, t))).await?;
+        let draft = new_dispatch(t.as_str(), dispatch_id(role, t).as_str());
+        self.store.enqueue(vec![draft]).await?.remove(0)?;
+        let claims = self.store.claim(claim_request().of_dispatch(dispatch_id(role, t))).await?;
         expect_some(claims.claimed.into_iter().next(), "dispatch")
     }
 }
@@ -83,21 +85,23 @@ impl DropPointTarget for MailboxCalls {
     async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
         let (claimed_to_fail, dead_letter) =
             (self.enqueue_and_claim("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
-        self.0.settle(vec![(claimed_to_fail.claim(), dead_letter)]).await?.remove(0)?;
+        self.store.settle(vec![(claimed_to_fail.claim(), dead_letter)]).await?.remove(0)?;
         let claimed = self.enqueue_and_claim("held", t).await?;
         let free = new_dispatch(second_thread(t).as_str(), dispatch_id("free", t).as_str());
-        for answer in self.0.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await? {
+        for answer in
+            self.store.enqueue(vec![new_dispatch(t.as_str(), dispatch_id("queued", t).as_str()), free]).await?
+        {
             answer?;
         }
         Ok(claimed)
     }
 
     fn calls<'a>(&'a self, t: &'a ThreadId, claimed: &'a ClaimedDispatch) -> Calls<'a> {
-        let store = &self.0;
-        let new = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
+        let store = &self.store;
+        let draft = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
         let of_thread = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
         vec![
-            ("enqueue", call(store.enqueue(vec![new]))),
+            ("enqueue", call(store.enqueue(vec![draft]))),
             ("cancel", call(async move { store.cancel(&dispatch_id("queued", t)).await })),
             ("interrupt", call(store.interrupt(Interrupt::new(t.clone())))),
             ("interrupt with a key", call(store.interrupt(keyed_interrupt(t)))),
@@ -118,8 +122,8 @@ impl DropPointTarget for MailboxCalls {
     }
 
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
-        let mut description = format!("epoch {}", self.0.load_epoch(t).await?);
-        let list = |thread| self.0.list_dispatches(DispatchQuery::new(DispatchFilter::of_thread(thread)));
+        let mut description = format!("epoch {}", self.store.load_epoch(t).await?);
+        let list = |thread| self.store.list_dispatches(DispatchQuery::new(DispatchFilter::of_thread(thread)));
         let (of_first_thread, of_second_thread) = (list(t.clone()).await?.items, list(second_thread(t)).await?.items);
         for found in of_first_thread.into_iter().chain(of_second_thread) {
             let role = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
@@ -129,25 +133,25 @@ impl DropPointTarget for MailboxCalls {
                 description += &format!(", long {}, {:?}", lease > LEASE * 5, claim.instance);
             }
         }
-        Ok(description + &format!(", {:?}", self.0.count_dispatches(Some(t)).await?))
+        Ok(description + &format!(", {:?}", self.store.count_dispatches(Some(t)).await?))
     }
 
     async fn make_refused_calls(&self, t: &ThreadId) {
         let claim = ClaimRef::new(dispatch_id("held", t), ClaimToken::new("another"));
         let unknown: DispatchId = id("unknown");
         let _refused = tokio::join!(
-            self.0.settle(vec![(claim.clone(), ack())]),
-            self.0.extend(&claim, LEASE),
-            self.0.cancel(&unknown),
-            self.0.claim(claim_request().of_dispatch(unknown.clone()))
+            self.store.settle(vec![(claim.clone(), ack())]),
+            self.store.extend(&claim, LEASE),
+            self.store.cancel(&unknown),
+            self.store.claim(claim_request().of_dispatch(unknown.clone()))
         );
     }
 
     async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
         for thread in [t.as_str(), "another"] {
-            self.0.enqueue(vec![new_dispatch(thread, dispatch_id(thread, t).as_str())]).await?.remove(0)?;
+            self.store.enqueue(vec![new_dispatch(thread, dispatch_id(thread, t).as_str())]).await?.remove(0)?;
         }
-        Ok(self.0.purge(Purge::new(Timestamp::MAX)).await.map(drop)?)
+        Ok(self.store.purge(Purge::new(Timestamp::MAX)).await.map(drop)?)
     }
 }
 
@@ -159,15 +163,15 @@ impl ResolveOutcome for MailboxCalls {
         t: &ThreadId,
         claimed: &ClaimedDispatch,
     ) -> Result<Resolution, Failure> {
-        let store = &self.0;
+        let store = &self.store;
         let status = async |role: &str| {
             let found = store.load_dispatch(&dispatch_id(role, t)).await?;
             Ok::<_, Failure>(expect_some(found, "dispatch")?.status)
         };
         Ok(match call {
             "enqueue" => {
-                let again = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
-                Resolution::ByRepeat(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
+                let same_draft = new_dispatch(t.as_str(), dispatch_id("new", t).as_str());
+                Resolution::ByRepeat(store.enqueue(vec![same_draft]).await?.remove(0)?.deduplicated)
             }
             "cancel" => Resolution::ByRead(status("queued").await? == DispatchStatus::Cancelled),
             "interrupt" => Resolution::ByRead(store.load_epoch(t).await? > claimed.dispatch.epoch),
@@ -198,34 +202,36 @@ impl ResolveOutcome for MailboxCalls {
 }
 
 /// The mailbox on which the calls are made. Each thread `t` of the test has a claimed dispatch whose lease has expired.
-struct ExpiredLeaseCalls(Arc<dyn MailboxStore>);
+struct ExpiredLeaseCalls {
+    store: Arc<dyn MailboxStore>,
+}
 
 #[async_trait]
 impl DropPointTarget for ExpiredLeaseCalls {
     type Prepared = ();
 
     async fn prepare(&self, given: &Given, t: &ThreadId) -> Verdict {
-        MailboxCalls(Arc::clone(&self.0)).enqueue_and_claim("lapsed", t).await?;
+        MailboxCalls { store: Arc::clone(&self.store) }.enqueue_and_claim("lapsed", t).await?;
         given.advance(LEASE).await;
         Ok(())
     }
 
     fn calls<'a>(&'a self, _t: &'a ThreadId, (): &'a ()) -> Calls<'a> {
-        vec![("reclaim", call(self.0.reclaim(1_000)))]
+        vec![("reclaim", call(self.store.reclaim(1_000)))]
     }
 
     async fn describe(&self, t: &ThreadId) -> Result<String, Failure> {
-        let found = expect_some(self.0.load_dispatch(&dispatch_id("lapsed", t)).await?, "dispatch")?;
+        let found = expect_some(self.store.load_dispatch(&dispatch_id("lapsed", t)).await?, "dispatch")?;
         Ok(format!("{:?} {} {}", found.status, found.attempts, found.claim.is_some()))
     }
 
     async fn make_refused_calls(&self, t: &ThreadId) {
         let claim = ClaimRef::new(dispatch_id("lapsed", t), ClaimToken::new("another"));
-        let _refused = tokio::join!(self.0.settle(vec![(claim.clone(), ack())]), self.0.extend(&claim, LEASE));
+        let _refused = tokio::join!(self.store.settle(vec![(claim.clone(), ack())]), self.store.extend(&claim, LEASE));
     }
 
     async fn check_nothing_locked(&self, t: &ThreadId) -> Verdict {
-        MailboxCalls(Arc::clone(&self.0)).check_nothing_locked(t).await
+        MailboxCalls { store: Arc::clone(&self.store) }.check_nothing_locked(t).await
     }
 }
 
@@ -235,7 +241,7 @@ impl ResolveOutcome for ExpiredLeaseCalls {
         if call != "reclaim" {
             return Err(missing_resolution(call));
         }
-        self.0.reclaim(1_000).await?;
+        self.store.reclaim(1_000).await?;
         Ok(Resolution::Idempotent)
     }
 }
@@ -243,23 +249,23 @@ impl ResolveOutcome for ExpiredLeaseCalls {
 /// If a call on a mailbox is dropped at any await, it takes effect in full before the next call of the same handle, or
 /// never. A dropped claim is released.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_all_or_nothing(given: &Given) -> Verdict {
-    DropPointTest::new(MailboxCalls(mailbox(given)?)).run(given, &CHANGING_CALLS).await
+    DropPointTest::new(MailboxCalls { store: mailbox(given)? }).run(given, &CHANGING_CALLS).await
 }
 
 /// If a `reclaim` is dropped at any await, it takes effect in full before the next call of the same handle, or never.
 pub(super) async fn a_dropped_reclaim_is_all_or_nothing(given: &Given) -> Verdict {
-    DropPointTest::new(ExpiredLeaseCalls(mailbox(given)?)).run(given, &["reclaim"]).await
+    DropPointTest::new(ExpiredLeaseCalls { store: mailbox(given)? }).run(given, &["reclaim"]).await
 }
 
 /// If the answer of a call on a mailbox is lost, the caller can find out whether the call took effect, as the
 /// documentation of the method says.
 pub(super) async fn an_unknown_outcome_on_a_mailbox_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, MailboxCalls(mailbox(given)?), &CHANGING_CALLS).await
+    check_unknown_outcomes(given, MailboxCalls { store: mailbox(given)? }, &CHANGING_CALLS).await
 }
 
 /// If the answer of a `reclaim` is lost, the caller can repeat the call.
 pub(super) async fn an_unknown_outcome_of_a_reclaim_can_be_resolved(given: &Given) -> Verdict {
-    check_unknown_outcomes(given, ExpiredLeaseCalls(mailbox(given)?), &["reclaim"]).await
+    check_unknown_outcomes(given, ExpiredLeaseCalls { store: mailbox(given)? }, &["reclaim"]).await
 }
 
 /// If the answer of a claim is lost, its dispatch can be claimed again, once, after the lease has expired. The lost
@@ -268,9 +274,9 @@ pub(super) async fn a_dispatch_whose_claim_was_lost_can_be_claimed_after_the_lea
     enqueue_all(given, [new_dispatch("t", "a"), new_dispatch("u", "b")]).await?;
     let store = mailbox(given)?;
     drop(store.claim(claim_request()).await?);
-    let other = expect_next_claim(given, "b").await?;
+    let claim_of_b = expect_next_claim(given, "b").await?;
     expect_nothing_to_claim(given).await?;
-    settle(given, &other, ack()).await?;
+    settle(given, &claim_of_b, ack()).await?;
     given.advance(LEASE).await;
     expect_eq(expect_next_claim(given, "a").await?.dispatch.attempts, 1)?;
     expect_nothing_to_claim(given).await

@@ -33,16 +33,19 @@ fn dispatch_with_all_fields() -> NewDispatch {
 pub(super) async fn an_enqueued_dispatch_has_the_given_fields(given: &Given) -> Verdict {
     super::helpers::interrupt_thread_t(given).await?;
     let answers = enqueue_all(given, [dispatch_with_all_fields(), new_dispatch("t", "plain")]).await?;
-    let (found, new) = (expect_status(given, "full", DispatchStatus::Queued).await?, dispatch_with_all_fields());
-    expect_eq((&found.thread, &found.run, &found.payload), (&new.thread, &new.run, &new.payload))?;
-    expect_eq((found.priority, &found.dedupe_key, found.max_attempts), (7, &new.dedupe_key, 3))?;
+    let (found, draft) = (expect_status(given, "full", DispatchStatus::Queued).await?, dispatch_with_all_fields());
+    expect_eq((&found.thread, &found.run, &found.payload), (&draft.thread, &draft.run, &draft.payload))?;
+    expect_eq((found.priority, &found.dedupe_key, found.max_attempts), (7, &draft.dedupe_key, 3))?;
     expect_eq((found.attempts, found.epoch, found.history.len()), (0, 1, 0))?;
-    expect_eq(When::At(found.available_at), new.available)?;
+    expect_eq(When::At(found.available_at), draft.available)?;
     expect_eq((answers[0].number, answers[0].available_at), (found.number, found.available_at))?;
-    let plain = expect_status(given, "plain", DispatchStatus::Queued).await?;
-    expect_eq((plain.priority, plain.max_attempts, plain.payload), (128, 5, None))?;
-    expect_eq((plain.available_at, plain.updated_at), (plain.created_at, plain.created_at))?;
-    expect(plain.number > found.number, "the numbers of dispatches do not increase")?;
+    let plain_dispatch = expect_status(given, "plain", DispatchStatus::Queued).await?;
+    expect_eq((plain_dispatch.priority, plain_dispatch.max_attempts, plain_dispatch.payload), (128, 5, None))?;
+    expect_eq(
+        (plain_dispatch.available_at, plain_dispatch.updated_at),
+        (plain_dispatch.created_at, plain_dispatch.created_at),
+    )?;
+    expect(plain_dispatch.number > found.number, "the numbers of dispatches do not increase")?;
     // The store generates an id if the caller gives none.
     let answers = enqueue_all(given, [NewDispatch::new(id("t"), id("r"))]).await?;
     load_dispatch(given, answers[0].id.as_str()).await.map(drop)
@@ -59,8 +62,11 @@ pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> 
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
     let already_exists = Some(ErrorKind::AlreadyExists);
     expect_eq(kinds, vec![None, already_exists, Some(ErrorKind::Invalid), None, already_exists, None])?;
-    let again = answers.into_iter().last().and_then(Result::ok);
-    expect_eq(again.map(|again| (again.id.to_string(), again.deduplicated)), Some(("b".to_owned(), true)))?;
+    let last_answer = answers.into_iter().last().and_then(Result::ok);
+    expect_eq(
+        last_answer.map(|enqueued| (enqueued.id.to_string(), enqueued.deduplicated)),
+        Some(("b".to_owned(), true)),
+    )?;
     expect_counts_in_status_order(given, [2, 0, 0, 0, 0, 0]).await?;
     expect_eq(mailbox(given)?.enqueue(vec![]).await?.len(), 0)
 }
@@ -69,10 +75,10 @@ pub(super) async fn each_enqueued_dispatch_has_its_own_answer(given: &Given) -> 
 /// whatever happened to the dispatch since then. An enqueue with that id and other content is refused.
 pub(super) async fn a_repeated_enqueue_returns_the_first_answer(given: &Given) -> Verdict {
     let draft = || keyed_dispatch("t", "a", "k").available(When::In(Duration::ZERO));
-    let first = enqueue_all(given, [draft()]).await?.remove(0);
-    expect(!first.deduplicated, "the first enqueue was deduplicated")?;
+    let first_answer = enqueue_all(given, [draft()]).await?.remove(0);
+    expect(!first_answer.deduplicated, "the first enqueue was deduplicated")?;
     let claimed = expect_next_claim(given, "a").await?;
-    let mut wanted = first.clone();
+    let mut wanted = first_answer.clone();
     wanted.deduplicated = true;
     expect_eq(&enqueue_all(given, [draft()]).await?[0], &wanted)?;
     settle(given, &claimed, ack()).await?;
@@ -112,13 +118,13 @@ pub(super) async fn a_key_is_taken_until_its_dispatch_ends(given: &Given) -> Ver
 /// dispatch.
 pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Given) -> Verdict {
     enqueue_all(given, [keyed_dispatch("t", "held", "h")]).await?;
-    let held = expect_next_claim(given, "held").await?;
+    let held_claim = expect_next_claim(given, "held").await?;
     enqueue_all(given, [keyed_dispatch("t", "a", "k")]).await?;
     super::helpers::interrupt_thread_t(given).await?;
     expect_id_or_key_taken_by(given, keyed_dispatch("t", "b", "h"), "held").await?;
     enqueue_all(given, [keyed_dispatch("t", "b", "k")]).await?;
     expect_id_or_key_taken_by(given, keyed_dispatch("t", "c", "k"), "b").await?;
-    expect_kind(super::helpers::try_settle(given, &held, ack()).await?, ErrorKind::StaleEpoch)?;
+    expect_kind(super::helpers::try_settle(given, &held_claim, ack()).await?, ErrorKind::StaleEpoch)?;
     enqueue_all(given, [keyed_dispatch("t", "c", "h")]).await.map(drop)
 }
 
@@ -139,12 +145,12 @@ pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given:
     enqueue_all(given, [keyed_dispatch("last", "new", "k")]).await?;
     let dead_letter = expect_status(given, "last", DispatchStatus::DeadLetter).await?;
     expect_eq((dead_letter.attempts, dead_letter.last_error.as_deref()), (1, Some("lease expired")))?;
-    let again = mailbox(given)?.claim(super::helpers::claim_request().of_thread(id("more"))).await?;
-    expect_eq(super::helpers::claimed_ids(&again), "more")
+    let claims = mailbox(given)?.claim(super::helpers::claim_request().of_thread(id("more"))).await?;
+    expect_eq(super::helpers::claimed_ids(&claims), "more")
 }
 
 /// A dispatch with a `max_attempts` of 0 is refused. The thread and the run of a dispatch need not exist.
-pub(super) async fn a_dispatch_needs_an_attempt_but_no_existing_thread(given: &Given) -> Verdict {
+pub(super) async fn a_dispatch_needs_a_positive_max_attempts_but_no_thread(given: &Given) -> Verdict {
     expect_kind(try_enqueue(given, new_dispatch("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
     enqueue_all(given, [new_dispatch("no such thread", "a").with_max_attempts(1)]).await?;

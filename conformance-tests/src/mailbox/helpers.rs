@@ -190,8 +190,8 @@ pub(super) fn counts_in_status_order(counts: &DispatchCounts) -> [u64; 6] {
 pub(super) async fn list_ids(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
     let store = &mailbox(given)?;
     let list = |page| store.list_dispatches(query.clone().with_page(page));
-    let all = read_all_pages(PageRequest::first(2), list).await?;
-    Ok(join(all.iter().map(|dispatch| dispatch.id.as_str())))
+    let dispatches = read_all_pages(PageRequest::first(2), list).await?;
+    Ok(join(dispatches.iter().map(|dispatch| dispatch.id.as_str())))
 }
 
 /// Lists the dispatches that match a filter, in this order, and returns their ids, separated by spaces.

@@ -76,15 +76,15 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
     let store = mailbox(given)?;
     let keyed_interrupt = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    let first = keyed_interrupt("k0").await?;
+    let first_answer = keyed_interrupt("k0").await?;
     enqueue_all(given, [new_dispatch("t", "b")]).await?;
-    let mut again = keyed_interrupt("k0").await?;
-    expect(again.deduplicated, "the repeated interrupt was not deduplicated")?;
-    again.deduplicated = false;
-    expect_eq(again, first)?;
+    let mut repeated_answer = keyed_interrupt("k0").await?;
+    expect(repeated_answer.deduplicated, "the repeated interrupt was not deduplicated")?;
+    repeated_answer.deduplicated = false;
+    expect_eq(repeated_answer, first_answer)?;
     expect_status(given, "b", DispatchStatus::Queued).await?;
-    let other = store.interrupt(Interrupt::new(id("u")).with_key(id("k0"))).await?;
-    expect_eq((other.epoch, other.deduplicated), (1, false))?;
+    let interrupt_of_u = store.interrupt(Interrupt::new(id("u")).with_key(id("k0"))).await?;
+    expect_eq((interrupt_of_u.epoch, interrupt_of_u.deduplicated), (1, false))?;
     for at in 1..20 {
         expect_eq(keyed_interrupt(&format!("k{at}")).await?.epoch, at + 1)?;
     }
@@ -102,9 +102,9 @@ pub(super) async fn epochs_never_decrease(given: &Given) -> Verdict {
     expect_eq(store.load_epoch(&id("t")).await?, 0)?;
     expect_eq(interrupt_thread_t(given).await?.epoch, 1)?;
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    let second = interrupt_thread_t(given).await?;
+    let second_interrupt = interrupt_thread_t(given).await?;
     given.advance(MILLISECOND).await;
-    let purge = store_core::Purge::new(second.at.saturating_add(MILLISECOND));
+    let purge = store_core::Purge::new(second_interrupt.at.saturating_add(MILLISECOND));
     expect_eq(store.purge(purge).await?.removed, 1)?;
     expect_eq(store.load_epoch(&id("t")).await?, 2)?;
     expect_eq(enqueue_all(given, [new_dispatch("t", "b")]).await?[0].epoch, 2)
@@ -119,8 +119,8 @@ pub(super) async fn a_dispatch_enqueued_after_an_interrupt_can_be_claimed(given:
     expect_eq(enqueue_all(given, [new_dispatch("t", "new")]).await?[0].epoch, 1)?;
     expect_nothing_to_claim(given).await?;
     expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
-    let next = expect_next_claim(given, "new").await?;
-    settle(given, &next, ack()).await?;
+    let next_claim = expect_next_claim(given, "new").await?;
+    settle(given, &next_claim, ack()).await?;
     expect_nothing_to_claim(given).await?;
     expect_counts_in_status_order(given, [0, 0, 1, 0, 2, 0]).await
 }
@@ -197,9 +197,9 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     expect_eq((dispatch.reason.as_deref(), interrupted.claimed), (Some("mine"), Some(id("a"))))?;
     expect_eq(store.interrupt(request).await?.fence, Some(fence.clone()))?;
     expect_holder_refused(given, &claimed, ErrorKind::StaleEpoch).await?;
-    let next = enqueue_and_claim(given, "b").await?;
-    expect(next.number > fence.claim, "the claim number did not increase")?;
-    settle(given, &next, Settlement::Release).await.map(drop)
+    let next_claim = enqueue_and_claim(given, "b").await?;
+    expect(next_claim.number > fence.claim, "the claim number did not increase")?;
+    settle(given, &next_claim, Settlement::Release).await.map(drop)
 }
 
 /// An interrupt that takes over returns a fence. The caller can write to the thread under this fence until the next
@@ -215,12 +215,12 @@ pub(super) async fn a_take_over_fences_out_the_old_holder(given: &Given) -> Verd
     expect_kind(given.commits()?.commit(late_commit).await, ErrorKind::StaleEpoch)?;
     given.expect_accepted(commit("again", user_entry("c")).fenced(fence.clone())).await?;
     // The right claim number with a wrong token is not enough.
-    let mut forged = fence.clone();
-    forged.token = ClaimToken::new("forged");
-    let refused = given.commits()?.commit(commit("forged", user_entry("f")).fenced(forged)).await;
+    let mut forged_fence = fence.clone();
+    forged_fence.token = ClaimToken::new("forged");
+    let refused = given.commits()?.commit(commit("forged", user_entry("f")).fenced(forged_fence)).await;
     expect(refused.is_err_and(|error| error.kind() != ErrorKind::Unavailable), "a forged fence was accepted")?;
-    let next = enqueue_and_claim(given, "b").await?;
-    given.expect_accepted(commit("next", user_entry("d")).fenced(next.fence())).await?;
+    let next_claim = enqueue_and_claim(given, "b").await?;
+    given.expect_accepted(commit("next", user_entry("d")).fenced(next_claim.fence())).await?;
     let refused = given.commits()?.commit(commit("too late", user_entry("e")).fenced(fence)).await;
     let error = refused.err().ok_or_else(|| crate::Failure::new("the old fence was accepted"))?;
     expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))

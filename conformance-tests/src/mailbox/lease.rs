@@ -17,8 +17,8 @@ use crate::{
 
 /// At exactly `lease_until` a lease has expired. Until the next claim, reads still show the dispatch as claimed. The
 /// next claim takes the dispatch over and counts the lost attempt. After that the old token is invalid.
-pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
+pub(super) async fn a_dispatch_can_be_claimed_after_its_lease(given: &Given) -> Verdict {
+    let first_claim = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
     given.advance(MILLISECOND).await;
@@ -26,13 +26,19 @@ pub(super) async fn an_expired_lease_can_be_claimed(given: &Given) -> Verdict {
     expect_counts_in_status_order(given, [0, 1, 0, 0, 0, 0]).await?;
     let ready = mailbox(given)?.list_ready_threads(PageRequest::default()).await?.items;
     expect_eq(ready.iter().map(|ready| ready.next.as_str()).collect::<Vec<_>>(), vec!["a"])?;
-    let second = expect_next_claim(given, "a").await?;
-    expect(second.number > first.number && second.token != first.token, "the second claim is not a new one")?;
-    expect_eq((second.dispatch.attempts, second.dispatch.last_error.as_deref()), (1, Some("lease expired")))?;
-    let lost_claim = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
-    expect_eq(lost_claim, Some((AttemptEnd::LeaseExpired, first.number)))?;
-    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
-    settle(given, &second, ack()).await.map(drop)
+    let second_claim = expect_next_claim(given, "a").await?;
+    expect(
+        second_claim.number > first_claim.number && second_claim.token != first_claim.token,
+        "the second claim is not a new one",
+    )?;
+    expect_eq(
+        (second_claim.dispatch.attempts, second_claim.dispatch.last_error.as_deref()),
+        (1, Some("lease expired")),
+    )?;
+    let lost_claim = second_claim.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
+    expect_eq(lost_claim, Some((AttemptEnd::LeaseExpired, first_claim.number)))?;
+    expect_holder_refused(given, &first_claim, ErrorKind::ClaimLost).await?;
+    settle(given, &second_claim, ack()).await.map(drop)
 }
 
 /// If the lease of the last attempt expires, the dispatch becomes a dead letter and is not claimed again.
@@ -43,8 +49,11 @@ pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Ve
         given.advance(LEASE).await;
     }
     expect_next_claim(given, "b").await?;
-    let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
-    expect_eq((dead.attempts, dead.history.len(), dead.last_error.as_deref()), (2, 2, Some("lease expired")))?;
+    let dead_letter = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_eq(
+        (dead_letter.attempts, dead_letter.history.len(), dead_letter.last_error.as_deref()),
+        (2, 2, Some("lease expired")),
+    )?;
     expect_counts_in_status_order(given, [0, 1, 0, 0, 0, 1]).await
 }
 
@@ -54,11 +63,11 @@ pub(super) async fn an_expired_claim_is_valid_until_another_caller_claims(given:
     let claimed = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE * 3).await;
     let store = mailbox(given)?;
-    let extended = store.extend(&claimed.claim(), LEASE).await?;
+    let extended_claim = store.extend(&claimed.claim(), LEASE).await?;
     expect_nothing_to_claim(given).await?;
     given.advance(LEASE - MILLISECOND).await;
     expect_nothing_to_claim(given).await?;
-    expect_eq(extended.number, claimed.number)?;
+    expect_eq(extended_claim.number, claimed.number)?;
     given.advance(LEASE).await;
     expect_eq(settle(given, &claimed, ack()).await?.status, DispatchStatus::Acked)?;
     expect_nothing_to_claim(given).await
@@ -71,9 +80,12 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     given.advance(Duration::from_secs(10)).await;
     for lease in [LEASE * 2, LEASE / 2] {
-        let held = store.extend(&claimed.claim(), lease).await?;
-        expect_eq(held.lease_until, held.claimed_at.saturating_add(Duration::from_secs(10) + lease))?;
-        expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?.claim, Some(held))?;
+        let extended_claim = store.extend(&claimed.claim(), lease).await?;
+        expect_eq(
+            extended_claim.lease_until,
+            extended_claim.claimed_at.saturating_add(Duration::from_secs(10) + lease),
+        )?;
+        expect_eq(expect_status(given, "a", DispatchStatus::Claimed).await?.claim, Some(extended_claim))?;
     }
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.extend(&forged, LEASE).await, ErrorKind::ClaimLost)?;
@@ -87,29 +99,29 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
 /// After another caller has claimed the dispatch, every write of the old holder is refused and changes nothing, even
 /// after the new claim was released or settled.
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
     given.advance(LEASE).await;
-    let second = expect_next_claim(given, "a").await?;
-    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
+    let second_claim = expect_next_claim(given, "a").await?;
+    expect_holder_refused(given, &first_claim, ErrorKind::ClaimLost).await?;
     expect_status(given, "a", DispatchStatus::Claimed).await?;
-    settle(given, &second, Settlement::Release).await?;
-    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
+    settle(given, &second_claim, Settlement::Release).await?;
+    expect_holder_refused(given, &first_claim, ErrorKind::ClaimLost).await?;
     expect_status(given, "a", DispatchStatus::Queued).await?;
-    let third = expect_next_claim(given, "a").await?;
-    settle(given, &third, ack()).await?;
-    expect_holder_refused(given, &first, ErrorKind::ClaimLost).await?;
+    let third_claim = expect_next_claim(given, "a").await?;
+    settle(given, &third_claim, ack()).await?;
+    expect_holder_refused(given, &first_claim, ErrorKind::ClaimLost).await?;
     expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
 /// If one call settles the lost claim of an old holder and the claim of the new holder, in either order, the settlement
 /// of the old holder is refused and that of the new holder is accepted.
-pub(super) async fn an_old_holder_is_refused_in_the_same_call_as_the_new_one(given: &Given) -> Verdict {
+pub(super) async fn one_call_refuses_the_old_holder_and_accepts_the_new_one(given: &Given) -> Verdict {
     for (lost_name, held_name, is_reversed) in [("a", "b", false), ("c", "d", true)] {
         enqueue_all(given, [new_dispatch("t", lost_name).with_max_attempts(1), new_dispatch("t", held_name)]).await?;
         let lost_claim = expect_next_claim(given, lost_name).await?;
         given.advance(LEASE).await;
-        let held = expect_next_claim(given, held_name).await?;
-        let mut settlements = vec![(lost_claim.claim(), ack()), (held.claim(), ack())];
+        let held_claim = expect_next_claim(given, held_name).await?;
+        let mut settlements = vec![(lost_claim.claim(), ack()), (held_claim.claim(), ack())];
         if is_reversed {
             settlements.reverse();
         }
@@ -170,8 +182,8 @@ pub(super) async fn only_one_instance_can_start_a_claim(given: &Given) -> Verdic
     let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
     expect_kind(store.start(&forged, id("i")).await, ErrorKind::ClaimLost)?;
     settle(given, &claimed, Settlement::Release).await?;
-    let again = expect_next_claim(given, "a").await?;
-    store.start(&again.claim(), id("j")).await?;
+    let next_claim = expect_next_claim(given, "a").await?;
+    store.start(&next_claim.claim(), id("j")).await?;
     Ok(())
 }
 
@@ -211,8 +223,8 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
         async move { store.reclaim(1_000).await }
     })
     .await;
-    let mut all: Vec<_> = results.into_iter().collect::<store_core::Result<Vec<_>>>()?;
-    let count = all.iter_mut().map(|reclaimed| reclaimed.requeued.len()).sum::<usize>();
+    let mut reclaims: Vec<_> = results.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+    let count = reclaims.iter_mut().map(|reclaimed| reclaimed.requeued.len()).sum::<usize>();
     expect_eq(count, 40)?;
     for at in 0..40 {
         expect_eq(expect_status(given, &format!("d{at}"), DispatchStatus::Queued).await?.attempts, 1)?;
@@ -223,17 +235,17 @@ pub(super) async fn concurrent_reclaims_count_each_claim_once(given: &Given) -> 
 /// After an attempt was lost, and after a dead letter was requeued, only `history` and `last_error` show the earlier
 /// attempts.
 pub(super) async fn earlier_attempts_show_only_in_history_and_last_error(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
     let store = mailbox(given)?;
-    store.start(&first.claim(), id("i")).await?;
+    store.start(&first_claim.claim(), id("i")).await?;
     given.advance(LEASE).await;
     store.reclaim(10).await?;
     let dispatch = expect_status(given, "a", DispatchStatus::Queued).await?;
     expect_eq((dispatch.result, dispatch.reason, dispatch.history.len()), (None, None, 1))?;
-    let second = expect_some(claim_next(given).await?, "dispatch")?;
-    let held = expect_some(second.dispatch.claim.clone(), "claim")?;
-    expect_eq((held.started_at, held.instance), (None, None))?;
-    settle(given, &second, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
+    let second_claim = expect_some(claim_next(given).await?, "dispatch")?;
+    let new_claim = expect_some(second_claim.dispatch.claim.clone(), "claim")?;
+    expect_eq((new_claim.started_at, new_claim.instance), (None, None))?;
+    settle(given, &second_claim, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
     store.requeue(store_core::Requeue::ids(dispatch_ids(["a"]))).await?;
     let dispatch = expect_status(given, "a", DispatchStatus::Queued).await?;
     expect_eq((dispatch.attempts, dispatch.last_error.as_deref()), (0, Some("bad")))?;
@@ -243,17 +255,17 @@ pub(super) async fn earlier_attempts_show_only_in_history_and_last_error(given: 
 
 /// A jump of store time may let a lease expire early or late, but never gives a dispatch two holders.
 pub(super) async fn clock_jumps_never_give_a_dispatch_two_holders(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
     given.set_back(Duration::from_hours(1)).await;
     expect_nothing_to_claim(given).await?;
     given.advance(Duration::from_hours(1) + LEASE).await;
-    let second = expect_next_claim(given, "a").await?;
-    expect_kind(try_settle(given, &first, ack()).await?, ErrorKind::ClaimLost)?;
+    let second_claim = expect_next_claim(given, "a").await?;
+    expect_kind(try_settle(given, &first_claim, ack()).await?, ErrorKind::ClaimLost)?;
     given.set_back(Duration::from_hours(1)).await;
-    let extended = mailbox(given)?.extend(&second.claim(), LEASE).await?;
-    expect(extended.lease_until >= extended.claimed_at, "the lease expires before the claim began")?;
+    let extended_claim = mailbox(given)?.extend(&second_claim.claim(), LEASE).await?;
+    expect(extended_claim.lease_until >= extended_claim.claimed_at, "the lease expires before the claim began")?;
     given.advance(Duration::from_hours(10)).await;
-    let third = expect_next_claim(given, "a").await?;
-    expect_kind(try_settle(given, &second, ack()).await?, ErrorKind::ClaimLost)?;
-    settle(given, &third, ack()).await.map(drop)
+    let third_claim = expect_next_claim(given, "a").await?;
+    expect_kind(try_settle(given, &second_claim, ack()).await?, ErrorKind::ClaimLost)?;
+    settle(given, &third_claim, ack()).await.map(drop)
 }

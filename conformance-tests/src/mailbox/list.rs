@@ -96,17 +96,17 @@ pub(super) async fn dispatches_are_ordered_by_creation_or_end(given: &Given) -> 
 pub(super) async fn dispatches_that_ended_at_the_same_time_are_ordered_by_id(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     enqueue_all(given, [new_dispatch("w", "b")]).await?;
-    let held = expect_next_claim(given, "b").await?;
+    let held_claim = expect_next_claim(given, "b").await?;
     let queued = [("t", "c"), ("u", "a"), ("v", "g"), ("t", "h"), ("u", "i"), ("v", "d"), ("t", "e"), ("u", "f")];
     enqueue_all(given, queued.map(|(thread, name)| new_dispatch(thread, name))).await?;
-    settle(given, &held, ack()).await?;
+    settle(given, &held_claim, ack()).await?;
     for thread in ["t", "u", "v"] {
         store.interrupt(store_core::Interrupt::new(id(thread))).await?;
     }
     let query = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
-    let mut all = store.list_dispatches(query.clone()).await?.items;
-    all.sort_by(|a, b| (a.finished_at, &a.id).cmp(&(b.finished_at, &b.id)));
-    let names: Vec<_> = all.iter().map(|dispatch| dispatch.id.as_str()).collect();
+    let mut dispatches = store.list_dispatches(query.clone()).await?.items;
+    dispatches.sort_by(|a, b| (a.finished_at, &a.id).cmp(&(b.finished_at, &b.id)));
+    let names: Vec<_> = dispatches.iter().map(|dispatch| dispatch.id.as_str()).collect();
     expect_eq(names.len(), 9)?;
     expect_eq(list_ids(given, query).await?, names.join(" "))?;
     let query = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward);
@@ -155,8 +155,8 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     let store = &mailbox(given)?;
     let ready_dispatch_ids = || async {
         let list = |page| store.list_ready_threads(page);
-        let all = read_all_pages(PageRequest::first(1), list).await?;
-        Ok::<_, crate::Failure>(join(all.iter().map(|ready| ready.next.as_str())))
+        let ready_threads = read_all_pages(PageRequest::first(1), list).await?;
+        Ok::<_, crate::Failure>(join(ready_threads.iter().map(|ready| ready.next.as_str())))
     };
     expect_eq(ready_dispatch_ids().await?, "")?;
     enqueue_all(given, [new_dispatch("a", "a1"), new_dispatch("a", "a2"), new_dispatch("b", "b1").with_priority(1)])
@@ -169,8 +169,8 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     given.advance(LEASE).await;
     expect_eq(ready_dispatch_ids().await?, "c1 a1 b1")?;
     // A thread whose dispatch was released is listed once, even after the time at which the lease would have expired.
-    let held = store.claim(claim_request().of_thread(id("a"))).await?.claimed;
-    settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
+    let claimed_dispatches = store.claim(claim_request().of_thread(id("a"))).await?.claimed;
+    settle(given, expect_some(claimed_dispatches.first(), "dispatch")?, Settlement::Release).await?;
     given.advance(LEASE).await;
     expect_eq(ready_dispatch_ids().await?, "c1 a1 b1")?;
     let claims = store.claim(claim_request().up_to(9)).await?;

@@ -25,7 +25,7 @@ macro_rules! mailbox {
             enqueue: a_key_is_taken_until_its_dispatch_ends ["MB-4", "MB-5"] [StoppedClock];
             enqueue: an_interrupt_frees_the_keys_of_queued_dispatches ["MB-5", "MB-12"] [];
             enqueue: a_lost_lease_frees_its_key_only_with_the_last_attempt ["MB-29", "MB-5"] [Time, StoppedClock];
-            enqueue: a_dispatch_needs_an_attempt_but_no_existing_thread ["MB-9", "MB-10"] [];
+            enqueue: a_dispatch_needs_a_positive_max_attempts_but_no_thread ["MB-9", "MB-10"] [];
             enqueue: only_a_queued_dispatch_can_be_cancelled ["MB-11"] [];
             enqueue: a_call_has_a_thousand_dispatches_at_most ["ER-9"] [];
             enqueue: a_payload_has_a_limit ["ER-9", "ER-10"] [Limits];
@@ -59,12 +59,12 @@ macro_rules! mailbox {
             dropped_calls: an_unknown_outcome_on_a_mailbox_can_be_resolved ["PR-20", "MB-3", "MB-39"] [];
             dropped_calls: an_unknown_outcome_of_a_reclaim_can_be_resolved ["PR-20"] [Time];
             dropped_calls: a_dispatch_whose_claim_was_lost_can_be_claimed_after_the_lease ["PR-20", "MB-29"] [Time];
-            lease: an_expired_lease_can_be_claimed ["MB-29", "MB-30", "MB-34", "PR-4"] [Time, StoppedClock];
+            lease: a_dispatch_can_be_claimed_after_its_lease ["MB-29", "MB-30", "MB-34", "PR-4"] [Time, StoppedClock];
             lease: the_last_lost_lease_makes_a_dead_letter ["MB-29"] [Time];
             lease: an_expired_claim_is_valid_until_another_caller_claims ["MB-31", "PR-4"] [Time, StoppedClock];
             lease: an_extension_counts_from_now ["MB-32"] [Time, StoppedClock];
             lease: an_old_holder_writes_nothing ["MB-34"] [Time];
-            lease: an_old_holder_is_refused_in_the_same_call_as_the_new_one ["MB-34", "MB-38"] [Time];
+            lease: one_call_refuses_the_old_holder_and_accepts_the_new_one ["MB-34", "MB-38"] [Time];
             lease: either_a_settlement_or_a_competing_claim_succeeds ["MB-18", "MB-19", "MB-34"] [Time, Race];
             lease: only_one_instance_can_start_a_claim ["MB-35"] [Time, StoppedClock];
             lease: a_reclaim_ends_expired_claims ["MB-36"] [Time, StoppedClock];

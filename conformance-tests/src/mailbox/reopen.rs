@@ -23,11 +23,11 @@ use crate::{
 pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     enqueue_all(given, [new_dispatch("t", "old")]).await?;
     interrupt_thread_t(given).await?;
-    let first = enqueue_and_claim(given, "a").await?;
-    settle(given, &first, retry(Duration::from_secs(60))).await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
+    settle(given, &first_claim, retry(Duration::from_secs(60))).await?;
     enqueue_all(given, [keyed_dispatch("t", "b", "k"), delayed_dispatch("u", "c", LEASE)]).await?;
     let claimed = expect_next_claim(given, "b").await?;
-    let before = [
+    let dispatches_before = [
         load_dispatch(given, "old").await?,
         load_dispatch(given, "a").await?,
         load_dispatch(given, "b").await?,
@@ -35,19 +35,22 @@ pub(super) async fn a_mailbox_survives_a_reopen(given: &Given) -> Verdict {
     ];
     let counts = mailbox(given)?.count_dispatches(None).await?;
     given.reopen().await?;
-    for dispatch in &before {
+    for dispatch in &dispatches_before {
         expect_eq(&load_dispatch(given, dispatch.id.as_str()).await?, dispatch)?;
     }
     expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
     expect_eq(mailbox(given)?.load_epoch(&id("t")).await?, 1)?;
     expect_id_or_key_taken_by(given, keyed_dispatch("t", "e", "k"), "b").await?;
-    expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "the repeat settled again")?;
+    expect(
+        settle(given, &first_claim, retry(Duration::from_secs(60))).await?.deduplicated,
+        "the repeat settled again",
+    )?;
     settle(given, &claimed, ack()).await?;
     given.advance(Duration::from_secs(60)).await;
     let claims = mailbox(given)?.claim(claim_request().up_to(9)).await?.claimed;
     expect_eq(claims.len(), 2)?;
-    let again = expect_some(claims.iter().find(|again| again.dispatch.id.as_str() == "a"), "retry")?;
-    expect(again.number > claimed.number, "the claim number did not increase")
+    let retried_claim = expect_some(claims.iter().find(|claimed| claimed.dispatch.id.as_str() == "a"), "retry")?;
+    expect(retried_claim.number > claimed.number, "the claim number did not increase")
 }
 
 /// After a worker was lost and its lease has expired, another worker can claim its dispatch.
@@ -56,9 +59,9 @@ pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Give
     given.reopen().await?;
     expect_nothing_to_claim(given).await?;
     given.advance(LEASE).await;
-    let next = expect_next_claim(given, "a").await?;
+    let next_claim = expect_next_claim(given, "a").await?;
     expect_kind(try_settle(given, &lost_claim, ack()).await?, ErrorKind::ClaimLost)?;
-    settle(given, &next, ack()).await?;
+    settle(given, &next_claim, ack()).await?;
     given.reopen().await?;
     expect_status(given, "a", DispatchStatus::Acked).await.map(drop)
 }
@@ -66,13 +69,13 @@ pub(super) async fn another_worker_can_claim_the_work_of_a_lost_one(given: &Give
 /// Returns a description of everything that can be read from the mailbox.
 async fn describe_mailbox(given: &Given) -> Result<Vec<String>, Failure> {
     let (store, thread): (_, &ThreadId) = (mailbox(given)?, &id("t"));
-    let mut all = tenant_as_text(&given.stores()?).await?;
+    let mut lines = tenant_as_text(&given.stores()?).await?;
     let query = |order| DispatchQuery::new(super::helpers::filter_of_thread_t()).ordered(order, Direction::Forward);
     for order in [DispatchOrder::End, DispatchOrder::Claim] {
-        all.push(format!("{order:?}: {:?}", store.list_dispatches(query(order)).await?.items));
+        lines.push(format!("{order:?}: {:?}", store.list_dispatches(query(order)).await?.items));
     }
-    all.push(format!("{:?}, epoch {}", store.count_dispatches(Some(thread)).await?, store.load_epoch(thread).await?));
-    Ok(all)
+    lines.push(format!("{:?}, epoch {}", store.count_dispatches(Some(thread)).await?, store.load_epoch(thread).await?));
+    Ok(lines)
 }
 
 /// Reopens the store, and checks that this does not change the mailbox. A failure names `last_change`, the change that
@@ -88,16 +91,18 @@ pub(super) async fn every_step_of_a_claim_survives_a_reopen(given: &Given) -> Ve
     enqueue_all(given, [new_dispatch("t", "a"), keyed_dispatch("t", "b", "k"), delayed_dispatch("t", "c", LEASE)])
         .await?;
     expect_unchanged_by_reopen(given, "enqueue").await?;
-    let first = expect_next_claim(given, "a").await?;
+    let first_claim = expect_next_claim(given, "a").await?;
     expect_unchanged_by_reopen(given, "claim").await?;
-    mailbox(given)?.start(&first.claim(), id("instance")).await?;
+    mailbox(given)?.start(&first_claim.claim(), id("instance")).await?;
     expect_unchanged_by_reopen(given, "start").await?;
-    mailbox(given)?.extend(&first.claim(), LEASE * 2).await?;
+    mailbox(given)?.extend(&first_claim.claim(), LEASE * 2).await?;
     expect_unchanged_by_reopen(given, "extend").await?;
-    for (end, name) in [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")] {
-        let held = if name == "a" { first.clone() } else { expect_next_claim(given, name).await? };
-        settle(given, &held, end.clone()).await?;
-        expect_unchanged_by_reopen(given, &format!("{end:?}")).await?;
+    for (settlement, name) in
+        [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")]
+    {
+        let claim = if name == "a" { first_claim.clone() } else { expect_next_claim(given, name).await? };
+        settle(given, &claim, settlement.clone()).await?;
+        expect_unchanged_by_reopen(given, &format!("{settlement:?}")).await?;
     }
     given.advance(LEASE).await;
     let lost_claim = expect_next_claim(given, "a").await?;
@@ -142,11 +147,14 @@ pub(super) async fn a_dispatch_superseded_by_a_refused_write_stays_so_after_a_re
 pub(super) async fn the_keys_of_interrupts_survive_a_reopen(given: &Given) -> Verdict {
     let keyed_interrupt = || Interrupt::new(id("t")).with_key(id("k"));
     enqueue_all(given, [new_dispatch("t", "a")]).await?;
-    let first = mailbox(given)?.interrupt(keyed_interrupt()).await?;
+    let first_interrupt = mailbox(given)?.interrupt(keyed_interrupt()).await?;
     enqueue_all(given, [new_dispatch("t", "b")]).await?;
     given.reopen().await?;
-    let again = mailbox(given)?.interrupt(keyed_interrupt()).await?;
-    expect_eq((again.deduplicated, again.epoch, again.superseded), (true, first.epoch, first.superseded))?;
+    let repeated_interrupt = mailbox(given)?.interrupt(keyed_interrupt()).await?;
+    expect_eq(
+        (repeated_interrupt.deduplicated, repeated_interrupt.epoch, repeated_interrupt.superseded),
+        (true, first_interrupt.epoch, first_interrupt.superseded),
+    )?;
     expect_next_claim(given, "b").await.map(drop)
 }
 

@@ -51,8 +51,8 @@ pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict
         expect_eq((settled.status, settled.attempts), (status, attempt))?;
     }
     expect_nothing_to_claim(given).await?;
-    let dead = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
-    expect_eq((dead.last_error.as_deref(), dead.attempts), (Some("failed"), 3))?;
+    let dead_letter = expect_status(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_eq((dead_letter.last_error.as_deref(), dead_letter.attempts), (Some("failed"), 3))?;
     expect_counts_in_status_order(given, [0, 0, 0, 0, 0, 1]).await
 }
 
@@ -74,11 +74,12 @@ pub(super) async fn a_snooze_or_release_uses_up_no_attempt(given: &Given) -> Ver
 pub(super) async fn each_settlement_has_its_own_answer(given: &Given) -> Verdict {
     enqueue_all(given, ["a", "b", "c"].map(|name| new_dispatch(name, name))).await?;
     let store = mailbox(given)?;
-    let held = store.claim(super::helpers::claim_request().up_to(3)).await?.claimed;
-    settle(given, &held[1], Settlement::Release).await?;
-    let again = store.claim(super::helpers::claim_request()).await?;
-    expect_eq(again.claimed.len(), 1)?;
-    let settlements = held.iter().map(|claimed| (claimed.claim(), ack())).chain([(held[0].claim(), ack())]).collect();
+    let held_claims = store.claim(super::helpers::claim_request().up_to(3)).await?.claimed;
+    settle(given, &held_claims[1], Settlement::Release).await?;
+    let second_claims = store.claim(super::helpers::claim_request()).await?;
+    expect_eq(second_claims.claimed.len(), 1)?;
+    let settlements =
+        held_claims.iter().map(|claimed| (claimed.claim(), ack())).chain([(held_claims[0].claim(), ack())]).collect();
     let answers = store.settle(settlements).await?;
     let kinds: Vec<_> = answers.iter().map(error_kind).collect();
     expect_eq(kinds, vec![None, Some(ErrorKind::ClaimLost), None, None])?;
@@ -89,21 +90,21 @@ pub(super) async fn each_settlement_has_its_own_answer(given: &Given) -> Verdict
 /// If a settlement is repeated with the same token, it returns the first answer, even if the dispatch has changed since
 /// then. A different settlement with that token is refused with `ClaimLost`.
 pub(super) async fn a_repeated_settlement_returns_the_first_answer(given: &Given) -> Verdict {
-    let first = enqueue_and_claim(given, "a").await?;
-    let mut wanted = settle(given, &first, retry(Duration::ZERO)).await?;
+    let first_claim = enqueue_and_claim(given, "a").await?;
+    let mut wanted = settle(given, &first_claim, retry(Duration::ZERO)).await?;
     wanted.deduplicated = true;
     let before = load_dispatch(given, "a").await?;
-    expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
+    expect_eq(&settle(given, &first_claim, retry(Duration::ZERO)).await?, &wanted)?;
     expect_eq(load_dispatch(given, "a").await?, before)?;
     for other in [retry(MILLISECOND), ack(), Settlement::Release] {
-        expect_kind(try_settle(given, &first, other).await?, ErrorKind::ClaimLost)?;
+        expect_kind(try_settle(given, &first_claim, other).await?, ErrorKind::ClaimLost)?;
     }
-    let second = expect_next_claim(given, "a").await?;
-    expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
-    settle(given, &second, ack()).await?;
+    let second_claim = expect_next_claim(given, "a").await?;
+    expect_eq(&settle(given, &first_claim, retry(Duration::ZERO)).await?, &wanted)?;
+    settle(given, &second_claim, ack()).await?;
     interrupt_thread_t(given).await?;
-    expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
-    expect_eq(settle(given, &second, ack()).await?.status, DispatchStatus::Acked)?;
+    expect_eq(&settle(given, &first_claim, retry(Duration::ZERO)).await?, &wanted)?;
+    expect_eq(settle(given, &second_claim, ack()).await?.status, DispatchStatus::Acked)?;
     expect_counts_in_status_order(given, [0, 0, 1, 0, 0, 0]).await
 }
 
@@ -132,8 +133,8 @@ pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Ver
         given.advance(MINUTE - MILLISECOND).await;
         expect_nothing_to_claim(given).await?;
         given.advance(MILLISECOND).await;
-        let again = expect_next_claim(given, claimed.dispatch.id.as_str()).await?;
-        settle(given, &again, ack()).await?;
+        let next_claim = expect_next_claim(given, claimed.dispatch.id.as_str()).await?;
+        settle(given, &next_claim, ack()).await?;
     }
     Ok(())
 }
@@ -141,17 +142,17 @@ pub(super) async fn a_retried_dispatch_waits_for_its_delay(given: &Given) -> Ver
 /// A result, an error and a reason are returned as they were given. A long error is truncated and ends in `…`.
 pub(super) async fn results_errors_and_reasons_round_trip(given: &Given) -> Verdict {
     let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
-    let a = enqueue_and_claim(given, "a").await?;
-    settle(given, &a, Settlement::Ack { result: Some(result.clone()) }).await?;
+    let claim_of_a = enqueue_and_claim(given, "a").await?;
+    settle(given, &claim_of_a, Settlement::Ack { result: Some(result.clone()) }).await?;
     expect_eq(load_dispatch(given, "a").await?.result, Some(result))?;
-    let b = enqueue_and_claim(given, "b").await?;
-    settle(given, &b, Settlement::DeadLetter { error: "\u{0}é🦀\n".to_owned() }).await?;
+    let claim_of_b = enqueue_and_claim(given, "b").await?;
+    settle(given, &claim_of_b, Settlement::DeadLetter { error: "\u{0}é🦀\n".to_owned() }).await?;
     expect_eq(load_dispatch(given, "b").await?.last_error.as_deref(), Some("\u{0}é🦀\n"))?;
-    let c = enqueue_and_claim(given, "c").await?;
-    settle(given, &c, Settlement::Cancel { reason: "not wanted".to_owned() }).await?;
+    let claim_of_c = enqueue_and_claim(given, "c").await?;
+    settle(given, &claim_of_c, Settlement::Cancel { reason: "not wanted".to_owned() }).await?;
     expect_eq(load_dispatch(given, "c").await?.reason.as_deref(), Some("not wanted"))?;
-    let d = enqueue_and_claim(given, "d").await?;
-    settle(given, &d, Settlement::DeadLetter { error: "é".repeat(600) }).await?;
+    let claim_of_d = enqueue_and_claim(given, "d").await?;
+    settle(given, &claim_of_d, Settlement::DeadLetter { error: "é".repeat(600) }).await?;
     let error = load_dispatch(given, "d").await?.last_error.unwrap_or_default();
     expect(error.len() <= 1 << 10 && error.ends_with('…') && error.starts_with("éé"), error)
 }

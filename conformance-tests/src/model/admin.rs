@@ -281,9 +281,9 @@ impl ThreadAdmin for TenantHandle {
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
         self.write(|tenant, env| {
-            let is_kept = env.bug == Some(Bug::FenceKept);
-            if let Some(id_history) = tenant.id_histories.get_mut(id).filter(|_| !is_kept) {
-                id_history.fence = None;
+            let keeps_fence = env.bug == Some(Bug::FenceKept);
+            if let Some(id_history) = tenant.id_histories.get_mut(id).filter(|_| !keeps_fence) {
+                id_history.highest_claim = None;
             }
             Ok(())
         })

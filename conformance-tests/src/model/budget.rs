@@ -16,26 +16,26 @@ pub(super) fn fit_to_budget(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec
         Budget::Messages(max) | Budget::Tokens { max, .. } => *max,
         _ => u64::MAX,
     };
-    let mut kept: Vec<_> = turns(&pieces).into_iter().zip(pieces).collect();
-    let newest = kept.iter().filter_map(|(turn, _)| *turn).max();
-    let mut left_out = Vec::new();
-    while kept.iter().fold(0, |sum: u64, (_, piece)| sum.saturating_add(size(piece))) > max {
-        let oldest = kept.iter().filter_map(|(turn, _)| *turn).min();
+    let mut kept_pieces: Vec<_> = turns(&pieces).into_iter().zip(pieces).collect();
+    let newest = kept_pieces.iter().filter_map(|(turn, _)| *turn).max();
+    let mut left_out_entries = Vec::new();
+    while kept_pieces.iter().fold(0, |sum: u64, (_, piece)| sum.saturating_add(size(piece))) > max {
+        let oldest = kept_pieces.iter().filter_map(|(turn, _)| *turn).min();
         if oldest == newest {
             break;
         }
-        for (_, piece) in kept.iter().filter(|(turn, _)| *turn == oldest) {
-            left_out.extend(std::iter::once(&piece.entry).chain(&piece.merged).cloned());
+        for (_, piece) in kept_pieces.iter().filter(|(turn, _)| *turn == oldest) {
+            left_out_entries.extend(std::iter::once(&piece.entry).chain(&piece.merged_entries).cloned());
         }
-        kept.retain(|(turn, _)| *turn != oldest);
+        kept_pieces.retain(|(turn, _)| *turn != oldest);
     }
     let mut left_out_ids: Vec<EntryId> = Vec::new();
-    for entry in left_out {
+    for entry in left_out_entries {
         if !left_out_ids.contains(&entry) {
             left_out_ids.push(entry);
         }
     }
-    (kept.into_iter().map(|(_, piece)| piece).collect(), left_out_ids)
+    (kept_pieces.into_iter().map(|(_, piece)| piece).collect(), left_out_ids)
 }
 
 /// Returns the number of the turn of each message, counted from 0. Messages that are always kept have no number: system

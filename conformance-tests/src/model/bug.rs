@@ -126,7 +126,7 @@ bugs! {
     /// Lists are in the order in which their records were created.
     InsertionOrder = "thread::threads_are_ordered_by_activity_or_creation",
     /// A page ignores its limit and contains the rest of the list.
-    LimitIgnored = "page::a_page_holds_at_most_limit",
+    LimitIgnored = "page::no_page_exceeds_its_limit",
     /// A cursor is accepted for any filter and order of its list.
     CursorUnbound = "page::a_cursor_is_bound_to_its_list",
     /// A read does not see the last write.
@@ -195,7 +195,7 @@ bugs! {
     /// Any token can settle, extend and start a claimed dispatch.
     TokenUnchecked = "mailbox::an_old_holder_writes_nothing",
     /// An `extend` with the token of an earlier claim takes the dispatch away from the current holder.
-    ExtendRevives = "mailbox::an_expired_lease_can_be_claimed",
+    ExtendRevives = "mailbox::a_dispatch_can_be_claimed_after_its_lease",
     /// An interrupt supersedes the queued dispatches, but does not raise the epoch.
     InterruptLeavesTheEpoch = "mailbox::an_interrupt_supersedes_queued_dispatches",
     /// A dispatch releases its dedupe key when it is claimed.
@@ -203,7 +203,7 @@ bugs! {
     /// A finished dispatch keeps its dedupe key.
     KeyNeverFreed = "mailbox::an_interrupt_frees_the_keys_of_queued_dispatches",
     /// A lease expires one millisecond after its end.
-    LeaseExpiresLate = "mailbox::an_expired_lease_can_be_claimed",
+    LeaseExpiresLate = "mailbox::a_dispatch_can_be_claimed_after_its_lease",
     /// A lease expires one millisecond before its end.
     LeaseExpiresEarly = "mailbox::an_extension_counts_from_now",
     /// A retried dispatch is available immediately, regardless of its delay.
@@ -249,7 +249,7 @@ bugs! {
     /// A claim can take a dead letter of the outbox.
     DeadLetterClaimed = "outbox::final_rows_are_never_claimed",
     /// Several rows with one order key can be claimed at the same time.
-    OrderKeyIgnored = "outbox::rows_of_an_order_key_go_one_after_the_other",
+    OrderKeyIgnored = "outbox::rows_of_an_order_key_are_claimed_one_at_a_time",
     /// A row can be claimed before an earlier row of its order key that is not yet available.
     WaitingRowDoesNotBlock = "outbox::a_waiting_row_blocks_later_rows_of_its_order_key",
     /// A requeued row comes after all other rows with its order key.

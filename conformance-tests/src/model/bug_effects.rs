@@ -78,7 +78,7 @@ fn delete_rewound(thread_data: &mut ThreadData, commit: &Commit) {
     for entry in &commit.entries {
         let NewBody::Rewind(to) = &entry.body else { continue };
         let last_kept_seq = match to {
-            RewindTo::Entry(id) => LogTree(&thread_data.entries).find(id).map_or(0, |entry| entry.seq),
+            RewindTo::Entry(id) => LogTree::new(&thread_data.entries).find(id).map_or(0, |entry| entry.seq),
             _ => 0,
         };
         thread_data.entries.retain(|entry| entry.seq <= last_kept_seq || matches!(*entry.body, Body::Rewind(_)));

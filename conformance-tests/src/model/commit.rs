@@ -170,7 +170,7 @@ fn content(commit: &Commit) -> Commit {
     content.expect = Expect::Any;
     content.fence = None;
     if let Some(state) = &mut content.state {
-        state.changes.sort_by(|a, b| a.0.cmp(&b.0));
+        state.changes.sort_by(|(left_key, _), (right_key, _)| left_key.cmp(right_key));
     }
     content
 }
@@ -179,11 +179,13 @@ fn content(commit: &Commit) -> Commit {
 /// (CM-32).
 pub(super) fn check_fence(id_history: &mut ThreadIdHistory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
     let Some(fence) = fence else { return Ok(()) };
-    if let Some(highest) = id_history.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
+    if let Some(highest) =
+        id_history.highest_claim.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored))
+    {
         let (expected, actual) = (fence.claim.to_string(), highest.to_string());
         return Err(Error::new(Detail::StaleEpoch { expected, actual }));
     }
-    id_history.fence = Some(fence.claim);
+    id_history.highest_claim = Some(fence.claim);
     Ok(())
 }
 
@@ -267,9 +269,9 @@ fn apply_commit(
     }
     let run = run::run_after_commit(tenant, &thread_data, commit, env)?;
     let at = commit.at.unwrap_or(env.now);
-    let before = thread_data.clone();
+    let thread_before = thread_data.clone();
     let mut drafts = pending::consume(&mut thread_data, commit, env.bug)?;
-    pending::check_ids_unused(&before, commit, env.bug)?;
+    pending::check_ids_unused(&thread_before, commit, env.bug)?;
     if env.bug == Some(Bug::ConsumedComesLast) {
         drafts.splice(0..0, commit.entries.iter().cloned());
     } else {

@@ -14,21 +14,21 @@ use super::{budget::fit_to_budget, bug::Bug, entries::covered_range, pairing::pa
 pub(super) struct Piece {
     pub(super) entry: EntryId,
     /// Whether the message was made from a compaction or by a repair. Otherwise it is the body of an entry.
-    pub(super) synthetic: bool,
+    pub(super) is_synthetic: bool,
     /// The entries whose messages were merged into this message.
-    pub(super) merged: Vec<EntryId>,
+    pub(super) merged_entries: Vec<EntryId>,
     pub(super) message: Message,
 }
 
 impl Piece {
-    pub(super) const fn new(entry: EntryId, synthetic: bool, message: Message) -> Self {
-        Self { entry, synthetic, merged: Vec::new(), message }
+    pub(super) const fn new(entry: EntryId, is_synthetic: bool, message: Message) -> Self {
+        Self { entry, is_synthetic, merged_entries: Vec::new(), message }
     }
 
     /// Returns whether the message replaces the interval of a compaction. The only other synthetic messages are tool
     /// messages with results that were added for open calls.
     pub(super) fn is_summary(&self) -> bool {
-        self.synthetic && self.message.role != Role::Tool
+        self.is_synthetic && self.message.role != Role::Tool
     }
 }
 
@@ -50,8 +50,8 @@ pub(super) fn context(
     let mut context = Context::default();
     let (kept, left_out) = fit_to_budget(kept, request.budget.as_ref());
     context.left_out = left_out;
-    let message = |piece: Piece| ContextMessage::new(piece.entry, piece.synthetic, piece.message);
-    context.messages = kept.into_iter().map(message).collect();
+    let to_context_message = |piece: Piece| ContextMessage::new(piece.entry, piece.is_synthetic, piece.message);
+    context.messages = kept.into_iter().map(to_context_message).collect();
     context.repairs = repairs;
     context.origin = origin(&path);
     context
@@ -60,12 +60,12 @@ pub(super) fn context(
 /// Returns the provider and the model of the last message on the path that names them. If no message does, returns
 /// those of the last replacement message of a compaction that names them.
 fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
-    let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
+    let origin_of_message = |message: &Message| message.provenance.as_ref()?.origin.clone();
     let origin_of_replacement = |entry: &&Arc<Entry>| match &*entry.body {
-        Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
+        Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin_of_message),
         _ => None,
     };
-    let from_message = path.iter().rev().find_map(|entry| origin(entry.message()?));
+    let from_message = path.iter().rev().find_map(|entry| origin_of_message(entry.message()?));
     from_message.or_else(|| path.iter().rev().find_map(origin_of_replacement))
 }
 
@@ -76,33 +76,34 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
         _ => None,
     };
     let compactions: Vec<_> = match bug {
-        Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(compaction_of).collect(),
+        Some(Bug::ForeignCompaction) => tree.entries.iter().filter_map(compaction_of).collect(),
         _ => path.iter().copied().filter_map(compaction_of).collect(),
     };
     // For the first index of each interval: its last index, and the compaction that covers it. Of several compactions
     // whose intervals begin at the same entry, the last one counts (CX-4).
-    let mut outermost: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
+    let mut outermost_compactions: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
     for (entry, compaction) in &compactions {
         if let Some((from, to)) = covered_range(path, compaction) {
-            outermost.insert(from, (to, entry, compaction));
+            outermost_compactions.insert(from, (to, entry, compaction));
         }
     }
-    let intervals: Vec<_> = outermost.iter().map(|(from, (to, ..))| (*from, *to)).collect();
+    let intervals: Vec<_> = outermost_compactions.iter().map(|(from, (to, ..))| (*from, *to)).collect();
     let is_inside = |from: usize, to: usize| {
         intervals
             .iter()
             .any(|&(other_from, other_to)| (other_from, other_to) != (from, to) && other_from <= from && to <= other_to)
     };
     // An interval inside another one is covered by the summary of the other one.
-    outermost.retain(|from, (to, ..)| !is_inside(*from, *to));
+    outermost_compactions.retain(|from, (to, ..)| !is_inside(*from, *to));
     let mut pieces = Vec::new();
-    let root_interval_end = outermost.get(&0).map(|(to, ..)| *to);
+    let root_interval_end = outermost_compactions.get(&0).map(|(to, ..)| *to);
     if let Some((entry, compaction)) = compaction_at_start(path, &compactions, root_interval_end) {
         pieces.extend(summary_messages(entry, compaction));
     }
     for (index, entry) in path.iter().enumerate() {
-        let covered = outermost.range(..=index).next_back().filter(|(_, (to, ..))| index <= *to);
-        match (covered, &*entry.body) {
+        let covering_compaction =
+            outermost_compactions.range(..=index).next_back().filter(|(_, (to, ..))| index <= *to);
+        match (covering_compaction, &*entry.body) {
             (Some((from, (_, compaction_entry, compaction))), _) if *from == index => {
                 pieces.extend(summary_messages(compaction_entry, compaction));
             }
@@ -125,7 +126,8 @@ fn compaction_at_start<'a>(
     root_interval_end: Option<usize>,
 ) -> Option<&'a (Arc<Entry>, Compaction)> {
     let found = compactions.iter().rev().find(|(_, compaction)| compaction.covers.is_none())?;
-    let index = path.iter().position(|entry| entry.id == found.0.id)?;
+    let (compaction_entry, _) = found;
+    let index = path.iter().position(|entry| entry.id == compaction_entry.id)?;
     root_interval_end.is_none_or(|to| to < index).then_some(found)
 }
 
@@ -140,8 +142,8 @@ fn summary_messages(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
             vec![Message::new(Role::User, blocks)]
         }
     };
-    let piece = |message| Piece::new(entry.id.clone(), true, message);
-    messages.into_iter().map(piece).collect()
+    let to_piece = |message| Piece::new(entry.id.clone(), true, message);
+    messages.into_iter().map(to_piece).collect()
 }
 
 /// Merges assistant entries that are parts of one message of a provider, if there are only results between them
@@ -157,7 +159,7 @@ fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
             continue;
         };
         repairs.push(Repair::new(piece.entry.clone(), RepairKind::MessagesMerged, None));
-        target.merged.push(piece.entry);
+        target.merged_entries.push(piece.entry);
         let known_calls = call_ids(&target.message);
         let is_new = |block: &Block| match &block.kind {
             BlockKind::ToolUse(call) => !known_calls.contains(&call.id),
@@ -172,18 +174,21 @@ fn merge_messages(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
 }
 
 fn is_same_message(one: &Piece, other: &Piece) -> bool {
-    let key = |piece: &Piece| {
+    let provider_message = |piece: &Piece| {
         let provenance = piece.message.provenance.clone()?;
         Some((provenance.origin.map(|origin| origin.provider), provenance.message_id?))
     };
-    let from_log = |piece: &Piece| !piece.synthetic && piece.message.role == Role::Assistant;
-    from_log(one) && from_log(other) && key(one).is_some() && key(one) == key(other)
+    let is_assistant_entry = |piece: &Piece| !piece.is_synthetic && piece.message.role == Role::Assistant;
+    is_assistant_entry(one)
+        && is_assistant_entry(other)
+        && provider_message(one).is_some()
+        && provider_message(one) == provider_message(other)
 }
 
 fn call_ids(message: &Message) -> Vec<String> {
-    let id = |block: &Block| match &block.kind {
+    let call_id = |block: &Block| match &block.kind {
         BlockKind::ToolUse(call) => Some(call.id.clone()),
         _ => None,
     };
-    message.blocks.iter().filter_map(id).collect()
+    message.blocks.iter().filter_map(call_id).collect()
 }

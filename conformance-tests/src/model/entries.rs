@@ -23,7 +23,7 @@ pub(super) struct LogDraft<'a> {
 
 impl<'a> LogDraft<'a> {
     pub(super) fn new(stored: &'a [Arc<Entry>]) -> Self {
-        Self { stored, entries: stored.to_vec(), head: LogTree(stored).head() }
+        Self { stored, entries: stored.to_vec(), head: LogTree::new(stored).head() }
     }
 
     /// Appends one entry.
@@ -32,7 +32,7 @@ impl<'a> LogDraft<'a> {
             Some(id) => id.clone(),
             None => EntryId::new(env.id_source.next_id())?,
         };
-        if LogTree(&self.entries).find(&id).is_some() {
+        if LogTree::new(&self.entries).find(&id).is_some() {
             return Err(Error::already_exists("entry", &id));
         }
         let parent = self.resolve_parent(&draft.parent)?;
@@ -56,12 +56,12 @@ impl<'a> LogDraft<'a> {
         Ok(())
     }
 
-    /// Returns the entry with this id. Returns an error if there is no such entry, or if `on_path` is set and it is a
-    /// side entry.
-    fn find_entry(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
-        match LogTree(&self.entries).find(id) {
+    /// Returns the entry with this id. Returns an error if there is no such entry, or if the entry is a side entry and
+    /// `refuse_side_entry` is set.
+    fn find_entry(&self, what: &'static str, id: &EntryId, refuse_side_entry: bool) -> Result<&Arc<Entry>> {
+        match LogTree::new(&self.entries).find(id) {
             None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
-            Some(entry) if on_path && entry.side => {
+            Some(entry) if refuse_side_entry && entry.side => {
                 Err(Error::invalid(what, format!("{} is a side entry", quoted(id))))
             }
             Some(entry) => Ok(entry),
@@ -86,7 +86,7 @@ impl<'a> LogDraft<'a> {
             NewBody::Checkpoint { number, label } => {
                 let next = match env.bug {
                     Some(Bug::CheckpointsCountTheLog) => Some(self.count_checkpoints()),
-                    _ => LogTree(&self.entries).next_checkpoint(parent),
+                    _ => LogTree::new(&self.entries).next_checkpoint(parent),
                 };
                 let number = number.or(next).ok_or_else(|| Error::invalid("checkpoint", "there is no next number"))?;
                 Body::Checkpoint(Checkpoint::new(number, label.clone()))
@@ -120,7 +120,7 @@ impl<'a> LogDraft<'a> {
 
     /// Returns the head after a rewind. Checkpoints are searched for in the log as it was before the commit.
     fn head_after_rewind(&self, to: &RewindTo) -> Result<Option<EntryId>> {
-        let tree = LogTree(self.stored);
+        let tree = LogTree::new(self.stored);
         let path = tree.path(tree.head().as_ref());
         let nearest =
             |name: &str, is_match: &dyn Fn(&Entry) -> bool| match path.iter().rev().find(|entry| is_match(entry)) {
@@ -136,8 +136,9 @@ impl<'a> LogDraft<'a> {
             ),
             RewindTo::Label(name) => nearest(name, &|entry| tree.checkpoint_name(entry).as_ref() == Some(name)),
             RewindTo::Snapshot(name) => {
-                let all = tree.snapshots();
-                let newest = all.iter().filter(|snapshot| snapshot.name == *name).max_by_key(|snapshot| snapshot.seq);
+                let snapshots = tree.snapshots();
+                let newest =
+                    snapshots.iter().filter(|snapshot| snapshot.name == *name).max_by_key(|snapshot| snapshot.seq);
                 let newest = newest.ok_or_else(|| Error::not_found("checkpoint", name))?;
                 Ok(tree.find(&newest.entry).and_then(|entry| entry.parent.clone()))
             }
@@ -149,7 +150,7 @@ impl<'a> LogDraft<'a> {
     fn check_covered_interval(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
         let Some(covers) = &compaction.covers else { return Ok(()) };
         let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
-        let path = LogTree(&self.entries).path(parent);
+        let path = LogTree::new(&self.entries).path(parent);
         let Some((from, to)) = covered_range(&path, compaction) else {
             return refuse("it covers entries that are not on its path");
         };

@@ -39,7 +39,7 @@ pub(super) struct EventLog {
     /// The appends that had a key.
     appends_by_key: BTreeMap<(WriterId, EventKey), RememberedAppend>,
     /// Events that are not listed yet. Only the planted bug `EventsVisibleLate` uses this.
-    hidden: BTreeSet<EventId>,
+    hidden_events: BTreeSet<EventId>,
 }
 
 /// What is remembered about a key: the drafts, the ids of their events, and the time of the append.
@@ -75,12 +75,12 @@ impl EventLog {
 
     /// Hides these events from lists. Only the planted bug `EventsVisibleLate` does this.
     pub(super) fn hide_from_lists(&mut self, events: &[Event]) {
-        self.hidden.extend(events.iter().map(|event| event.id.clone()));
+        self.hidden_events.extend(events.iter().map(|event| event.id.clone()));
     }
 
     /// Shows hidden events again.
     pub(super) fn show_in_lists(&mut self, events: &[Event]) {
-        self.hidden.retain(|id| events.iter().all(|event| event.id != *id));
+        self.hidden_events.retain(|id| events.iter().all(|event| event.id != *id));
     }
 
     /// Returns whether there are no events, or only events that were trimmed from all their scopes.
@@ -95,10 +95,10 @@ impl EventLog {
     fn with_cursors(&self, event: &Event, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Event {
         let mut copy = event.clone();
         for scope in event.scopes() {
-            let at = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, tenant_and_cursor_key));
+            let cursor = self.seq_of(&scope, &event.id).map(|seq| cursor_after(&scope, seq, tenant_and_cursor_key));
             match scope {
-                Scope::Thread(_) => copy.cursors.thread = at,
-                Scope::Run(_) => copy.cursors.run = at,
+                Scope::Thread(_) => copy.cursors.thread = cursor,
+                Scope::Run(_) => copy.cursors.run = cursor,
             }
         }
         copy
@@ -122,21 +122,22 @@ impl EventLog {
         if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorAccepted) {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
-        let mut all: Vec<_> = self.numbered_events(&query.scope).filter(|(seq, _)| *seq > floor).collect();
-        all.retain(|(_, event)| !self.hidden.contains(&event.id));
+        let mut listed_events: Vec<_> = self.numbered_events(&query.scope).filter(|(seq, _)| *seq > floor).collect();
+        listed_events.retain(|(_, event)| !self.hidden_events.contains(&event.id));
         match query.direction {
-            Direction::Forward => all.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
+            Direction::Forward => listed_events.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
             Direction::Backward => {
-                all.retain(|(seq, _)| after.is_none_or(|after| *seq < after));
-                all.reverse();
+                listed_events.retain(|(seq, _)| after.is_none_or(|after| *seq < after));
+                listed_events.reverse();
             }
         }
-        all.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
-        let next = (all.len() > limit)
-            .then(|| all.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, tenant_and_cursor_key)));
-        all.truncate(limit);
+        listed_events.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
+        let next = (listed_events.len() > limit).then(|| {
+            listed_events.get(limit - 1).map(|(seq, _)| cursor_after(&query.scope, *seq, tenant_and_cursor_key))
+        });
+        listed_events.truncate(limit);
         Ok(Page {
-            items: all.iter().map(|(_, event)| self.with_cursors(event, tenant_and_cursor_key)).collect(),
+            items: listed_events.iter().map(|(_, event)| self.with_cursors(event, tenant_and_cursor_key)).collect(),
             next: next.flatten(),
         })
     }
@@ -221,8 +222,8 @@ impl EventLog {
                     self.numbered_events(&request.scope).filter(|(seq, _)| *seq <= floor).collect();
                 let scopes_of_trimmed: Vec<_> = trimmed_events.iter().flat_map(|(_, event)| event.scopes()).collect();
                 for scope in scopes_of_trimmed {
-                    let all = self.appended_count(&scope);
-                    self.floors.insert(scope, all);
+                    let count = self.appended_count(&scope);
+                    self.floors.insert(scope, count);
                 }
             }
             let is_forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {

@@ -111,13 +111,13 @@ impl Fixture for ModelFixture {
 /// If several contracts list the case, it runs for each of them, and the first result that is not `Passed` is returned.
 pub async fn run_named_case(name: &str, bug: Option<Bug>) -> Option<Status> {
     let fixture: Arc<dyn Fixture> = Arc::new(ModelFixture { bug });
-    let mut verdict = None;
+    let mut reported_status = None;
     for contract in Contract::ALL {
         let Some(case) = contract.cases().find(|case| case.name == name) else { continue };
         let status = run_case(*contract, case, &fixture).await;
-        if matches!(verdict, None | Some(Status::Passed)) {
-            verdict = Some(status);
+        if matches!(reported_status, None | Some(Status::Passed)) {
+            reported_status = Some(status);
         }
     }
-    verdict
+    reported_status
 }

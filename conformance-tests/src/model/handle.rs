@@ -139,12 +139,12 @@ impl TenantHandle {
 
     /// Commits. After a refusal, restores the tenant as it was before the call, which undoes writes of other calls.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
-        let before = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
+        let tenant_before = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
         yield_to_others().await;
         self.write(|tenant, env| {
             let result = commit::commit(tenant, commit, env);
             if result.is_err() {
-                *tenant = before;
+                *tenant = tenant_before;
             }
             result
         })
@@ -233,15 +233,15 @@ pub(super) async fn yield_to_others() {
 
 /// Returns the threads, the mailbox and the outbox of all tenants whose names begin with `name`, as one tenant.
 fn merged_by_prefix(model_data: &ModelData, name: &TenantId) -> TenantData {
-    let mut all = TenantData::default();
+    let mut merged_tenant = TenantData::default();
     for (_, tenant) in model_data.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
-        all.threads.extend(tenant.threads.clone());
-        all.id_histories.extend(tenant.id_histories.clone());
-        all.mailbox.merge(&tenant.mailbox);
-        all.outbox.extend(tenant.outbox.clone());
-        all.write_count = all.write_count.max(tenant.write_count);
+        merged_tenant.threads.extend(tenant.threads.clone());
+        merged_tenant.id_histories.extend(tenant.id_histories.clone());
+        merged_tenant.mailbox.merge(&tenant.mailbox);
+        merged_tenant.outbox.extend(tenant.outbox.clone());
+        merged_tenant.write_count = merged_tenant.write_count.max(tenant.write_count);
     }
-    all
+    merged_tenant
 }
 
 #[async_trait]
@@ -429,20 +429,20 @@ impl LogReader for TenantHandle {
         self.read(|view| {
             if view.bug == Some(Bug::IdsJoined) {
                 let wanted = format!("{thread}.{entry}");
-                let all = view
+                let all_entries = view
                     .tenant
                     .threads
                     .values()
                     .flat_map(|thread_data| thread_data.entries.iter().map(move |entry| (thread_data, entry)));
-                let mut found =
-                    all.filter(|(thread_data, entry)| format!("{}.{}", thread_data.thread.id, entry.id) == wanted);
+                let mut found = all_entries
+                    .filter(|(thread_data, entry)| format!("{}.{}", thread_data.thread.id, entry.id) == wanted);
                 return Ok(found.next().map(|(_, entry)| Arc::clone(entry)));
             }
             Ok(view
                 .tenant
                 .threads
                 .get(&thread)
-                .and_then(|thread_data| LogTree(&thread_data.entries).find(entry).cloned()))
+                .and_then(|thread_data| LogTree::new(&thread_data.entries).find(entry).cloned()))
         })
     }
 

@@ -25,11 +25,11 @@ type TargetOfTenant = (TenantId, u64, LiveTarget);
 pub(super) struct LiveState {
     last_number: u64,
     /// How often a caller has waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
-    pub(super) waits: u64,
+    pub(super) wait_count: u64,
     /// The number of the receiver of each target.
     receivers: BTreeMap<TargetOfTenant, u64>,
     /// The commands that were sent, the oldest first.
-    sent: Vec<SentCommand>,
+    sent_commands: Vec<SentCommand>,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl LiveState {
     }
 
     fn find_command(&mut self, number: u64) -> Option<&mut SentCommand> {
-        self.sent.iter_mut().find(|sent| sent.number == number)
+        self.sent_commands.iter_mut().find(|sent| sent.number == number)
     }
 
     fn is_receiver_open(&self, receiver: Option<u64>) -> bool {
@@ -64,8 +64,8 @@ impl LiveState {
             Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == receiver.address,
             _ => sent.receiver_number == Some(receiver.number),
         };
-        let mut waiting = self.sent.iter_mut().filter(|sent| !sent.is_taken && is_for_receiver(sent));
-        let next = if bug == Some(Bug::LastCommandFirst) { waiting.last() } else { waiting.next() }?;
+        let mut waiting_commands = self.sent_commands.iter_mut().filter(|sent| !sent.is_taken && is_for_receiver(sent));
+        let next = if bug == Some(Bug::LastCommandFirst) { waiting_commands.last() } else { waiting_commands.next() }?;
         next.is_taken = true;
         Some((next.number, next.receiver_number, next.text.clone()))
     }
@@ -192,7 +192,7 @@ impl LiveChannel for TenantHandle {
             let (number, receiver_number) = (live_state.next_number(), live_state.receivers.get(&address).copied());
             if receiver_number.is_some() || bug == Some(Bug::CommandKept) {
                 let text = request.command.encode();
-                live_state.sent.push(SentCommand {
+                live_state.sent_commands.push(SentCommand {
                     number,
                     address,
                     receiver_number,
@@ -210,7 +210,7 @@ impl LiveChannel for TenantHandle {
             return Ok(LiveDelivery::Delivered);
         }
         let answer = with_timeout(request.deadline, self.wait_for_answer(number)).await;
-        self.shared.live_state().sent.retain(|sent| sent.number != number);
+        self.shared.live_state().sent_commands.retain(|sent| sent.number != number);
         match answer? {
             Some(LiveAnswer::Unreadable(_)) if bug == Some(Bug::UnreadableDropped) => Ok(LiveDelivery::NoReceiver),
             Some(answer) => answer.into_delivery(),
@@ -225,7 +225,7 @@ impl WakeUps for TenantHandle {
     async fn wait(&self, time: Duration) -> Result<WaitResult> {
         self.check_usable()?;
         let (bug, wait_start) = (self.shared.bug, self.shared.clock.now());
-        self.shared.live_state().waits += 1;
+        self.shared.live_state().wait_count += 1;
         let ready = poll_until_some(|| match bug {
             Some(Bug::WaitOutlivesClosing) => Ok(self.is_ready(wait_start).unwrap_or_default().then_some(())),
             Some(Bug::NewWorkWakesNobody) => self.check_usable().map(|()| None),

@@ -55,7 +55,7 @@ pub(super) struct ThreadIdHistory {
     /// How many threads have had the id.
     pub(super) generation: u64,
     /// The highest claim number under which a caller has written to the thread.
-    pub(super) fence: Option<ClaimNumber>,
+    pub(super) highest_claim: Option<ClaimNumber>,
     /// When the last thread with the id was deleted; `None` while there is a thread with the id.
     pub(super) deleted_at: Option<Timestamp>,
     /// The log of the deleted thread. It is kept only with the planted bug `OldLogReturns`.
@@ -109,7 +109,7 @@ impl ThreadData {
 
     /// Returns the thread with all derived values, as a read returns it.
     pub(super) fn to_thread(&self, bug: Option<Bug>) -> Thread {
-        let tree = LogTree(&self.entries);
+        let tree = LogTree::new(&self.entries);
         let mut thread = self.thread.clone();
         thread.version = Version::new(self.entries.len() as u64, thread.generation(), 0);
         thread.head = tree.head();

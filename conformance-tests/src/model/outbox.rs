@@ -179,9 +179,10 @@ fn claim(tenant: &mut TenantData, request: &ClaimOutbox, env: &Environment<'_>) 
         claimed.push(ClaimedOutboxRow::new(stored.row.clone(), token));
     }
     if claimed.is_empty() && bug == Some(Bug::ClaimedRowGivenAgain) {
-        let held = rows.iter().filter(|stored| stored.matches(&filter));
-        claimed
-            .extend(held.filter_map(|stored| Some(ClaimedOutboxRow::new(stored.row.clone(), stored.token.clone()?))));
+        let matching_rows = rows.iter().filter(|stored| stored.matches(&filter));
+        claimed.extend(
+            matching_rows.filter_map(|stored| Some(ClaimedOutboxRow::new(stored.row.clone(), stored.token.clone()?))),
+        );
     }
     Ok(ClaimedOutbox::new(claimed, Vec::new()))
 }
@@ -202,7 +203,7 @@ fn is_ready(rows: &[StoredRow], stored: &StoredRow, now_and_bug: (Timestamp, Opt
             || !rows.iter().any(|other| blocks(&other)))
 }
 
-fn find_held<'a>(
+fn find_claimed_row<'a>(
     tenant: &'a mut TenantData,
     id: &OutboxId,
     token: &ClaimToken,
@@ -217,7 +218,7 @@ fn find_held<'a>(
 
 fn extend(tenant: &mut TenantData, request: &ExtendOutbox, env: &Environment<'_>) -> Result<Timestamp> {
     check_lease(request.lease)?;
-    let stored = find_held(tenant, &request.id, &request.token, env.bug)?;
+    let stored = find_claimed_row(tenant, &request.id, &request.token, env.bug)?;
     stored.advance_updated_at(env.now);
     let until = stored.row.updated_at.saturating_add(request.lease);
     stored.row.claim.iter_mut().for_each(|claim| claim.lease_until = until);
@@ -231,7 +232,7 @@ pub(super) fn settle(
 ) -> Result<Vec<Result<OutboxStatus>>> {
     check_limit("rows", requests.len() as u64, env.limits.commit_outbox)?;
     let settlements = requests.into_iter().map(|request| {
-        let stored = find_held(tenant, &request.id, &request.token, env.bug)?;
+        let stored = find_claimed_row(tenant, &request.id, &request.token, env.bug)?;
         stored.advance_updated_at(env.now);
         apply_settlement(stored, request.settlement, env);
         Ok(stored.row.status)

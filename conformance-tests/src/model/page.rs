@@ -68,45 +68,46 @@ impl<'a> PageReader<'a> {
         Ok(Self { scope, cursors, request, bug, after })
     }
 
-    /// Returns the `bound` that was passed to [`page`](Self::page) for the previous page; `None` for the first page.
-    pub(super) fn bound(&self) -> Option<u64> {
+    /// Returns the number that the list stored in the cursor of the previous page; `None` for the first page.
+    pub(super) fn stored_number(&self) -> Option<u64> {
         self.after.as_ref().map(|after| after.extra_number)
     }
 
-    /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. The cursor contains
-    /// `bound`, which the next page can read.
-    pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, bound: u64) -> Page<T> {
+    /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. Its cursor contains
+    /// `number_to_store`, which the next page gets from [`stored_number`](Self::stored_number).
+    pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, number_to_store: u64) -> Page<T> {
         if self.bug != Some(Bug::InsertionOrder) {
-            records.sort_by(|a, b| a.0.cmp(&b.0));
+            records.sort_by(|(left_key, _), (right_key, _)| left_key.cmp(right_key));
         }
         if backward {
             records.reverse();
         }
-        let mut following: Vec<_> =
+        let mut following_records: Vec<_> =
             records.into_iter().filter(|(key, _)| self.is_after_cursor(key, backward)).collect();
         let limit = self.request.limit.unwrap_or(50) as usize;
-        if following.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
-            return Page { items: following.into_iter().map(|(_, item)| item).collect(), next: None };
+        if following_records.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
+            return Page { items: following_records.into_iter().map(|(_, item)| item).collect(), next: None };
         }
-        following.truncate(limit);
-        let next = following.last().map(|(key, _)| self.cursor(key, bound));
-        Page { items: following.into_iter().map(|(_, item)| item).collect(), next }
+        following_records.truncate(limit);
+        let next = following_records.last().map(|(key, _)| self.cursor(key, number_to_store));
+        Page { items: following_records.into_iter().map(|(_, item)| item).collect(), next }
     }
 
     fn is_after_cursor(&self, key: &(u64, String), backward: bool) -> bool {
         let Some(after) = &self.after else { return true };
+        let (rank, _) = key;
         let last_key = &(after.rank, after.id.clone());
         match self.bug {
-            Some(Bug::CursorSkipsTies) if key.0 == after.rank => false,
+            Some(Bug::CursorSkipsTies) if *rank == after.rank => false,
             Some(Bug::CursorRepeats) if key == last_key => true,
             _ if backward => key < last_key,
             _ => key > last_key,
         }
     }
 
-    fn cursor(&self, (rank, id): &(u64, String), bound: u64) -> Cursor {
+    fn cursor(&self, (rank, id): &(u64, String), number_to_store: u64) -> Cursor {
         let mut position = Position::new(*rank, id.clone());
-        position.extra_number = bound;
+        position.extra_number = number_to_store;
         self.cursors.encode(&self.scope, position)
     }
 }

@@ -30,38 +30,39 @@ pub(super) fn pair_results(
 ) -> Vec<Piece> {
     let calls = match_results(pieces, repairs);
     let mut used_tool_messages = Vec::new();
-    let mut paired = Vec::new();
+    let mut paired_pieces = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
         if piece.message.role == Role::Tool {
             if bug == Some(Bug::OrphanResultsKept)
                 && !calls.iter().any(|call| call.result.is_some_and(|result| result.message == at))
             {
-                paired.push(piece.clone());
+                paired_pieces.push(piece.clone());
             }
             continue;
         }
-        let unanswered = calls.iter().filter(|call| call.position.message == at && call.result.is_none());
-        let unanswered: Vec<_> = unanswered.map(|call| call.id.clone()).collect();
-        let (piece, answer) = handle_open_calls(piece.clone(), &unanswered, open_calls, repairs);
-        paired.push(piece);
+        let unanswered_calls = calls.iter().filter(|call| call.position.message == at && call.result.is_none());
+        let unanswered_ids: Vec<_> = unanswered_calls.map(|call| call.id.clone()).collect();
+        let (piece, answer) = handle_open_calls(piece.clone(), &unanswered_ids, open_calls, repairs);
+        paired_pieces.push(piece);
         for tool in 0..pieces.len() {
             let results = calls.iter().filter(|call| call.position.message == at).filter_map(|call| call.result);
-            let wanted: Vec<_> = results.filter(|result| result.message == tool).map(|result| result.block).collect();
-            if let Some(source) = pieces.get(tool).filter(|_| !wanted.is_empty()) {
+            let wanted_blocks: Vec<_> =
+                results.filter(|result| result.message == tool).map(|result| result.block).collect();
+            if let Some(source) = pieces.get(tool).filter(|_| !wanted_blocks.is_empty()) {
                 let is_first_part = !used_tool_messages.contains(&tool);
                 used_tool_messages.push(tool);
-                add_move_repairs(pieces, (tool, at), &wanted, repairs);
-                paired.push(select_results(source, &wanted, is_first_part));
+                add_move_repairs(pieces, (tool, at), &wanted_blocks, repairs);
+                paired_pieces.push(select_results(source, &wanted_blocks, is_first_part));
             }
         }
-        paired.extend(answer);
+        paired_pieces.extend(answer);
     }
     for (at, piece) in pieces.iter().enumerate() {
         if piece.message.role == Role::Tool && !used_tool_messages.contains(&at) {
             repairs.push(Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None));
         }
     }
-    paired
+    paired_pieces
 }
 
 /// Returns every call with the last result that belongs to it. A result belongs to the nearest call with its id in an
@@ -108,11 +109,16 @@ fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (BlockPosition, &BlockKind)>
 
 /// Adds a repair for each moved result. A result is not moved if there are only tool messages between its message and
 /// the message of its call.
-fn add_move_repairs(pieces: &[Piece], tool_and_call: (usize, usize), wanted: &[usize], repairs: &mut Vec<Repair>) {
+fn add_move_repairs(
+    pieces: &[Piece],
+    tool_and_call: (usize, usize),
+    wanted_blocks: &[usize],
+    repairs: &mut Vec<Repair>,
+) {
     let (tool, call) = tool_and_call;
-    let preceding = pieces.iter().take(tool).rposition(|piece| piece.message.role != Role::Tool);
-    let Some(piece) = pieces.get(tool).filter(|_| preceding != Some(call)) else { return };
-    for block in wanted.iter().filter_map(|at| piece.message.blocks.get(*at)) {
+    let preceding_message = pieces.iter().take(tool).rposition(|piece| piece.message.role != Role::Tool);
+    let Some(piece) = pieces.get(tool).filter(|_| preceding_message != Some(call)) else { return };
+    for block in wanted_blocks.iter().filter_map(|at| piece.message.blocks.get(*at)) {
         if let BlockKind::ToolResult(result) = &block.kind {
             let id = Some(result.tool_use_id.clone());
             repairs.push(Repair::new(piece.entry.clone(), RepairKind::ResultMoved, id));
@@ -122,12 +128,12 @@ fn add_move_repairs(pieces: &[Piece], tool_and_call: (usize, usize), wanted: &[u
 
 /// Returns a tool message with only the wanted results. If these are the first results that are taken from the message,
 /// `is_first_part` is set, and the blocks of other kinds are included.
-fn select_results(source: &Piece, wanted: &[usize], is_first_part: bool) -> Piece {
+fn select_results(source: &Piece, wanted_blocks: &[usize], is_first_part: bool) -> Piece {
     let mut piece = source.clone();
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
     let blocks = source.message.blocks.iter().enumerate();
     let is_selected =
-        |(at, block): &(usize, &Block)| if is_result(block) { wanted.contains(at) } else { is_first_part };
+        |(at, block): &(usize, &Block)| if is_result(block) { wanted_blocks.contains(at) } else { is_first_part };
     piece.message.blocks = blocks.filter(is_selected).map(|(_, block)| block.clone()).collect();
     piece
 }
@@ -136,28 +142,29 @@ fn select_results(source: &Piece, wanted: &[usize], is_first_part: bool) -> Piec
 /// added, a message with these results.
 fn handle_open_calls(
     mut piece: Piece,
-    unanswered: &[String],
+    unanswered_ids: &[String],
     open_calls: OpenCalls,
     repairs: &mut Vec<Repair>,
 ) -> (Piece, Option<Piece>) {
     let kind = match open_calls {
-        _ if unanswered.is_empty() => return (piece, None),
+        _ if unanswered_ids.is_empty() => return (piece, None),
         OpenCalls::Keep => return (piece, None),
         OpenCalls::Answer => RepairKind::OpenCallAnswered,
         OpenCalls::Drop => RepairKind::OpenCallDropped,
     };
-    repairs.extend(unanswered.iter().map(|id| Repair::new(piece.entry.clone(), kind, Some(id.clone()))));
+    repairs.extend(unanswered_ids.iter().map(|id| Repair::new(piece.entry.clone(), kind, Some(id.clone()))));
     if open_calls == OpenCalls::Drop {
-        let is_open = |block: &Block| matches!(&block.kind, BlockKind::ToolUse(call) if unanswered.contains(&call.id));
+        let is_open =
+            |block: &Block| matches!(&block.kind, BlockKind::ToolUse(call) if unanswered_ids.contains(&call.id));
         piece.message.blocks.retain(|block| !is_open(block));
         return (piece, None);
     }
-    let missing_result = |id: &String| {
+    let result_for_open_call = |id: &String| {
         let mut result = ToolResult::new(id, vec![Block::text(NO_RESULT)]);
         result.is_error = Some(true);
         Block::new(BlockKind::ToolResult(result))
     };
-    let message = Message::new(Role::Tool, unanswered.iter().map(missing_result).collect());
+    let message = Message::new(Role::Tool, unanswered_ids.iter().map(result_for_open_call).collect());
     let answer = Piece::new(piece.entry.clone(), true, message);
     (piece, Some(answer))
 }

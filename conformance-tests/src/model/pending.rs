@@ -34,21 +34,21 @@ pub(super) fn append(
         None if id_history.deleted_at.is_some() => return Err(Error::not_found("thread", &request.thread)),
         None => new_thread_data(&request.thread, store_core::ThreadFields::default(), &id_history, (env.now, env))?,
     };
-    let mut repeated = Vec::new();
+    let mut repeated_inputs = Vec::new();
     for input in &request.inputs {
-        repeated.extend(find_repeat(&thread_data, input, env.bug)?);
+        repeated_inputs.extend(find_repeat(&thread_data, input, env.bug)?);
     }
-    if repeated.len() == request.inputs.len() {
-        return Ok(AppendedInputs::new(repeated, true));
+    if repeated_inputs.len() == request.inputs.len() {
+        return Ok(AppendedInputs::new(repeated_inputs, true));
     }
     // Some inputs repeat earlier ones, and others are new. Such an append is refused.
-    if let (Some(first), false) = (repeated.first(), env.bug == Some(Bug::AppendInPart)) {
+    if let (Some(first), false) = (repeated_inputs.first(), env.bug == Some(Bug::AppendInPart)) {
         let is_pending = thread_data.queue.iter().any(|pending| pending.id == first.id);
         let consumed = || Error::new(Detail::AlreadyConsumed { id: first.id.to_string() });
         return Err(if is_pending { Error::already_exists("pending input", &first.id) } else { consumed() });
     }
     thread_data.last_time = thread_data.last_time.max(env.now);
-    let (mut refs, revision) = (Vec::new(), thread_data.queue_revision + 1);
+    let (mut input_refs, revision) = (Vec::new(), thread_data.queue_revision + 1);
     for input in &request.inputs {
         if let PendingBody::Decision(decision) = &input.body {
             check_ticket(tenant, &thread_data, decision)?;
@@ -64,7 +64,7 @@ pub(super) fn append(
         }))?;
         stored.body = input.body.clone();
         stored.delivery = input.delivery.clone();
-        refs.push(stored.to_input_ref());
+        input_refs.push(stored.to_input_ref());
         if let PendingBody::Decision(decision) = &input.body {
             thread_data.decisions.push(StoredDecision { decision: decision.clone(), input: stored.to_input_ref() });
         }
@@ -75,7 +75,7 @@ pub(super) fn append(
     id_history = ThreadIdHistory { generation: thread_data.thread.generation(), deleted_at: None, ..id_history };
     tenant.id_histories.insert(request.thread.clone(), id_history);
     tenant.store_thread(thread_data);
-    Ok(AppendedInputs::new(refs, false))
+    Ok(AppendedInputs::new(input_refs, false))
 }
 
 /// Refuses an input that could become an entry above the limit of a record. So every appended input can be consumed. 8
@@ -119,15 +119,17 @@ fn check_append(request: &AppendPending, env: &Environment<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that another input uses.
+/// Returns the earlier input that equals `input`, if there is one. Refuses an id or a ticket that another input uses.
 fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body {
-        let has_same_ticket = |decided: &&StoredDecision| {
-            (&decided.decision.run, &decided.decision.ticket) == (&decision.run, &decision.ticket)
+        let has_same_ticket = |stored_decision: &&StoredDecision| {
+            (&stored_decision.decision.run, &stored_decision.decision.ticket) == (&decision.run, &decision.ticket)
         };
         match thread_data.decisions.iter().find(has_same_ticket) {
             _ if bug == Some(Bug::DecidedTwice) => {}
-            Some(decided) if decided.decision == *decision => return Ok(Some(decided.input.clone())),
+            Some(stored_decision) if stored_decision.decision == *decision => {
+                return Ok(Some(stored_decision.input.clone()));
+            }
             Some(_) => return Err(Error::conflict("decision", None, None)),
             None => {}
         }
@@ -146,7 +148,7 @@ fn find_repeat(thread_data: &ThreadData, input: &NewInput, bug: Option<Bug>) -> 
 
 /// Returns the error for an id that is in the log, or `None` if it is not in the log.
 fn already_consumed(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
-    let is_consumed = LogTree(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
+    let is_consumed = LogTree::new(&thread_data.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
     is_consumed.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
 }
 
@@ -161,7 +163,7 @@ fn check_ticket(tenant: &TenantData, thread_data: &ThreadData, decision: &Decisi
 
 /// Returns the index of an input that may be changed or, if `retracts` is set, removed. A decision can never be
 /// changed, and can be removed only when its run is done (RU-16).
-fn find_changeable(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
+fn find_changeable_input(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
     match thread_data.queue.iter().position(|pending| pending.id == *id) {
         Some(position)
             if thread_data.queue.get(position).is_some_and(|input| is_protected(thread_data, input, retracts)) =>
@@ -190,30 +192,30 @@ pub(super) fn update(tenant: &mut TenantData, request: &PendingUpdate, env: &Env
     }
     let unknown = || Error::not_found("pending input", &request.id);
     let mut thread_data = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
-    let position = find_changeable(&thread_data, &request.id, env.bug, false)?;
-    let before = thread_data.queue.get(position).cloned().ok_or_else(unknown)?;
+    let position = find_changeable_input(&thread_data, &request.id, env.bug, false)?;
+    let stored_input = thread_data.queue.get(position).cloned().ok_or_else(unknown)?;
     if let Some(expected) = request.expect_revision.filter(|_| env.bug != Some(Bug::UpdateUnguarded)) {
-        check_revision(&thread_data, expected, before.revision)?;
+        check_revision(&thread_data, expected, stored_input.revision)?;
     }
-    let mut after = before.clone();
-    after.body = request.message.clone().map_or(after.body, PendingBody::Message);
-    after.delivery = request.delivery.clone().unwrap_or(after.delivery);
-    if after == before {
-        return Ok(before);
+    let mut changed_input = stored_input.clone();
+    changed_input.body = request.message.clone().map_or(changed_input.body, PendingBody::Message);
+    changed_input.delivery = request.delivery.clone().unwrap_or(changed_input.delivery);
+    if changed_input == stored_input {
+        return Ok(stored_input);
     }
-    check_size(&after.body, &after.delivery, env)?;
+    check_size(&changed_input.body, &changed_input.delivery, env)?;
     thread_data.last_time = thread_data.last_time.max(env.now);
     thread_data.queue_revision += 1;
-    after.revision = thread_data.queue_revision;
-    after.updated_at = thread_data.last_time;
+    changed_input.revision = thread_data.queue_revision;
+    changed_input.updated_at = thread_data.last_time;
     if env.bug == Some(Bug::UpdateMovesToTheEnd) {
         thread_data.queue.remove(position);
-        thread_data.queue.push(after.clone());
+        thread_data.queue.push(changed_input.clone());
     } else if let Some(stored) = thread_data.queue.get_mut(position) {
-        *stored = after.clone();
+        *stored = changed_input.clone();
     }
     tenant.store_thread(thread_data);
-    Ok(after)
+    Ok(changed_input)
 }
 
 /// Removes one input.
@@ -224,7 +226,7 @@ pub(super) fn retract(
     env: &Environment<'_>,
 ) -> Result<PendingInput> {
     let mut thread_data = tenant.threads.get(thread).cloned().ok_or_else(|| Error::not_found("pending input", id))?;
-    let position = find_changeable(&thread_data, id, env.bug, true)?;
+    let position = find_changeable_input(&thread_data, id, env.bug, true)?;
     let removed = thread_data.queue.remove(position);
     thread_data.last_time = thread_data.last_time.max(env.now);
     thread_data.queue_revision += 1;
@@ -272,10 +274,10 @@ pub(super) fn reorder(tenant: &mut TenantData, request: &Reorder, env: &Environm
 pub(super) fn consume(thread_data: &mut ThreadData, commit: &Commit, bug: Option<Bug>) -> Result<Vec<NewEntry>> {
     let mut entries = Vec::new();
     for (index, input) in commit.consume.iter().enumerate() {
-        let part = |error: Error| error.in_part(format!("consume[{index}]"));
+        let in_part = |error: Error| error.in_part(format!("consume[{index}]"));
         let Some(position) = thread_data.queue.iter().position(|pending| pending.id == input.id) else {
             let refusal = already_consumed(thread_data, &input.id, bug);
-            return Err(part(refusal.unwrap_or_else(|| Error::not_found("pending input", &input.id))));
+            return Err(in_part(refusal.unwrap_or_else(|| Error::not_found("pending input", &input.id))));
         };
         let pending = if bug == Some(Bug::ConsumedStays) {
             thread_data.queue.get(position).cloned().ok_or_else(|| Error::not_found("pending input", &input.id))?
@@ -283,7 +285,7 @@ pub(super) fn consume(thread_data: &mut ThreadData, commit: &Commit, bug: Option
             thread_data.queue.remove(position)
         };
         if bug != Some(Bug::ConsumeUnguarded) {
-            check_revision(thread_data, input.revision, pending.revision).map_err(part)?;
+            check_revision(thread_data, input.revision, pending.revision).map_err(in_part)?;
         }
         let body = match pending.body {
             PendingBody::Message(message) => NewBody::Message(message),

@@ -72,10 +72,10 @@ impl<'a> TenantView<'a> {
         let ThreadQuery { filter, order, direction, .. } = query;
         let page_reader = self.page_reader("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
         // A list in ascending order of activity leaves out threads that were written after its first page (PG-5).
-        let bound = page_reader.bound().unwrap_or(self.tenant.write_count);
+        let last_listed_write = page_reader.stored_number().unwrap_or(self.tenant.write_count);
         let is_ascending_activity = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
         let mut all_thread_data: Vec<_> = self.tenant.threads.values().collect();
-        all_thread_data.retain(|thread_data| !is_ascending_activity || thread_data.last_write <= bound);
+        all_thread_data.retain(|thread_data| !is_ascending_activity || thread_data.last_write <= last_listed_write);
         if self.bug == Some(Bug::InsertionOrder) {
             all_thread_data.sort_by_key(|thread_data| thread_data.first_write);
         }
@@ -88,7 +88,7 @@ impl<'a> TenantView<'a> {
             ThreadOrder::Creation => thread.created_at.as_millis(),
         };
         let keyed = threads.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
-        Ok(page_reader.page(keyed, *direction == Direction::Backward, bound))
+        Ok(page_reader.page(keyed, *direction == Direction::Backward, last_listed_write))
     }
 
     /// Returns the tenant that cursors of events belong to, and the key that authenticates them.
@@ -121,12 +121,12 @@ impl<'a> TenantView<'a> {
     }
 
     pub(super) fn all_runs(&self, filter: &RunFilter) -> Vec<Run> {
-        let all = self
+        let runs = self
             .tenant
             .threads
             .values()
             .flat_map(|thread_data| thread_data.runs.iter().map(|run| thread_data.to_run(run)));
-        all.filter(|run| admits_run(filter, run)).collect()
+        runs.filter(|run| admits_run(filter, run)).collect()
     }
 
     pub(super) fn entries(&self, thread: &ThreadId, query: &'a EntryQuery) -> Result<Page<Arc<Entry>>> {
@@ -134,7 +134,7 @@ impl<'a> TenantView<'a> {
         unpaged.page = PageRequest::default();
         let query_text = format!("{unpaged:?}");
         self.thread_page(thread, ("entries", &query_text, query.direction), &query.page, |thread_data| {
-            let tree = LogTree(&thread_data.entries);
+            let tree = LogTree::new(&thread_data.entries);
             let path = query.path_of.as_ref().map(|entry| tree.path(Some(entry)));
             let on_path = |entry: &&Arc<Entry>| path.as_ref().is_none_or(|path| path.contains(entry));
             let wanted = thread_data.entries.iter().filter(on_path).filter(|entry| admits_entry(query, entry));
@@ -144,14 +144,14 @@ impl<'a> TenantView<'a> {
 
     pub(super) fn leaves(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Leaf>> {
         self.thread_page(thread, ("leaves", "", Direction::Forward), page, |thread_data| {
-            let tree = LogTree(&thread_data.entries);
+            let tree = LogTree::new(&thread_data.entries);
             tree.leaves().into_iter().map(|leaf| ((leaf.seq, String::new()), tree.to_leaf(leaf))).collect()
         })
     }
 
     pub(super) fn branch_points(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<BranchPoint>> {
         self.thread_page(thread, ("branch points", "", Direction::Forward), page, |thread_data| {
-            let points = LogTree(&thread_data.entries).branch_points().into_iter();
+            let points = LogTree::new(&thread_data.entries).branch_points().into_iter();
             points.map(|(seq, point)| ((seq, String::new()), point)).collect()
         })
     }
@@ -159,7 +159,7 @@ impl<'a> TenantView<'a> {
     pub(super) fn snapshots(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Snapshot>> {
         let name_key = |snapshot: &Snapshot| (0, format!("{}\0{:020}", snapshot.name, snapshot.seq));
         self.thread_page(thread, ("snapshots", "", Direction::Forward), page, |thread_data| {
-            LogTree(&thread_data.entries)
+            LogTree::new(&thread_data.entries)
                 .snapshots()
                 .into_iter()
                 .map(|snapshot| (name_key(&snapshot), snapshot))
@@ -169,7 +169,7 @@ impl<'a> TenantView<'a> {
 
     pub(super) fn context(&self, id: &ThreadId, request: &ContextRequest) -> Result<ThreadContext> {
         let thread_data = self.tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
-        let tree = LogTree(&thread_data.entries);
+        let tree = LogTree::new(&thread_data.entries);
         if let Some(entry) = request.at.as_ref().filter(|entry| tree.find(entry).is_none()) {
             return Err(Error::not_found("entry", entry));
         }

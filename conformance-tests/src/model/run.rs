@@ -12,7 +12,7 @@ use super::{
     model_data::{TenantData, ThreadData, record_from_json},
 };
 
-/// Returns the run that a commit creates or changes, as it is after the commit.
+/// Returns the run that a commit creates or changes, with the changes of the commit.
 pub(super) fn run_after_commit(
     tenant: &TenantData,
     thread_data: &ThreadData,
@@ -129,14 +129,14 @@ const fn has_decreased(old: &TokenCounts, new: &TokenCounts) -> bool {
 
 /// Appends new ranges to old ones. A range that begins directly after the last one extends it.
 fn append_ranges(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
-    let mut all: Vec<EntryRange> = old.to_vec();
+    let mut ranges: Vec<EntryRange> = old.to_vec();
     for range in new {
-        match all.last_mut() {
+        match ranges.last_mut() {
             Some(last) if last.to + 1 == range.from => last.to = range.to,
-            _ => all.push(*range),
+            _ => ranges.push(*range),
         }
     }
-    all
+    ranges
 }
 
 /// Truncates the error text of a failed run to the limit of texts (ER-10).

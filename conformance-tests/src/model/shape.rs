@@ -36,8 +36,8 @@ pub(super) fn check_shape(commit: &Commit, limits: &Limits) -> Result<()> {
         }
     }
     for (at, entry) in entries.iter().enumerate() {
-        let earlier = entries.iter().take(at).filter_map(|other| other.id.as_ref());
-        let mut used_ids = earlier.chain(consume.iter().map(|input| &input.id));
+        let earlier_ids = entries.iter().take(at).filter_map(|other| other.id.as_ref());
+        let mut used_ids = earlier_ids.chain(consume.iter().map(|input| &input.id));
         if let Some(id) = entry.id.as_ref().filter(|id| used_ids.any(|other| other == *id)) {
             return Err(Error::already_exists("entry", id).in_part(format!("entries[{at}]")));
         }

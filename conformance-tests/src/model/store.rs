@@ -102,7 +102,7 @@ impl ModelStore {
             .with_fencing()
     }
 
-    /// Returns a store with the same data, as if this one were closed and opened again.
+    /// Returns a store with the same data, as if this store were closed and opened again.
     #[must_use]
     pub fn reopened(&self) -> Self {
         if self.shared.bug == Some(Bug::ReopenForgetsKeys) {

@@ -9,18 +9,24 @@ use store_core::{Body, BranchPoint, Entry, EntryId, Leaf, Snapshot, TokenCounts}
 
 /// The log as a tree.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LogTree<'a>(pub(super) &'a [Arc<Entry>]);
+pub(super) struct LogTree<'a> {
+    pub(super) entries: &'a [Arc<Entry>],
+}
 
 impl<'a> LogTree<'a> {
+    pub(super) const fn new(entries: &'a [Arc<Entry>]) -> Self {
+        Self { entries }
+    }
+
     /// Returns the entry with this id.
     pub(super) fn find(self, id: &EntryId) -> Option<&'a Arc<Entry>> {
-        self.0.iter().find(|entry| entry.id == *id)
+        self.entries.iter().find(|entry| entry.id == *id)
     }
 
     /// Returns the head: the last entry that is not a side entry, or the target of a rewind after it (EN-5, EN-7).
     pub(super) fn head(self) -> Option<EntryId> {
         let mut head = None;
-        for entry in self.0 {
+        for entry in self.entries {
             match &*entry.body {
                 Body::Rewind(rewind) => head.clone_from(&rewind.to),
                 _ if entry.side => {}
@@ -32,7 +38,7 @@ impl<'a> LogTree<'a> {
 
     /// Returns the path of an entry, from its root (EN-12). For a side entry this is the path of its parent.
     pub(super) fn path(self, entry_id: Option<&EntryId>) -> Vec<&'a Arc<Entry>> {
-        let by_id: BTreeMap<_, _> = self.0.iter().map(|entry| (&entry.id, entry)).collect();
+        let by_id: BTreeMap<_, _> = self.entries.iter().map(|entry| (&entry.id, entry)).collect();
         let mut path = Vec::new();
         let mut next = entry_id;
         while let Some(entry) = next.and_then(|id| by_id.get(id).copied()) {
@@ -48,7 +54,7 @@ impl<'a> LogTree<'a> {
     /// Returns the leaves, by sequence number (EN-11). A leaf is an entry that is not a side entry, and that has no
     /// child except side entries.
     pub(super) fn leaves(self) -> Vec<&'a Arc<Entry>> {
-        let on_paths = || self.0.iter().filter(|entry| !entry.side);
+        let on_paths = || self.entries.iter().filter(|entry| !entry.side);
         let parents: BTreeSet<_> = on_paths().filter_map(|entry| entry.parent.as_ref()).collect();
         on_paths().filter(|entry| !parents.contains(&entry.id)).collect()
     }
@@ -62,7 +68,7 @@ impl<'a> LogTree<'a> {
     /// Returns the branch points of the log, each with the sequence number by which the list is ordered (EN-31).
     pub(super) fn branch_points(self) -> Vec<(u64, BranchPoint)> {
         let mut children: BTreeMap<Option<&EntryId>, u32> = BTreeMap::new();
-        for entry in self.0.iter().filter(|entry| !entry.side) {
+        for entry in self.entries.iter().filter(|entry| !entry.side) {
             *children.entry(entry.parent.as_ref()).or_default() += 1;
         }
         let seq = |id: Option<&EntryId>| id.and_then(|id| self.find(id)).map_or(0, |entry| entry.seq);
@@ -76,7 +82,7 @@ impl<'a> LogTree<'a> {
     /// Returns the current name of a checkpoint: that of its newest label, or else its own (EN-25, EN-30).
     pub(super) fn checkpoint_name(self, checkpoint: &Entry) -> Option<String> {
         let Body::Checkpoint(body) = &*checkpoint.body else { return None };
-        let label = self.0.iter().rev().find_map(|entry| match &*entry.body {
+        let label = self.entries.iter().rev().find_map(|entry| match &*entry.body {
             Body::Label(label) if label.target == checkpoint.id => Some(label.text.clone()),
             _ => None,
         });
@@ -85,7 +91,7 @@ impl<'a> LogTree<'a> {
 
     /// Returns the checkpoints that have a name, by name and then by sequence number (EN-30).
     pub(super) fn snapshots(self) -> Vec<Snapshot> {
-        let named_checkpoints = self.0.iter().filter_map(|entry| match &*entry.body {
+        let named_checkpoints = self.entries.iter().filter_map(|entry| match &*entry.body {
             Body::Checkpoint(body) => {
                 Some(Snapshot::new(self.checkpoint_name(entry)?, body.number, self.to_leaf(entry)))
             }
@@ -107,8 +113,8 @@ impl<'a> LogTree<'a> {
 
     /// Returns the newest context size on a path after the last compaction (EN-29).
     ///
-    /// The size in a side entry below an entry of the path counts if it was committed before the next entry of the
-    /// path. If `entry_id` is itself a side entry, later side entries do not count.
+    /// The size in a side entry below an entry of the path counts only if the side entry was committed before the next
+    /// entry of the path. If `entry_id` is itself a side entry, later side entries do not count.
     pub(super) fn context_size(self, entry_id: Option<&EntryId>) -> Option<u64> {
         let side_entry = entry_id.and_then(|entry_id| self.find(entry_id)).filter(|entry| entry.side);
         if let Some(Body::Usage(usage)) = side_entry.map(|entry| &*entry.body)
@@ -118,7 +124,7 @@ impl<'a> LogTree<'a> {
         }
         let mut side_seq_limit = side_entry.map_or(u64::MAX, |entry| entry.seq);
         for entry in self.path(entry_id).into_iter().rev() {
-            let size_of_side_entry = self.0.iter().rev().find_map(|side_entry| match &*side_entry.body {
+            let size_of_side_entry = self.entries.iter().rev().find_map(|side_entry| match &*side_entry.body {
                 Body::Usage(usage)
                     if side_entry.side
                         && side_entry.parent.as_ref() == Some(&entry.id)

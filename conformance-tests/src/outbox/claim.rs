@@ -52,8 +52,9 @@ pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
     }
     expect_eq(tokens.len(), 3)?;
     expect_eq(all_rows(given).await?, rows.iter().map(|claimed_row| claimed_row.row.clone()).collect::<Vec<_>>())?;
-    let swapped = SettleOutbox::new(rows[0].row.id.clone(), rows[1].token.clone(), OutboxSettlement::Delivered);
-    let answer = outbox(given)?.settle_outbox(vec![swapped]).await?.remove(0);
+    let request_with_other_token =
+        SettleOutbox::new(rows[0].row.id.clone(), rows[1].token.clone(), OutboxSettlement::Delivered);
+    let answer = outbox(given)?.settle_outbox(vec![request_with_other_token]).await?.remove(0);
     expect_kind(answer, ErrorKind::ClaimLost).map(drop)
 }
 

@@ -32,8 +32,11 @@ pub(super) async fn outbox_rows_are_written_with_their_commit(given: &Given) -> 
     expect_eq((found.created_at, found.available_at), (receipt.time, receipt.time))?;
     let second_row = load_row(given, &receipt.outbox[1]).await?;
     expect_eq((second_row.payload.as_str(), second_row.max_attempts), ("\"y\"", 5))?;
-    let rows_only = given.commit(Commit::new(id("t")).with_outbox([mail_row("z")])).await?;
-    expect_eq((rows_only.version, rows_only.entry_ids.len(), rows_only.outbox.len()), (receipt.version, 0, 1))?;
+    let receipt_of_rows = given.commit(Commit::new(id("t")).with_outbox([mail_row("z")])).await?;
+    expect_eq(
+        (receipt_of_rows.version, receipt_of_rows.entry_ids.len(), receipt_of_rows.outbox.len()),
+        (receipt.version, 0, 1),
+    )?;
     expect_eq(outbox(given)?.load_outbox(&id("unknown")).await?, None)
 }
 
@@ -64,17 +67,17 @@ pub(super) async fn a_refused_commit_writes_no_row(given: &Given) -> Verdict {
 /// with that key and other rows is refused.
 pub(super) async fn a_repeated_commit_returns_its_first_rows(given: &Given) -> Verdict {
     let commit = |text: &str| keyed_commit_with_message(&id("t"), "k", "x").with_outbox([mail_row(text)]);
-    let first = given.commit(commit("a")).await?;
-    let again = given.commit(commit("a")).await?;
-    expect_eq((again.deduplicated, again.outbox), (true, first.outbox))?;
+    let first_receipt = given.commit(commit("a")).await?;
+    let repeated_receipt = given.commit(commit("a")).await?;
+    expect_eq((repeated_receipt.deduplicated, repeated_receipt.outbox), (true, first_receipt.outbox))?;
     expect_kind(given.commits()?.commit(commit("b")).await, ErrorKind::IdempotencyMismatch)?;
-    let guarded = commit("a").expecting(Expect::Absent);
-    expect(given.commit(guarded).await?.deduplicated, "a different guard was treated as different content")?;
+    let guarded_commit = commit("a").expecting(Expect::Absent);
+    expect(given.commit(guarded_commit).await?.deduplicated, "a different guard was treated as different content")?;
     expect_eq(payloads(&all_rows(given).await?), "a")
 }
 
 /// A reader of the outbox sees all rows of a commit or none of them, and no row is written twice.
-pub(super) async fn consumers_see_all_rows_of_a_commit_or_none(given: &Given) -> Verdict {
+pub(super) async fn readers_see_all_rows_of_a_commit_or_none(given: &Given) -> Verdict {
     const COMMITS: usize = 40;
     let commits = given.commits()?;
     let store = outbox(given)?;
@@ -105,9 +108,9 @@ pub(super) async fn outbox_rows_survive_a_reopen(given: &Given) -> Verdict {
     commit_rows(given, ["a", "b", "c"].map(mail_row)).await?;
     let (first_claim, second_claim) = (claim_one_row(given).await?, claim_one_row(given).await?);
     try_settle(given, &first_claim, OutboxSettlement::Delivered).await??;
-    let before = all_rows(given).await?;
+    let rows_before = all_rows(given).await?;
     given.reopen().await?;
-    expect_eq(all_rows(given).await?, before)?;
+    expect_eq(all_rows(given).await?, rows_before)?;
     try_settle(given, &second_claim, OutboxSettlement::Delivered).await??;
     expect_claimed_payloads(given, "c").await?;
     given.reopen().await?;

@@ -18,8 +18,8 @@ pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
     let draft = || mail_row("x").with_dedupe_key(id("k"));
     let first_ids = commit_rows(given, [draft(), mail_row("other"), draft()]).await?;
     expect_eq(&first_ids[0], &first_ids[2])?;
-    let in_other_thread = given.commit(Commit::new(id("u")).with_outbox([draft()])).await?;
-    expect_eq(&in_other_thread.outbox, &first_ids[..1])?;
+    let receipt_in_other_thread = given.commit(Commit::new(id("u")).with_outbox([draft()])).await?;
+    expect_eq(&receipt_in_other_thread.outbox, &first_ids[..1])?;
     let claimed_row = claim_one_row(given).await?;
     try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
     expect_eq(&commit_rows(given, [draft()]).await?, &first_ids[..1])?;
@@ -31,7 +31,7 @@ pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
 pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -> Verdict {
     let keyed_row = |text: &str| mail_row(text).with_dedupe_key(id("k"));
     commit_rows(given, [keyed_row("x")]).await?;
-    let before = all_rows(given).await?;
+    let rows_before = all_rows(given).await?;
     for changed_row in [
         keyed_row("y"),
         keyed_row("x").with_order_key(id("o")),
@@ -41,16 +41,16 @@ pub(super) async fn a_key_with_other_content_refuses_the_commit(given: &Given) -
         let commit = Commit::new(id("t")).with_outbox([mail_row("z"), changed_row]);
         let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::IdempotencyMismatch)?;
         expect_eq(error.part(), Some("outbox[1]"))?;
-        expect_eq(all_rows(given).await?, before.clone())?;
+        expect_eq(all_rows(given).await?, rows_before.clone())?;
     }
     let commit_of_two_rows = Commit::new(id("t"))
         .with_outbox([mail_row("a").with_dedupe_key(id("n")), mail_row("b").with_dedupe_key(id("n"))]);
     expect_kind(given.commits()?.commit(commit_of_two_rows).await, ErrorKind::IdempotencyMismatch)?;
-    expect_eq(all_rows(given).await?, before)
+    expect_eq(all_rows(given).await?, rows_before)
 }
 
 /// Rows of different lanes or targets can have the same dedupe key.
-pub(super) async fn a_key_is_scoped_to_its_lane_and_target(given: &Given) -> Verdict {
+pub(super) async fn a_key_belongs_to_one_lane_and_target(given: &Given) -> Verdict {
     let drafts = [new_row("mail", "ada", "a"), new_row("mail", "bob", "b"), new_row("hook", "ada", "c")];
     let drafts = drafts.map(|draft| draft.with_dedupe_key(id("k")));
     let ids = commit_rows(given, drafts).await?;

@@ -164,9 +164,10 @@ impl ResolveOutcome for OutboxCalls {
                 }
             }
             "requeue_outbox" => {
-                let again = store.requeue_outbox(RequeueOutbox::ids([dead_letter_id.clone()])).await?.remove(0).outcome;
+                let repeat_outcome =
+                    store.requeue_outbox(RequeueOutbox::ids([dead_letter_id.clone()])).await?.remove(0).outcome;
                 expect_eq(status(dead_letter_id).await?, OutboxStatus::Pending)?;
-                Resolution::ByRepeat(again.is_err())
+                Resolution::ByRepeat(repeat_outcome.is_err())
             }
             "purge_outbox" => {
                 store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?;

@@ -39,7 +39,7 @@ pub(super) async fn commit_rows(
     Ok(given.commit(Commit::new(id("t")).with_outbox(rows)).await?.outbox)
 }
 
-/// Commits rows with these payloads to the thread `t`, one commit after the other.
+/// Commits rows with these payloads to the thread `t`, one commit after another.
 pub(super) async fn commit_rows_one_by_one(given: &Given, texts: &[&str]) -> Verdict {
     for text in texts {
         commit_rows(given, [mail_row(text)]).await?;

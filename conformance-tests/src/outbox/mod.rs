@@ -19,7 +19,7 @@ macro_rules! outbox {
             commit: outbox_rows_are_written_with_their_commit ["OB-1", "CM-1", "CM-8", "CM-20"] [];
             commit: a_refused_commit_writes_no_row ["OB-1", "CM-1", "CM-22"] [];
             commit: a_repeated_commit_returns_its_first_rows ["CM-10", "CM-11"] [];
-            commit: consumers_see_all_rows_of_a_commit_or_none ["CM-23"] [Race];
+            commit: readers_see_all_rows_of_a_commit_or_none ["CM-23"] [Race];
             commit: outbox_rows_survive_a_reopen ["OB-1", "OB-7", "PR-9"] [Reopen];
             commit: outbox_rows_survive_the_deletion_of_their_thread ["TH-21"] [];
             commit: a_row_needs_at_least_one_attempt ["OB-1"] [];
@@ -27,7 +27,7 @@ macro_rules! outbox {
             commit: a_payload_has_a_limit ["ER-9", "ER-10"] [Limits];
             dedupe_key: the_same_key_gives_the_first_row ["OB-2"] [];
             dedupe_key: a_key_with_other_content_refuses_the_commit ["OB-2", "CM-22"] [];
-            dedupe_key: a_key_is_scoped_to_its_lane_and_target ["OB-2"] [];
+            dedupe_key: a_key_belongs_to_one_lane_and_target ["OB-2"] [];
             dedupe_key: a_key_is_taken_until_its_row_is_purged ["OB-3"] [Time];
             dedupe_key: concurrent_commits_with_one_key_write_one_row ["OB-3"] [Race];
             claim: a_claim_takes_the_first_rows_of_its_lane ["OB-4"] [Time];
@@ -48,7 +48,7 @@ macro_rules! outbox {
             settle: a_retried_row_waits_for_its_delay ["OB-9"] [Time, StoppedClock];
             settle: an_extension_prolongs_a_claim ["OB-8"] [Time, StoppedClock];
             settle: a_long_error_is_truncated ["ER-10"] [];
-            order_key: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
+            order_key: rows_of_an_order_key_are_claimed_one_at_a_time ["OB-11"] [];
             order_key: a_waiting_row_blocks_later_rows_of_its_order_key ["OB-11"] [Time];
             order_key: a_final_row_blocks_nothing ["OB-11"] [];
             order_key: a_requeued_row_keeps_its_position ["OB-11", "OB-13"] [];

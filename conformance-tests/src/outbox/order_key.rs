@@ -1,4 +1,4 @@
-//! Rows with an order key, which are delivered one after the other.
+//! Rows with an order key, which are delivered one after another.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ fn row_with_order_key(text: &str) -> NewOutboxRow {
 
 /// Of the rows with the same order key, only one is claimed at a time, in the order of their commits. Rows with another
 /// key, with another target or without a key are not blocked.
-pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -> Verdict {
+pub(super) async fn rows_of_an_order_key_are_claimed_one_at_a_time(given: &Given) -> Verdict {
     commit_rows(given, [row_with_order_key("a1"), row_with_order_key("a2"), mail_row("b").with_order_key(id("p"))])
         .await?;
     commit_rows(given, [row_with_order_key("a3"), new_row("mail", "bob", "c").with_order_key(id("o")), mail_row("d")])
@@ -101,7 +101,7 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
     let results = run_concurrently(5, |task| {
         let (commits, store) = (Arc::clone(&commits), Arc::clone(&store));
         async move {
-            let mut delivered = Vec::new();
+            let mut delivered_payloads = Vec::new();
             for at in 0..10 {
                 if task < 3 {
                     let two_rows =
@@ -111,21 +111,22 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
                 }
                 for claimed_row in store.claim_outbox(mail_claim_request(9)).await?.rows {
                     store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
-                    delivered.push(claimed_row.row.payload.as_str().to_owned());
+                    delivered_payloads.push(claimed_row.row.payload.as_str().to_owned());
                 }
             }
-            Ok::<_, store_core::Error>(delivered.len())
+            Ok::<_, store_core::Error>(delivered_payloads.len())
         }
     });
     let delivered_count: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
-    let mut remaining = Vec::new();
+    let mut remaining_payloads = Vec::new();
     while let Some(claimed_row) = claim_rows(given, 1).await?.pop() {
         try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
-        remaining.push(claimed_row.row.payload.as_str().to_owned());
+        remaining_payloads.push(claimed_row.row.payload.as_str().to_owned());
     }
-    expect_eq(delivered_count + remaining.len(), 60)?;
+    expect_eq(delivered_count + remaining_payloads.len(), 60)?;
     for task in 0..3 {
-        let rows_of_task: Vec<_> = remaining.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
+        let rows_of_task: Vec<_> =
+            remaining_payloads.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
         expect(rows_of_task.is_sorted(), "a row was claimed before an earlier one")?;
     }
     expect(all_rows(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is not finished")

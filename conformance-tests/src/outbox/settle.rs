@@ -32,8 +32,8 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     let found = all_rows(given).await?;
     let attempts_and_errors: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
     expect_eq(attempts_and_errors, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
-    let have_end: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
-    expect_eq(have_end, vec![true, false, true, false])?;
+    let are_finished: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
+    expect_eq(are_finished, vec![true, false, true, false])?;
     expect(found.iter().all(|row| row.claim.is_none()), "a settled row still has a claim")
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
     try_settle(given, &claimed_row, OutboxSettlement::Release).await??;
     let claimed_row = claim_one_row(given).await?;
     let store = outbox(given)?;
-    let before = all_rows(given).await?;
+    let rows_before = all_rows(given).await?;
     let unknown_id = "unknown".parse()?;
     for (row, token) in [
         (&claimed_row.row.id, ClaimToken::new("forged")),
@@ -59,9 +59,9 @@ pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict 
             let request = SettleOutbox::new(row.clone(), token.clone(), settlement);
             expect_kind(store.settle_outbox(vec![request]).await?.remove(0), ErrorKind::ClaimLost)?;
         }
-        let extend = ExtendOutbox::new(row.clone(), token, LEASE);
-        expect_kind(store.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
-        expect_eq(all_rows(given).await?, before.clone())?;
+        let extension = ExtendOutbox::new(row.clone(), token, LEASE);
+        expect_kind(store.extend_outbox(extension).await, ErrorKind::ClaimLost)?;
+        expect_eq(all_rows(given).await?, rows_before.clone())?;
     }
     try_settle(given, &claimed_row, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
 }
@@ -102,20 +102,20 @@ pub(super) async fn a_retried_row_waits_for_its_delay(given: &Given) -> Verdict 
 pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
     commit_rows_one_by_one(given, &["a"]).await?;
     let claimed_row = claim_one_row(given).await?;
-    let extend = claimed_row.extend(LEASE);
+    let extension = claimed_row.extend(LEASE);
     given.advance(LEASE / 2).await;
-    let lease_end = outbox(given)?.extend_outbox(extend.clone()).await?;
+    let lease_end = outbox(given)?.extend_outbox(extension.clone()).await?;
     let found = load_row(given, &claimed_row.row.id).await?;
     expect_eq(found.claim.map(|claim| claim.lease_until), Some(lease_end))?;
     expect_eq(lease_end, claimed_row.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
     given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
     expect_claimed_payloads(given, "").await?;
     given.advance(LEASE).await;
-    outbox(given)?.extend_outbox(extend.clone()).await?;
+    outbox(given)?.extend_outbox(extension.clone()).await?;
     expect_claimed_payloads(given, "").await?;
     given.advance(LEASE).await;
     expect_claimed_payloads(given, "a").await?;
-    expect_kind(outbox(given)?.extend_outbox(extend).await, ErrorKind::ClaimLost).map(drop)
+    expect_kind(outbox(given)?.extend_outbox(extension).await, ErrorKind::ClaimLost).map(drop)
 }
 
 /// A long error text is truncated between two characters and ends in `…`.

@@ -114,19 +114,27 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
 
 /// Invalid cursors: a valid one with single bits changed, the valid one cut at each length, and texts that are not
 /// cursors at all.
-fn invalid_cursors(valid: &str) -> Vec<String> {
+fn invalid_cursors(valid_cursor: &str) -> Vec<String> {
     // Quick tests change only one bit of each byte, and a different bit in the next byte. They cut the cursor only at
     // every third length.
     let (bit_step, length_step) = TestLength::pick_by_env((8, 3), (1, 1), (1, 1));
-    let mut invalid: Vec<_> = (0..valid.len()).step_by(length_step).map(|at| valid[..at].to_owned()).collect();
-    for (at, bit) in (0..valid.len()).flat_map(|at| (at % bit_step..8).step_by(bit_step).map(move |bit| (at, bit))) {
-        let mut bytes = valid.as_bytes().to_vec();
+    let mut cursors: Vec<_> =
+        (0..valid_cursor.len()).step_by(length_step).map(|at| valid_cursor[..at].to_owned()).collect();
+    for (at, bit) in
+        (0..valid_cursor.len()).flat_map(|at| (at % bit_step..8).step_by(bit_step).map(move |bit| (at, bit)))
+    {
+        let mut bytes = valid_cursor.as_bytes().to_vec();
         bytes[at] ^= 1 << bit;
-        invalid.extend(String::from_utf8(bytes).ok());
+        cursors.extend(String::from_utf8(bytes).ok());
     }
-    invalid.extend(["A", "=", "!!!!", "\u{0}", "é", "../..", "' OR 1=1 --", "null"].map(str::to_owned));
-    invalid.extend([format!("{valid}A"), format!(" {valid}"), format!("{valid}{valid}"), "A".repeat(1 << 20)]);
-    invalid
+    cursors.extend(["A", "=", "!!!!", "\u{0}", "é", "../..", "' OR 1=1 --", "null"].map(str::to_owned));
+    cursors.extend([
+        format!("{valid_cursor}A"),
+        format!(" {valid_cursor}"),
+        format!("{valid_cursor}{valid_cursor}"),
+        "A".repeat(1 << 20),
+    ]);
+    cursors
 }
 
 /// Checks that a list refuses a cursor with `InvalidCursor`, or returns only records from `own_ids`.
@@ -147,18 +155,19 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
         let stores = given.tenant(records.name())?;
         records.write_all(&stores, &ordered_ids(5)).await?;
         for &direction in records.directions() {
-            let valid = cursor_after_two_records(&*records, &stores, direction).await?;
-            for invalid in invalid_cursors(valid.as_str()) {
-                let request = PageRequest::first(2).after(Cursor::from_text(&invalid));
+            let valid_cursor = cursor_after_two_records(&*records, &stores, direction).await?;
+            for invalid_cursor in invalid_cursors(valid_cursor.as_str()) {
+                let request = PageRequest::first(2).after(Cursor::from_text(&invalid_cursor));
                 let result = records.list(&stores, direction, request).await;
                 expect_only_own_records(result, &ordered_ids(5))
-                    .map_err(|f| f.about(format!("{} {direction:?} {invalid:.99}", records.name())))?;
-                let Some(subscription) = records.subscribe_after(&stores, Cursor::from_text(&invalid)).await else {
+                    .map_err(|f| f.about(format!("{} {direction:?} {invalid_cursor:.99}", records.name())))?;
+                let Some(subscription) = records.subscribe_after(&stores, Cursor::from_text(&invalid_cursor)).await
+                else {
                     continue;
                 };
                 expect_only_own_events(subscription, &ordered_ids(5))
                     .await
-                    .map_err(|f| f.about(format!("subscription after {invalid:.99}")))?;
+                    .map_err(|f| f.about(format!("subscription after {invalid_cursor:.99}")))?;
             }
         }
     }

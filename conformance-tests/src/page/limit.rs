@@ -32,7 +32,7 @@ async fn page_sizes(
 }
 
 /// A page holds at most `limit` records, and has a cursor if and only if more follow.
-pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
+pub(super) async fn no_page_exceeds_its_limit(given: &Given) -> Verdict {
     for records in record_lists(given.contract()) {
         let stores = given.tenant(records.name())?;
         records.write_all(&stores, &ordered_ids(7)).await?;

@@ -11,7 +11,7 @@ mod walk;
 macro_rules! page {
     ($callback:ident $($arguments:tt)*) => {
         $crate::$callback! { [$($arguments)*] page
-            limit: a_page_holds_at_most_limit ["PG-1"] [];
+            limit: no_page_exceeds_its_limit ["PG-1"] [];
             limit: a_page_limit_out_of_range_is_refused ["PG-1"] [];
             limit: finding_nothing_returns_an_empty_page ["PG-2"] [];
             walk: orders_are_total ["PG-8", "PG-11", "PG-4"] [];

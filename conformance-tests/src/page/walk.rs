@@ -21,17 +21,18 @@ pub(super) async fn orders_are_total(given: &Given) -> Verdict {
     for records in record_lists(given.contract()) {
         let stores = given.tenant(records.name())?;
         records.write_all(&stores, &IDS_WITH_AMBIGUOUS_ORDER.map(str::to_owned)).await?;
-        let forward = records.read_all_pages(&stores, Direction::Forward, 1000).await?;
-        let sorted: Vec<ListedRecord> = forward.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        expect_eq(&forward, &sorted).map_err(|failure| failure.about(records.name()))?;
-        expect_eq(forward.len(), IDS_WITH_AMBIGUOUS_ORDER.len())?;
+        let forward_records = records.read_all_pages(&stores, Direction::Forward, 1000).await?;
+        let sorted_records: Vec<ListedRecord> =
+            forward_records.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        expect_eq(&forward_records, &sorted_records).map_err(|failure| failure.about(records.name()))?;
+        expect_eq(forward_records.len(), IDS_WITH_AMBIGUOUS_ORDER.len())?;
         for limit in [1, 2, 5] {
             for &direction in records.directions() {
                 let mut found = records.read_all_pages(&stores, direction, limit).await?;
                 if direction == Direction::Backward {
                     found.reverse();
                 }
-                expect_eq(&found, &forward).map_err(|f| f.about(format!("{} by {limit}", records.name())))?;
+                expect_eq(&found, &forward_records).map_err(|f| f.about(format!("{} by {limit}", records.name())))?;
             }
         }
     }
@@ -58,10 +59,10 @@ pub(super) async fn a_walk_with_writes_between_pages_skips_and_repeats_nothing(g
                     }
                 }
             }
-            let distinct: BTreeSet<_> = found.iter().cloned().collect();
+            let distinct_ids: BTreeSet<_> = found.iter().cloned().collect();
             let what = || format!("{} {direction:?}: {found:?}", records.name());
-            expect_eq(distinct.len(), found.len()).map_err(|failure: Failure| failure.about(what()))?;
-            expect(ordered_ids(9).iter().all(|name| distinct.contains(name)), what())?;
+            expect_eq(distinct_ids.len(), found.len()).map_err(|failure: Failure| failure.about(what()))?;
+            expect(ordered_ids(9).iter().all(|name| distinct_ids.contains(name)), what())?;
         }
     }
     Ok(())
@@ -84,9 +85,12 @@ pub(super) async fn a_walk_during_writes_returns_each_record_once(given: &Given)
         });
         for &direction in records.directions() {
             let found = records.read_all_pages(&stores, direction, 3).await?;
-            let distinct: BTreeSet<_> = found.iter().map(|item| &item.id).collect();
-            expect_eq(distinct.len(), found.len()).map_err(|failure| failure.about(name))?;
-            expect(ordered_ids(30).iter().all(|name| distinct.contains(name)), format!("{name}: a record is missing"))?;
+            let distinct_ids: BTreeSet<_> = found.iter().map(|item| &item.id).collect();
+            expect_eq(distinct_ids.len(), found.len()).map_err(|failure| failure.about(name))?;
+            expect(
+                ordered_ids(30).iter().all(|name| distinct_ids.contains(name)),
+                format!("{name}: a record is missing"),
+            )?;
         }
         writer.await.map_err(|panic| Failure::new(panic.to_string()))??;
     }

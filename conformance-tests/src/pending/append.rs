@@ -20,8 +20,8 @@ pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
     queue.expect_inputs("a b").await?;
     let appended = queue.append([NewInput::message(Message::user("generated")), input("c")]).await?;
     expect_eq((appended.inputs.len(), appended.deduplicated), (2, false))?;
-    let generated = appended.inputs[0].id.to_string();
-    queue.expect_inputs(&format!("a b {generated} c")).await?;
+    let generated_id = appended.inputs[0].id.to_string();
+    queue.expect_inputs(&format!("a b {generated_id} c")).await?;
     let loaded = queue.load().await?;
     let refs: Vec<_> = loaded.inputs.iter().skip(2).map(store_core::PendingInput::to_input_ref).collect();
     expect_eq(refs, appended.inputs)?;
@@ -35,13 +35,13 @@ pub(super) async fn pending_inputs_round_trip(given: &Given) -> Verdict {
     message.metadata.insert("n".to_owned(), json("1.50"));
     let delivery = Delivery::at(Boundary::NextStep).alone().as_barrier().for_run(RunTarget::without_fallback(id("r")));
     queue.append([NewInput::message(message.clone()).with_id(id("a")).with_delivery(delivery.clone())]).await?;
-    let before = queue.load().await?;
-    let found = before.inputs.first();
+    let queue_before = queue.load().await?;
+    let found = queue_before.inputs.first();
     expect_eq(found.map(|input| &input.body), Some(&PendingBody::Message(message)))?;
     expect_eq(found.map(|input| &input.delivery), Some(&delivery))?;
     expect(found.is_some_and(|input| input.created_at == input.updated_at), "the times of a new input differ")?;
     given.reopen().await?;
-    expect_eq(queue.load().await?, before)
+    expect_eq(queue.load().await?, queue_before)
 }
 
 /// If one input of an append is refused, none is appended. An append is also refused if some of its inputs are already
@@ -61,12 +61,12 @@ pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
 pub(super) async fn a_repeated_append_returns_the_first_inputs(given: &Given) -> Verdict {
     let queue = ThreadQueue::of(given, "t");
     let inputs = || [input("a"), input_with_delivery("b", Delivery::at(Boundary::Interrupt))];
-    let first = queue.append(inputs()).await?;
+    let first_answer = queue.append(inputs()).await?;
     queue.append([input("c")]).await?;
-    let before = queue.load().await?;
-    let again = queue.append(inputs()).await?;
-    expect_eq((again.inputs, again.deduplicated), (first.inputs, true))?;
-    expect_eq(queue.load().await?, before)
+    let queue_before = queue.load().await?;
+    let repeated_answer = queue.append(inputs()).await?;
+    expect_eq((repeated_answer.inputs, repeated_answer.deduplicated), (first_answer.inputs, true))?;
+    expect_eq(queue.load().await?, queue_before)
 }
 
 /// An input is refused if its id is that of a pending input with other content, or of an entry in the log.
@@ -92,10 +92,10 @@ pub(super) async fn an_input_with_an_invalid_message_is_refused(given: &Given) -
     let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
     let message_with_misplaced_block = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
     queue.expect_refused([NewInput::message(message_with_misplaced_block())], ErrorKind::Invalid).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     let update = PendingUpdate::new(id("t"), id("a")).with_message(message_with_misplaced_block());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::Invalid)?;
-    expect_eq(queue.load().await?, before)
+    expect_eq(queue.load().await?, queue_before)
 }
 
 /// If the thread does not exist, an append creates it with version 0. A refused append does not create it.

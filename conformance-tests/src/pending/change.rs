@@ -32,67 +32,71 @@ async fn find_input(queue: &ThreadQueue<'_>, name: &str) -> Result<PendingInput,
 /// raises the revisions of the input and of the queue.
 pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
-    let before = find_input(&queue, "b").await?;
+    let input_before = find_input(&queue, "b").await?;
     let input_a = find_input(&queue, "a").await?;
-    let changed = queue.store()?.update_pending(message_update("b", "new")).await?;
-    expect_eq(changed.position, None)?;
-    expect_eq(&changed.body, &PendingBody::Message(Message::user("new")))?;
-    expect_eq((changed.delivery.clone(), changed.created_at), (before.delivery.clone(), before.created_at))?;
-    let after = queue.load().await?;
-    expect_eq((changed.revision, after.revision), (2, 2))?;
+    let changed_input = queue.store()?.update_pending(message_update("b", "new")).await?;
+    expect_eq(changed_input.position, None)?;
+    expect_eq(&changed_input.body, &PendingBody::Message(Message::user("new")))?;
+    expect_eq(
+        (changed_input.delivery.clone(), changed_input.created_at),
+        (input_before.delivery.clone(), input_before.created_at),
+    )?;
+    let queue_after = queue.load().await?;
+    expect_eq((changed_input.revision, queue_after.revision), (2, 2))?;
     queue.expect_inputs("a b c").await?;
     let delivery = Delivery::at(Boundary::NextStep);
-    let again = queue.store()?.update_pending(update_of("b").expecting(2).with_delivery(delivery.clone())).await?;
-    expect_eq((&again.delivery, &again.body), (&delivery, &changed.body))?;
+    let second_change =
+        queue.store()?.update_pending(update_of("b").expecting(2).with_delivery(delivery.clone())).await?;
+    expect_eq((&second_change.delivery, &second_change.body), (&delivery, &changed_input.body))?;
     queue.expect_inputs("a b c").await?;
     expect_eq(find_input(&queue, "a").await?, input_a)?;
-    expect_eq(find_input(&queue, "b").await?.to_input_ref(), again.to_input_ref())
+    expect_eq(find_input(&queue, "b").await?.to_input_ref(), second_change.to_input_ref())
 }
 
 /// An update that expects a revision other than the current one is refused.
 pub(super) async fn an_update_of_a_stale_revision_is_refused(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     queue.store()?.update_pending(message_update("a", "1").expecting(1)).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     for revision in [0, 1, 3] {
         let stale = queue.store()?.update_pending(message_update("a", "2").expecting(revision)).await;
         expect_kind(stale, ErrorKind::Conflict)?;
     }
-    expect_eq(queue.load().await?, before)?;
+    expect_eq(queue.load().await?, queue_before)?;
     queue.store()?.update_pending(message_update("b", "2").expecting(1)).await.map(drop).map_err(Failure::from)
 }
 
 /// An update that changes nothing raises no revision.
 pub(super) async fn an_input_update_without_effect_raises_no_revision(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a"]).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     for update in [update_of("a"), message_update("a", "a"), update_of("a").with_delivery(Delivery::default())] {
         let found = queue.store()?.update_pending(update).await?;
         expect_eq(found.revision, 1)?;
     }
-    expect_eq(queue.load().await?, before)
+    expect_eq(queue.load().await?, queue_before)
 }
 
 /// A retraction removes an input and returns it. It does not change the revisions of the other inputs.
 pub(super) async fn a_retraction_returns_the_input(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     queue.store()?.update_pending(message_update("b", "new")).await?;
-    let (before, others) =
+    let (input_b, other_inputs) =
         (find_input(&queue, "b").await?, [find_input(&queue, "a").await?, find_input(&queue, "c").await?]);
     let retracted = queue.store()?.retract_pending(&id("t"), &id("b")).await?;
-    expect_eq((retracted.to_input_ref(), &retracted.body), (before.to_input_ref(), &before.body))?;
+    expect_eq((retracted.to_input_ref(), &retracted.body), (input_b.to_input_ref(), &input_b.body))?;
     queue.expect_inputs("a c").await?;
-    let after = queue.load().await?;
-    expect_eq(after.revision, 3)?;
+    let queue_after = queue.load().await?;
+    expect_eq(queue_after.revision, 3)?;
     expect_eq(
-        after.inputs.iter().map(PendingInput::to_input_ref).collect::<Vec<_>>(),
-        others.map(|input| input.to_input_ref()),
+        queue_after.inputs.iter().map(PendingInput::to_input_ref).collect::<Vec<_>>(),
+        other_inputs.map(|input| input.to_input_ref()),
     )?;
     expect_kind(queue.store()?.retract_pending(&id("t"), &id("b")).await, ErrorKind::NotFound).map(drop)
 }
 
-/// A reorder names every input once, and the revision of the queue. It raises the revision of the queue, but not those
-/// of the inputs.
+/// A reorder must name every input once, and the current revision of the queue. It raises the revision of the queue,
+/// but not those of the inputs.
 pub(super) async fn a_reorder_names_every_input(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, entry_ids(&["c", "a", "b"]))).await?;
@@ -105,8 +109,8 @@ pub(super) async fn a_reorder_names_every_input(given: &Given) -> Verdict {
     expect_eq(unchanged_revision, 2)?;
     queue.append([input("d")]).await?;
     queue.expect_inputs("c a b d").await?;
-    let stale = Reorder::new(id("t"), 2, entry_ids(&["a", "b", "c", "d"]));
-    expect_kind(queue.store()?.reorder_pending(stale).await, ErrorKind::Conflict)?;
+    let stale_reorder = Reorder::new(id("t"), 2, entry_ids(&["a", "b", "c", "d"]));
+    expect_kind(queue.store()?.reorder_pending(stale_reorder).await, ErrorKind::Conflict)?;
     queue.store()?.reorder_pending(Reorder::new(id("t"), 3, entry_ids(&["d", "c", "b", "a"]))).await?;
     queue.expect_inputs("d c b a").await
 }
@@ -116,7 +120,7 @@ pub(super) async fn a_reorder_names_every_input(given: &Given) -> Verdict {
 pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     ThreadQueue::with_inputs(given, "u", &["x"]).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     for (order, revision, kind) in [
         (vec!["a", "b"], 1, ErrorKind::Invalid),
         (vec![], 1, ErrorKind::Invalid),
@@ -128,7 +132,7 @@ pub(super) async fn a_refused_reorder_changes_nothing(given: &Given) -> Verdict 
     ] {
         let refused = queue.store()?.reorder_pending(Reorder::new(id("t"), revision, entry_ids(&order))).await;
         expect_kind(refused, kind).map_err(|failure| failure.about(format!("{order:?}")))?;
-        expect_eq(queue.load().await?, before.clone())?;
+        expect_eq(queue.load().await?, queue_before.clone())?;
     }
     Ok(())
 }
@@ -185,8 +189,8 @@ pub(super) async fn changes_of_a_queue_survive_a_reopen(given: &Given) -> Verdic
     queue.store()?.reorder_pending(Reorder::new(id("t"), 3, entry_ids(&["d", "b", "a"]))).await?;
     queue.append([input("e")]).await?;
     queue.store()?.update_pending(message_update("d", "newer")).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     given.reopen().await?;
-    expect_eq(queue.load().await?, before)?;
+    expect_eq(queue.load().await?, queue_before)?;
     queue.expect_inputs("d b a e").await
 }

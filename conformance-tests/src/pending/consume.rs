@@ -57,7 +57,7 @@ pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: 
     let earlier_commit = queue.commit_consuming(&["a"]).await?;
     let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(Message::user("new"));
     queue.store()?.update_pending(update).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     let check_refused = |commit: Commit, kind| async move {
         let error = expect_kind(given.commits()?.commit(commit).await, kind)?;
         expect_eq(error.part().map(str::to_owned), Some("consume[0]".to_owned()))
@@ -67,7 +67,7 @@ pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: 
         |name: &str, revision| Commit::new(id("t")).with_key(id("k")).consuming([InputRef::new(id(name), revision)]);
     check_refused(commit_naming("a", 3), ErrorKind::Conflict).await?;
     check_refused(commit_naming("unknown", 1), ErrorKind::NotFound).await?;
-    expect_eq(queue.load().await?, before)?;
+    expect_eq(queue.load().await?, queue_before)?;
     queue.consume(&["a"]).await?;
     check_refused(commit_naming("a", 2), ErrorKind::AlreadyConsumed).await?;
     let entry = ThreadWriter::new(given, "t").load_entry("a").await?;
@@ -79,7 +79,7 @@ pub(super) async fn only_pending_input_of_the_named_revision_is_consumed(given: 
 pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     write_run(given, "t", done_run("done")).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     let commit_of_both = || async { queue.commit_consuming(&["a", "b"]).await };
     for (commit, kind) in [
         (commit_of_both().await?.expecting(Expect::Absent), ErrorKind::Conflict),
@@ -95,7 +95,7 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
         (commit_of_both().await?.consuming([InputRef::new(id("a"), 1)]), ErrorKind::AlreadyExists),
     ] {
         expect_kind(given.commits()?.commit(commit).await, kind)?;
-        expect_eq(queue.load().await?, before.clone())?;
+        expect_eq(queue.load().await?, queue_before.clone())?;
         expect_eq(given.read_log(&id("t")).await?.len(), 0)?;
     }
     queue.consume(&["b", "a"]).await?;
@@ -107,11 +107,11 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
 pub(super) async fn consumed_input_needs_a_guard_or_a_key(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     let thread = given.thread(&id("t")).await?;
-    let unguarded = queue.commit_consuming(&["a"]).await?.expecting(Expect::Any);
-    expect_kind(given.commits()?.commit(unguarded.clone()).await, ErrorKind::Invalid)?;
-    given.expect_accepted(unguarded.with_key(id("k"))).await?;
-    let stale = queue.commit_consuming(&["b"]).await?.expecting(Expect::Version(thread.version));
-    expect_kind(given.commits()?.commit(stale).await, ErrorKind::Conflict)?;
+    let unguarded_commit = queue.commit_consuming(&["a"]).await?.expecting(Expect::Any);
+    expect_kind(given.commits()?.commit(unguarded_commit.clone()).await, ErrorKind::Invalid)?;
+    given.expect_accepted(unguarded_commit.with_key(id("k"))).await?;
+    let stale_commit = queue.commit_consuming(&["b"]).await?.expecting(Expect::Version(thread.version));
+    expect_kind(given.commits()?.commit(stale_commit).await, ErrorKind::Conflict)?;
     expect_eq(given.thread(&id("t")).await?.version, thread.version.plus(1))
 }
 
@@ -121,9 +121,12 @@ pub(super) async fn consumed_input_is_part_of_the_content_of_a_commit(given: &Gi
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     let commit = queue.commit_consuming(&["a"]).await?.with_key(id("k"));
     let commit_of_other_input = queue.commit_consuming(&["b"]).await?.with_key(id("k"));
-    let first = given.commit(commit.clone()).await?;
-    let again = given.commit(commit).await?;
-    expect_eq((again.deduplicated, again.consumed, again.entry_ids), (true, first.consumed, first.entry_ids))?;
+    let first_receipt = given.commit(commit.clone()).await?;
+    let repeated_receipt = given.commit(commit).await?;
+    expect_eq(
+        (repeated_receipt.deduplicated, repeated_receipt.consumed, repeated_receipt.entry_ids),
+        (true, first_receipt.consumed, first_receipt.entry_ids),
+    )?;
     expect_kind(given.commits()?.commit(commit_of_other_input).await, ErrorKind::IdempotencyMismatch)?;
     queue.expect_inputs("b").await
 }
@@ -144,8 +147,8 @@ pub(super) async fn an_entry_cannot_take_the_id_of_pending_input(given: &Given) 
     let writer = ThreadWriter::new(given, "t");
     writer.expect_refused([user_entry("a")], ErrorKind::AlreadyExists).await?;
     writer.expect_refused([user_entry("x"), user_entry("b")], ErrorKind::AlreadyExists).await?;
-    let with_taken_id = queue.commit_consuming(&["a"]).await?.entry(user_entry("a"));
-    writer.expect_commit_refused(with_taken_id, ErrorKind::AlreadyExists).await?;
+    let commit_with_taken_id = queue.commit_consuming(&["a"]).await?.entry(user_entry("a"));
+    writer.expect_commit_refused(commit_with_taken_id, ErrorKind::AlreadyExists).await?;
     queue.consume(&["a"]).await?;
     queue.store()?.retract_pending(&id("t"), &id("b")).await?;
     writer.expect_accepted([user_entry("b")]).await?;
@@ -157,9 +160,9 @@ pub(super) async fn an_entry_cannot_take_the_id_of_pending_input(given: &Given) 
 pub(super) async fn consumption_survives_a_reopen(given: &Given) -> Verdict {
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b", "c"]).await?;
     queue.consume(&["b"]).await?;
-    let (before, log) = (queue.load().await?, given.read_log(&id("t")).await?);
+    let (queue_before, log) = (queue.load().await?, given.read_log(&id("t")).await?);
     given.reopen().await?;
-    expect_eq(queue.load().await?, before)?;
+    expect_eq(queue.load().await?, queue_before)?;
     expect_eq(given.read_log(&id("t")).await?, log)?;
     queue.expect_refused([input("b")], ErrorKind::AlreadyConsumed).await?;
     queue.consume(&["c", "a"]).await?;

@@ -53,8 +53,8 @@ pub(super) async fn a_decision_needs_a_waiting_run(given: &Given) -> Verdict {
     queue.expect_refused([decision().with_delivery(Delivery::at(Boundary::NewRun))], ErrorKind::Invalid).await?;
     let barrier = Delivery::at(Boundary::ResumeInput).as_barrier();
     queue.expect_refused([decision().with_delivery(barrier)], ErrorKind::Invalid).await?;
-    let for_other_run = Delivery::at(Boundary::ResumeInput).for_run(RunTarget::new(id("running")));
-    queue.expect_refused([decision().with_delivery(for_other_run)], ErrorKind::Invalid).await?;
+    let delivery_for_other_run = Delivery::at(Boundary::ResumeInput).for_run(RunTarget::new(id("running")));
+    queue.expect_refused([decision().with_delivery(delivery_for_other_run)], ErrorKind::Invalid).await?;
     queue.expect_refused([decision(), decision()], ErrorKind::Invalid).await?;
     queue.append([decision(), NewInput::decision(resume_decision("r", "l"))]).await.map(drop)
 }
@@ -65,9 +65,9 @@ pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
     create_waiting_run(given, "t", "r", &["k", "l"]).await?;
     create_waiting_run(given, "t", "s", &["k"]).await?;
     let queue = ThreadQueue::of(given, "t");
-    let first = queue.append([NewInput::decision(resume_decision("r", "k"))]).await?;
-    let again = queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("other id"))]).await?;
-    expect_eq((again.inputs, again.deduplicated), (first.inputs, true))?;
+    let first_answer = queue.append([NewInput::decision(resume_decision("r", "k"))]).await?;
+    let repeated_answer = queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("other id"))]).await?;
+    expect_eq((repeated_answer.inputs, repeated_answer.deduplicated), (first_answer.inputs, true))?;
     let cancel = Decision::new(id("r"), "k", DecisionAction::Cancel);
     queue.expect_refused([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
     queue
@@ -83,14 +83,14 @@ pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
 pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> Verdict {
     create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = ThreadQueue::of(given, "t");
-    let first = queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("d"))]).await?;
+    let first_answer = queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("d"))]).await?;
     given.expect_accepted(queue.commit_consuming(&["d"]).await?.with_run(running_run("r"))).await?;
     for reopened in [false, true] {
         if reopened {
             given.reopen().await?;
         }
-        let again = queue.append([NewInput::decision(resume_decision("r", "k"))]).await?;
-        expect_eq((&again.inputs, again.deduplicated), (&first.inputs, true))?;
+        let repeated_answer = queue.append([NewInput::decision(resume_decision("r", "k"))]).await?;
+        expect_eq((&repeated_answer.inputs, repeated_answer.deduplicated), (&first_answer.inputs, true))?;
         let cancel = Decision::new(id("r"), "k", DecisionAction::Cancel);
         queue.expect_refused([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
         queue.expect_inputs("").await?;
@@ -98,12 +98,12 @@ pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> V
     Ok(())
 }
 
-/// While a run has not ended, a decision for it cannot be updated or retracted. A reorder of the queue can move it.
-pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -> Verdict {
+/// While a run has not finished, a decision for it cannot be updated or retracted. A reorder of the queue can move it.
+pub(super) async fn a_decision_of_an_unfinished_run_cannot_be_changed(given: &Given) -> Verdict {
     create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = ThreadQueue::of(given, "t");
     queue.append([NewInput::decision(resume_decision("r", "k")).with_id(id("d")), input("a")]).await?;
-    let before = queue.load().await?;
+    let queue_before = queue.load().await?;
     let store = queue.store()?;
     let message = store_core::Message::new(store_core::Role::User, vec![Block::text("x")]);
     let update = PendingUpdate::new(id("t"), id("d"));
@@ -111,7 +111,7 @@ pub(super) async fn a_decision_of_an_open_run_cannot_be_changed(given: &Given) -
     let other_delivery = Delivery::at(Boundary::NewRun);
     expect_kind(store.update_pending(update.with_delivery(other_delivery)).await, ErrorKind::Invalid)?;
     expect_kind(store.retract_pending(&id("t"), &id("d")).await, ErrorKind::Invalid)?;
-    expect_eq(queue.load().await?, before)?;
+    expect_eq(queue.load().await?, queue_before)?;
     store.reorder_pending(Reorder::new(id("t"), 1, vec![id("a"), id("d")])).await?;
     queue.expect_inputs("a d").await
 }
@@ -127,18 +127,18 @@ pub(super) async fn one_of_several_concurrent_decisions_is_accepted(given: &Give
         async move { store.append_pending(request).await }
     })
     .await;
-    let (succeeded, refused) = expect_exactly_one(results)?;
-    expect_kinds(refused, ErrorKind::Conflict)?;
+    let (accepted_append, errors) = expect_exactly_one(results)?;
+    expect_kinds(errors, ErrorKind::Conflict)?;
     let queue = ThreadQueue::of(given, "t").load().await?;
     expect_eq(
         queue.inputs.iter().map(store_core::PendingInput::to_input_ref).collect::<Vec<_>>(),
-        succeeded.inputs.clone(),
+        accepted_append.inputs.clone(),
     )?;
-    let commit = Commit::new(id("t")).with_key(id("c")).consuming(succeeded.inputs);
+    let commit = Commit::new(id("t")).with_key(id("c")).consuming(accepted_append.inputs);
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
 }
 
-/// After a run has ended, a decision for it has no effect, and can be retracted.
+/// After a run has finished, a decision for it has no effect, and can be retracted.
 pub(super) async fn a_decision_of_a_finished_run_can_be_retracted(given: &Given) -> Verdict {
     create_waiting_run(given, "t", "r", &["k"]).await?;
     let queue = ThreadQueue::of(given, "t");

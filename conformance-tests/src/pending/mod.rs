@@ -51,7 +51,7 @@ macro_rules! pending {
             decision: a_decision_needs_a_waiting_run ["PI-22"] [];
             decision: a_ticket_is_decided_once ["RU-16"] [];
             decision: a_ticket_stays_decided_after_consumption ["RU-16"] [Reopen];
-            decision: a_decision_of_an_open_run_cannot_be_changed ["RU-16"] [];
+            decision: a_decision_of_an_unfinished_run_cannot_be_changed ["RU-16"] [];
             decision: a_decision_of_a_finished_run_can_be_retracted ["RU-16", "PI-7"] [];
             decision: one_of_several_concurrent_decisions_is_accepted ["RU-16"] [Race];
             select: inputs_are_taken_at_their_boundary ["PI-15", "PI-16", "PI-21"] [];

@@ -72,7 +72,7 @@ pub(super) async fn an_update_and_a_consumption_exclude_each_other(given: &Given
         let thread: store_core::ThreadId = id(&name);
         let commit = store_core::Commit::new(thread.clone()).with_key(id("k")).consuming([input]);
         let update = PendingUpdate::new(thread.clone(), id("a")).with_message(Message::user("new"));
-        let (consumed, changed) =
+        let (consume_result, change_result) =
             run_two_concurrently(async move { commits.commit(commit).await.map(drop) }, async move {
                 if round % 2 == 0 {
                     store.update_pending(update).await.map(drop)
@@ -81,10 +81,13 @@ pub(super) async fn an_update_and_a_consumption_exclude_each_other(given: &Given
                 }
             })
             .await;
-        expect(consumed.is_ok() != changed.is_ok(), format!("not exactly one succeeded: {consumed:?}, {changed:?}"))?;
-        let log = given.read_log(&id(&name)).await?.len();
-        expect_eq(log, usize::from(consumed.is_ok()))?;
-        if let Err(error) = changed {
+        expect(
+            consume_result.is_ok() != change_result.is_ok(),
+            format!("not exactly one succeeded: {consume_result:?}, {change_result:?}"),
+        )?;
+        let log_length = given.read_log(&id(&name)).await?.len();
+        expect_eq(log_length, usize::from(consume_result.is_ok()))?;
+        if let Err(error) = change_result {
             expect_kind::<()>(Err(error), ErrorKind::AlreadyConsumed)?;
         }
     }

@@ -52,8 +52,8 @@ pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict
     expect_eq(selected_ids(&ThreadQueue::of(given, "empty"), NewRun).await?, "")
 }
 
-/// An input with a target is taken by that run. If the target has ended and the input allows it, a new run takes the
-/// input. No other run takes it.
+/// An input whose target is a run is taken by that run. If the target has ended and the input allows it, a new run
+/// takes the input. No other run takes it.
 pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdict {
     for run in [running_run("r"), running_run("busy"), done_run("ended")] {
         write_run(given, "t", run).await?;
@@ -71,8 +71,8 @@ pub(super) async fn a_targeted_input_is_taken_by_its_run(given: &Given) -> Verdi
     expect_eq(selected_ids(&queue, NewRun).await?, "a c")
 }
 
-/// An input that cannot be taken is skipped, and inputs behind it are taken. A barrier ends this: nothing behind it is
-/// taken, and it is taken itself only if no input in front of it was skipped.
+/// An input that cannot be taken is skipped, and inputs behind it are taken. A barrier is an exception: no input behind
+/// it is taken, and the barrier itself is taken only if no input in front of it was skipped.
 pub(super) async fn nothing_behind_a_barrier_is_taken(given: &Given) -> Verdict {
     let (takeable, not_yet_takeable) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
     for (at, (deliveries, wanted)) in [

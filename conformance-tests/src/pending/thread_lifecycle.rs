@@ -69,11 +69,11 @@ pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict 
 
 /// Changes to a queue do not change the version, the revision, the head and the last activity of its thread.
 pub(super) async fn queue_changes_do_not_change_the_thread(given: &Given) -> Verdict {
-    let before = given.create_thread_with_messages("t", &["x"]).await?;
+    let thread_before = given.create_thread_with_messages("t", &["x"]).await?;
     given.advance(Duration::from_mins(1)).await;
     let queue = ThreadQueue::with_inputs(given, "t", &["a", "b"]).await?;
     let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(store_core::Message::user("new"));
     queue.store()?.update_pending(update).await?;
     queue.store()?.retract_pending(&id("t"), &id("b")).await?;
-    expect_eq(given.thread(&id("t")).await?, before)
+    expect_eq(given.thread(&id("t")).await?, thread_before)
 }

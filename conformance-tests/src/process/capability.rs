@@ -15,15 +15,15 @@ use crate::{
 
 /// A store has the capabilities that its fixture declares. They are known as soon as the store is open, and do not
 /// change while it is open.
-pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
-    let (store, declared) = (given.store(), given.fixture().capabilities());
-    expect_eq(store.capabilities(), &declared)?;
+pub(super) async fn a_store_has_the_declared_capabilities(given: &Given) -> Verdict {
+    let (store, declared_capabilities) = (given.store(), given.fixture().capabilities());
+    expect_eq(store.capabilities(), &declared_capabilities)?;
     first_record_list(given.contract()).write(&given.stores()?, "x").await?;
     store.list_tenants(PageRequest::default()).await?;
     store.delete_tenant(&id("default")).await?;
-    expect_eq(store.capabilities(), &declared)?;
+    expect_eq(store.capabilities(), &declared_capabilities)?;
     let is_unsupported = |need| matches!(given.fixture().why_unmet(need), Some(UnmetReason::Unsupported(_)));
-    expect_eq(is_unsupported(Need::Reopen), declared.survives == Survives::Nothing)?;
+    expect_eq(is_unsupported(Need::Reopen), declared_capabilities.survives == Survives::Nothing)?;
     let stores = given.stores()?;
     let lacks_threads = is_unsupported(Need::Threads);
     expect_eq((stores.threads.is_none(), stores.commits.is_none()), (lacks_threads, lacks_threads))
@@ -48,11 +48,11 @@ pub(super) async fn sync_succeeds_or_is_unsupported(given: &Given) -> Verdict {
 pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Verdict {
     let thread = given.create_empty_thread("t").await?;
     for days in [1, 400, 4000] {
-        let before = given.thread(&thread.id).await?.updated_at;
+        let last_update = given.thread(&thread.id).await?.updated_at;
         let by = Duration::from_secs(days * 86_400);
         given.advance(by).await;
         let receipt = given.commit(keyed_commit_with_message(&thread.id, &format!("{days}"), "x")).await?;
-        let elapsed = Duration::from_millis(receipt.time.as_millis() - before.as_millis());
+        let elapsed = Duration::from_millis(receipt.time.as_millis() - last_update.as_millis());
         expect(
             elapsed >= by && elapsed < by + Duration::from_secs(60),
             format!("{elapsed:?} passed instead of {by:?}"),
@@ -71,7 +71,7 @@ pub(super) async fn times_come_from_the_clock_of_the_store(given: &Given) -> Ver
 
 /// Stores and their contracts are `Send` and `Sync`, can be trait objects, and can be cloned. A clone of the handles
 /// reaches the same store.
-pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict {
+pub(super) async fn handles_can_be_sent_and_cloned(given: &Given) -> Verdict {
     const fn assert_send_and_sync<T: Send + Sync + ?Sized>() {}
     assert_send_and_sync::<dyn Store>();
     assert_send_and_sync::<dyn ThreadRunStore>();
@@ -79,8 +79,9 @@ pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict
     assert_send_and_sync::<TenantStores>();
     let (stores, contract) = (given.stores()?, given.contract());
     for at in 0..8 {
-        let clone = stores.clone();
-        let task = tokio::spawn(async move { first_record_list(contract).write(&clone, &format!("id-{at}")).await });
+        let cloned_stores = stores.clone();
+        let task =
+            tokio::spawn(async move { first_record_list(contract).write(&cloned_stores, &format!("id-{at}")).await });
         task.await.map_err(|panic| crate::Failure::new(panic.to_string()))??;
     }
     expect_eq(first_record_list(contract).ids(&stores).await?.len(), 8)

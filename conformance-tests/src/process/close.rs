@@ -61,7 +61,7 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
     write_record(given.contract(), &given.stores()?, "t").await?;
     let (store, stores) = (given.store(), given.stores()?);
     let coordinator_threads = stores.commits.as_ref().map(|commits| commits.threads());
-    let before = store.capabilities().clone();
+    let capabilities_before = store.capabilities().clone();
     store.close().await?;
     expect_every_call_refused(&stores).await?;
     if let Some(coordinator_threads) = coordinator_threads {
@@ -71,7 +71,7 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
     expect_kind(store.list_tenants(PageRequest::default()).await, ErrorKind::Closed)?;
     expect_kind(store.delete_tenant(&id("default")).await, ErrorKind::Closed)?;
     expect_kind(store.sync().await, ErrorKind::Closed)?;
-    expect_eq(store.capabilities(), &before)?;
+    expect_eq(store.capabilities(), &capabilities_before)?;
     Ok(store.close().await?)
 }
 
@@ -95,19 +95,19 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
     let results = run_concurrently(8, |task| {
         let (store, stores) = (Arc::clone(&store), stores.clone());
         async move {
-            let mut written = Vec::new();
+            let mut written_names = Vec::new();
             for at in 0..200 {
                 if (task, at) == (0, 20) {
                     store.close().await?;
                 }
                 let name = format!("t-{task}-{at}");
                 match write_record(contract, &stores, &name).await {
-                    Ok(()) => written.push(name),
+                    Ok(()) => written_names.push(name),
                     Err(error) if error.kind() == ErrorKind::Closed => break,
                     Err(error) => return Err(error),
                 }
             }
-            Ok(written)
+            Ok(written_names)
         }
     });
     Ok(results.await.into_iter().collect::<Result<Vec<_>>>()?.concat())
@@ -115,24 +115,24 @@ async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, F
 
 /// A write that races with `close` succeeds or is refused with `Closed`.
 pub(super) async fn writes_racing_with_close_succeed_or_are_refused(given: &Given) -> Verdict {
-    let written = write_until_closed(given).await?;
+    let written_names = write_until_closed(given).await?;
     // The task that closes the store first writes 20 records.
-    expect(written.len() >= 20, format!("only {} writes were done", written.len()))
+    expect(written_names.len() >= 20, format!("only {} writes were done", written_names.len()))
 }
 
 /// `close` completes the calls that were accepted: each acknowledged write is there after the store was opened again.
 pub(super) async fn closing_finishes_accepted_calls(given: &Given) -> Verdict {
-    let written = write_until_closed(given).await?;
+    let written_names = write_until_closed(given).await?;
     given.reopen().await?;
     let stores = given.stores()?;
-    for name in &written {
+    for name in &written_names {
         expect(has_record(given.contract(), &stores, name).await?, format!("the write of {name} is lost"))?;
     }
     let Some(threads) = &stores.threads else { return Ok(()) };
-    for name in &written {
+    for name in &written_names {
         expect_eq(given.thread(&id(name)).await?.version.number(), 1)?;
     }
-    expect(threads.count_threads(&ThreadFilter::default()).await? >= written.len() as u64, "writes are lost")
+    expect(threads.count_threads(&ThreadFilter::default()).await? >= written_names.len() as u64, "writes are lost")
 }
 
 /// Dropping the last handle also closes the store: each acknowledged write is there after the store was opened again.
@@ -174,6 +174,7 @@ pub(super) async fn opening_twice_returns_one_store_or_an_error(given: &Given) -
     let second_store = match given.open_second_time().await? {
         Ok(second_store) => second_store,
         Err(error) => {
+            // Every kind of error is allowed, but its outcome must be `NotApplied`.
             let kind = error.kind();
             expect_kind::<()>(Err(error), kind)?;
             return Ok(records.write(&given.stores()?, "b").await?);

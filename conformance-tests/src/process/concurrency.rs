@@ -54,7 +54,7 @@ pub(super) async fn concurrent_calls_never_deadlock(given: &Given) -> Verdict {
         async move {
             for at in 0..80 {
                 // A refusal does not matter here, because other tasks create and delete the threads.
-                let _ended = make_one_call(&*commits, &*threads, task, at).await;
+                let _result = make_one_call(&*commits, &*threads, task, at).await;
             }
         }
     });

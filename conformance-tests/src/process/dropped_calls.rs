@@ -70,7 +70,7 @@ struct DroppedCall {
     /// Whether the thread is created before the call, with a child.
     has_thread: bool,
     /// How long the thread is idle before the call.
-    idle: Duration,
+    idle_time: Duration,
     /// Two descriptions of the thread, as [`describe_thread`] returns them: without the effect of the call, and with
     /// this effect.
     before_and_after: [&'static str; 2],
@@ -80,44 +80,44 @@ const NEW_THREAD: &str = "0 entries, revision 1, None";
 const CREATION: DroppedCall = DroppedCall {
     make_call: creation_call,
     has_thread: false,
-    idle: Duration::ZERO,
+    idle_time: Duration::ZERO,
     before_and_after: ["", NEW_THREAD],
 };
 const FIRST_COMMIT: DroppedCall = DroppedCall {
     make_call: commit_call,
     has_thread: false,
-    idle: Duration::ZERO,
+    idle_time: Duration::ZERO,
     before_and_after: ["", "2 entries, revision 1, None"],
 };
 const COMMIT: DroppedCall = DroppedCall {
     make_call: commit_call,
     has_thread: true,
-    idle: Duration::ZERO,
+    idle_time: Duration::ZERO,
     before_and_after: [NEW_THREAD, "2 entries, revision 1, None"],
 };
 const UPDATE: DroppedCall = DroppedCall {
     make_call: update_call,
     has_thread: true,
-    idle: Duration::ZERO,
+    idle_time: Duration::ZERO,
     before_and_after: [NEW_THREAD, "0 entries, revision 2, Some(\"dropped\")"],
 };
 const DELETION: DroppedCall = DroppedCall {
     make_call: deletion_call,
     has_thread: true,
-    idle: Duration::ZERO,
+    idle_time: Duration::ZERO,
     before_and_after: [NEW_THREAD, ""],
 };
 /// The prune removes the child first. After that the thread has no child, and is removed as well.
 const PRUNE: DroppedCall = DroppedCall {
     make_call: prune_call,
     has_thread: true,
-    idle: PRUNE_IDLE_TIME.saturating_add(LATE_EFFECT_DELAY),
+    idle_time: PRUNE_IDLE_TIME.saturating_add(LATE_EFFECT_DELAY),
     before_and_after: [NEW_THREAD, ""],
 };
 
 /// Drops the call on a new thread after 0 polls, then after 1 poll, and so on, up to the number of polls after which
 /// the call ends by itself. A little later the thread must be in one of the two states `before_and_after`. If
-/// `effect_before_next_call` is set, the next call of the same handle must already find the thread in this state.
+/// `effect_before_next_call` is set, the next call of the same handle must already find the thread in its final state.
 async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_before_next_call: bool) -> Verdict {
     let given = &given.open_another_store().await?;
     let stores = given.stores()?;
@@ -126,17 +126,17 @@ async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_b
         if dropped_call.has_thread {
             create_thread_with_child(given, &t, &format!("child-{polls}")).await?;
         }
-        if !dropped_call.idle.is_zero() {
-            given.advance(dropped_call.idle).await;
+        if !dropped_call.idle_time.is_zero() {
+            given.advance(dropped_call.idle_time).await;
         }
-        let ended = poll_then_drop((dropped_call.make_call)(&stores, t.clone()), polls).await?.is_some();
+        let has_ended = poll_then_drop((dropped_call.make_call)(&stores, t.clone()), polls).await?.is_some();
         let first_read = describe_thread(&stores, &t).await?;
         tokio::time::sleep(LATE_EFFECT_DELAY).await;
         let later_read = describe_thread(&stores, &t).await?;
         let reads = format!("after {polls} polls a read shows {first_read:?}, a later read {later_read:?}");
         expect(dropped_call.before_and_after.contains(&later_read.as_str()), &reads)?;
         expect(
-            !ended || first_read == dropped_call.before_and_after[1],
+            !has_ended || first_read == dropped_call.before_and_after[1],
             format!("the call ended without its effect: {reads}"),
         )?;
         expect(
@@ -144,7 +144,7 @@ async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_b
             format!("the dropped call took effect later: {reads}"),
         )?;
         check_nothing_locked(given, &stores, &t).await?;
-        if ended {
+        if has_ended {
             return Ok(());
         }
     }
@@ -173,9 +173,11 @@ async fn describe_thread(stores: &TenantStores, t: &ThreadId) -> Result<String, 
 /// Checks that nothing is locked. Commits to the thread, if it exists, and to a new thread.
 async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
-    let existing = given.threads()?.load_thread(t).await?;
-    let next = existing.map(|_| keyed_commit_with_message(t, "next", "x"));
-    for commit in next.into_iter().chain([keyed_commit_with_message(&id(&format!("{t} new")), "next", "x")]) {
+    let existing_thread = given.threads()?.load_thread(t).await?;
+    let commit_to_existing_thread = existing_thread.map(|_| keyed_commit_with_message(t, "next", "x"));
+    for commit in
+        commit_to_existing_thread.into_iter().chain([keyed_commit_with_message(&id(&format!("{t} new")), "next", "x")])
+    {
         let written = timeout(CALL_TIMEOUT, commits.commit(commit)).await;
         let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is still held")))??;
     }
@@ -247,7 +249,7 @@ pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -
                 let t: ThreadId = id(&format!("t-{}", at % 4));
                 let make_call: MakeCall = [creation_call, commit_call, update_call, deletion_call][(task + at) % 4];
                 // A refusal does not matter here, because other tasks create and delete the threads.
-                let _ended = poll_then_drop(make_call(&stores, t), at % 7).await;
+                let _result = poll_then_drop(make_call(&stores, t), at % 7).await;
             }
         }
     });

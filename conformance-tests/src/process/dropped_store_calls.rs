@@ -35,10 +35,11 @@ async fn drop_and_repeat(given: &Given, index: usize, polls: usize) -> Result<bo
     records.write(&given.tenant(tenant.as_str())?, "a").await?;
     let (name, first_call) = store_calls(&*store, &tenant).swap_remove(index);
     // A refusal counts as an end, because a store may not support `sync`.
-    let ended = poll_then_drop(first_call, polls).await.map_or(true, |answer| answer.is_some());
-    let (_, again) = store_calls(&*store, &tenant).swap_remove(index);
-    let again = timeout(CALL_TIMEOUT, again).await.map_err(|_| Failure::new("the repeated call hangs"))?;
-    expect(again.is_ok() || name == "sync", format!("the repeated call failed: {again:?}"))?;
+    let has_ended = poll_then_drop(first_call, polls).await.map_or(true, |answer| answer.is_some());
+    let (_, repeated_call) = store_calls(&*store, &tenant).swap_remove(index);
+    let repeated_answer =
+        timeout(CALL_TIMEOUT, repeated_call).await.map_err(|_| Failure::new("the repeated call hangs"))?;
+    expect(repeated_answer.is_ok() || name == "sync", format!("the repeated call failed: {repeated_answer:?}"))?;
     let second_tenant = given.tenant(&format!("{tenant} beside"))?;
     let later_calls = async {
         let new_stores = given.tenant(tenant.as_str())?;
@@ -55,7 +56,7 @@ async fn drop_and_repeat(given: &Given, index: usize, polls: usize) -> Result<bo
     for used_tenant in [tenant.clone(), id(&format!("{tenant} beside"))] {
         store.delete_tenant(&used_tenant).await?;
     }
-    Ok(ended)
+    Ok(has_ended)
 }
 
 /// If a call on a store is dropped at any await, nothing stays locked. When the call is made again, it succeeds. If
@@ -91,7 +92,7 @@ pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -
         let given = given.open_another_store().await?;
         records.write(&given.stores()?, "a").await?;
         let store = given.store();
-        let ended = poll_then_drop(call(store.close()), polls).await?.is_some();
+        let has_ended = poll_then_drop(call(store.close()), polls).await?.is_some();
         timeout(CALL_TIMEOUT, store.close()).await.map_err(|_| Failure::new("the next call does not return"))??;
         expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
         drop(store);
@@ -99,7 +100,7 @@ pub(super) async fn a_dropped_close_is_finished_by_the_next_one(given: &Given) -
             given.reopen().await?;
             expect(records.has(&given.stores()?, "a").await?, format!("the data is lost after {polls} polls"))?;
         }
-        if ended {
+        if has_ended {
             counts.add("close", polls)?;
             return counts.print_and_check(&given, 1);
         }

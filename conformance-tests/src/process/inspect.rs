@@ -22,17 +22,17 @@ impl Progress for StopAtOnce {
 
 /// Checks and repairs of an undamaged store find nothing wrong and change nothing. They can be stopped between two
 /// batches, and this does no harm.
-pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
+pub(super) async fn checks_of_an_undamaged_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
     prepare(&given.stores()?).await?;
     for tenant in ["acme", "acme-corp", "b", "c"] {
         prepare(&given.tenant(tenant)?).await?;
     }
-    let before = tenant_as_text(&given.stores()?).await?;
+    let text_before = tenant_as_text(&given.stores()?).await?;
     let store = given.store();
     let Some(inspector) = store.inspector() else { return Ok(()) };
-    let found = inspector.verify(&IgnoreProgress).await?;
-    expect(found.findings.is_empty() && !found.stopped, format!("{found:?}"))?;
-    expect_eq((found.tenants, found.threads, found.runs), (5, 15, 10))?;
+    let report = inspector.verify(&IgnoreProgress).await?;
+    expect(report.findings.is_empty() && !report.stopped, format!("{report:?}"))?;
+    expect_eq((report.tenants, report.threads, report.runs), (5, 15, 10))?;
     for dry_run in [true, false] {
         expect(inspector.verify(&StopAtOnce).await?.stopped, "a check cannot be stopped")?;
         let repaired = inspector.repair(dry_run, &StopAtOnce).await?;
@@ -40,7 +40,7 @@ pub(super) async fn checks_of_a_sound_store_find_nothing_and_can_be_stopped(give
         let repaired = inspector.repair(dry_run, &IgnoreProgress).await?;
         expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
     }
-    expect_eq(tenant_as_text(&given.stores()?).await?, before)?;
+    expect_eq(tenant_as_text(&given.stores()?).await?, text_before)?;
     given.expect_accepted(keyed_commit_with_message(&id("t"), "after", "x")).await
 }
 
@@ -54,27 +54,27 @@ pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
     for name in ["a", "b"] {
         threads.delete_thread(&id(name), DeleteRequest::default()).await?;
     }
-    let before = tenant_as_text(&given.stores()?).await?;
+    let text_before = tenant_as_text(&given.stores()?).await?;
     let _purged = threads.purge_deleted(&StopAtOnce).await?;
-    expect_eq(tenant_as_text(&given.stores()?).await?, before.clone())?;
+    expect_eq(tenant_as_text(&given.stores()?).await?, text_before.clone())?;
     let _purged = threads.purge_deleted(&IgnoreProgress).await?;
     expect_eq(threads.purge_deleted(&IgnoreProgress).await?, 0)?;
-    expect_eq(tenant_as_text(&given.stores()?).await?, before)
+    expect_eq(tenant_as_text(&given.stores()?).await?, text_before)
 }
 
 /// If any stored byte is changed, opening the store and reading it return data or an error. They never panic.
 pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
     for seed in 0..16 {
-        let damaged = given.open_another_store().await?;
-        prepare(&damaged.stores()?).await?;
-        write_record(given.contract(), &damaged.stores()?, "last").await?;
-        if damaged.damage(seed).await?.is_err() {
+        let damaged_store = given.open_another_store().await?;
+        prepare(&damaged_store.stores()?).await?;
+        write_record(given.contract(), &damaged_store.stores()?, "last").await?;
+        if damaged_store.damage(seed).await?.is_err() {
             continue;
         }
         // These calls may fail, but they must return.
-        let _read = tenant_as_text(&damaged.stores()?).await;
-        let _written = write_record(given.contract(), &damaged.stores()?, "after").await;
-        if let Some(inspector) = damaged.store().inspector() {
+        let _read = tenant_as_text(&damaged_store.stores()?).await;
+        let _written = write_record(given.contract(), &damaged_store.stores()?, "after").await;
+        if let Some(inspector) = damaged_store.store().inspector() {
             let _found = inspector.verify(&IgnoreProgress).await;
         }
     }

@@ -1,5 +1,5 @@
-//! Cases about opening, closing, time and durability (promises PR of the contract). They run for every contract, except
-//! those in the inner braces. These do not depend on the contract, and run only once, for threads.
+//! Cases about opening, closing, time and durability (promises PR of the contract). The cases in the inner
+//! braces of the list do not depend on the contract, and run only once, for threads. The others run for every contract.
 
 mod capability;
 mod close;
@@ -16,9 +16,9 @@ mod visibility;
 macro_rules! process {
     ($callback:ident $($arguments:tt)*) => {
         $crate::$callback! { [$($arguments)*] process
-            capability: capabilities_are_those_declared ["PR-1"] [];
+            capability: a_store_has_the_declared_capabilities ["PR-1"] [];
             capability: sync_succeeds_or_is_unsupported ["PR-19"] [];
-            capability: handles_are_shared_between_threads ["PR-7"] [];
+            capability: handles_can_be_sent_and_cloned ["PR-7"] [];
             close: a_closed_store_refuses_every_call ["PR-8"] [];
             close: a_deleted_tenant_refuses_every_call ["TN-8"] [];
             close: writes_racing_with_close_succeed_or_are_refused ["PR-8", "PR-12"] [Race];
@@ -34,7 +34,7 @@ macro_rules! process {
             {
                 capability: times_come_from_the_clock_of_the_store ["PR-3", "EN-27"] [Threads, Time];
                 capability: a_coordinator_returns_its_own_thread_store ["CM-2"] [Threads];
-                visibility: a_reader_sees_whole_commits_across_snapshot_reads ["PR-13", "CM-1"] [Threads, Race];
+                visibility: a_read_of_several_records_shows_whole_commits ["PR-13", "CM-1"] [Threads, Race];
                 visibility: calls_take_effect_in_their_order ["PR-16", "PR-5"] [Threads];
                 dropped_calls: a_dropped_creation_is_all_or_nothing ["PR-11"] [Threads];
                 dropped_calls: a_dropped_commit_is_all_or_nothing ["PR-11"] [Threads];
@@ -45,7 +45,7 @@ macro_rules! process {
                 dropped_calls: a_dropped_change_does_not_take_effect_late ["PR-16"] [Threads];
                 dropped_calls: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
                 concurrency: concurrent_calls_never_deadlock ["PR-12"] [Threads, Race];
-                inspect: checks_of_a_sound_store_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
+                inspect: checks_of_an_undamaged_store_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
                 inspect: a_purge_can_be_stopped ["PR-17"] [Threads];
             }
         }

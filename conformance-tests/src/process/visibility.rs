@@ -83,9 +83,9 @@ async fn describe_partial_commit(threads: &dyn ThreadRunStore, thread: &ThreadId
 async fn read_until_done(
     threads: Arc<dyn ThreadRunStore>,
     thread: ThreadId,
-    done: Arc<AtomicBool>,
+    is_done: Arc<AtomicBool>,
 ) -> Result<Option<String>> {
-    while !done.load(Ordering::SeqCst) {
+    while !is_done.load(Ordering::SeqCst) {
         if let Some(partial_commit) = describe_partial_commit(&*threads, &thread).await? {
             return Ok(Some(partial_commit));
         }
@@ -96,25 +96,25 @@ async fn read_until_done(
 
 /// A reader never sees only a part of a commit, not even in a read of several records, such as a context together with
 /// the state of its thread.
-pub(super) async fn a_reader_sees_whole_commits_across_snapshot_reads(given: &Given) -> Verdict {
-    let (thread, done): (ThreadId, _) = (id("t"), Arc::new(AtomicBool::new(false)));
+pub(super) async fn a_read_of_several_records_shows_whole_commits(given: &Given) -> Verdict {
+    let (thread, is_done): (ThreadId, _) = (id("t"), Arc::new(AtomicBool::new(false)));
     given.expect_accepted(commit_of_two_entries(&thread, "first")).await?;
     let mut readers = Vec::new();
     for _ in 0..3 {
-        let (threads, thread, done) = (given.threads()?, thread.clone(), Arc::clone(&done));
-        readers.push(tokio::spawn(read_until_done(threads, thread, done)));
+        let (threads, thread, is_done) = (given.threads()?, thread.clone(), Arc::clone(&is_done));
+        readers.push(tokio::spawn(read_until_done(threads, thread, is_done)));
     }
     for at in 0..150 {
         given.expect_accepted(commit_of_two_entries(&thread, &format!("{at}"))).await?;
     }
-    done.store(true, Ordering::SeqCst);
+    is_done.store(true, Ordering::SeqCst);
     for reader in readers {
         expect_eq(reader.await.map_err(|panic| Failure::new(panic.to_string()))??, None)?;
     }
     Ok(())
 }
 
-/// Calls that are made one after the other take effect in that order: times and versions never decrease.
+/// Calls that are made one after another take effect in that order: times and versions never decrease.
 pub(super) async fn calls_take_effect_in_their_order(given: &Given) -> Verdict {
     let mut thread = given.create_empty_thread("t").await?;
     for at in 0..30 {

@@ -41,9 +41,9 @@ pub(super) async fn write_records(store: &dyn EventStore, text: &str) -> Verdict
 
 /// Repeats the two appends of `text`, and checks that their events are found by each id.
 pub(super) async fn expect_found_by_each_id(store: &dyn EventStore, text: &str) -> Verdict {
-    let again = append_both(store, text).await?;
-    expect(again.iter().all(|again| again.deduplicated), "a repeat with the key was not deduplicated")?;
-    let events: Vec<Event> = again.into_iter().flat_map(|again| again.events).collect();
+    let repeats = append_both(store, text).await?;
+    expect(repeats.iter().all(|repeat| repeat.deduplicated), "a repeat with the key was not deduplicated")?;
+    let events: Vec<Event> = repeats.into_iter().flat_map(|repeat| repeat.events).collect();
     let mut filter = EventFilter::default();
     filter.kinds = Some(vec![id(text)]);
     for scope in scopes(text) {

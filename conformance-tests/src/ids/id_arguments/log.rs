@@ -19,13 +19,13 @@ fn commit_with_id_everywhere(text: &str) -> Commit {
     let mut run = RunChange::new(id(text), RunStatus::Running).with_agent(id(text));
     run.dispatch = Some(id(text));
     let fence = Fence::new(id(text), ClaimToken::new(text), 1, ClaimNumber { incarnation: 0, counter: 1 });
-    let first = message_entry("a").with_id(id(text)).with_run(id(text), None);
+    let first_entry = message_entry("a").with_id(id(text)).with_run(id(text), None);
     Commit::new(id(text))
         .expecting(Expect::Absent)
         .with_key(id(text))
         .creating(fields)
         .fenced(fence)
-        .entry(first)
+        .entry(first_entry)
         .entry(message_entry("b").below(id(text)))
         .with_run(run)
         .with_state(StateChange::new().set(text, Json::null()))
@@ -47,14 +47,14 @@ pub(super) async fn expect_found_by_each_id(commits: &dyn CommitCoordinator, tex
     filter.resource_id = Some(id(text));
     expect_eq(threads.list_threads(ThreadQuery::new(filter)).await?.items.len(), 1)?;
     expect(threads.load_entry(&thread, &entry).await?.is_some(), "the entry does not exist")?;
-    let mut children = EntryQuery::all();
-    (children.children_of, children.run) = (Some(entry.clone()), None);
-    expect_eq(threads.list_entries(&thread, children).await?.items.len(), 1)?;
+    let mut children_query = EntryQuery::all();
+    (children_query.children_of, children_query.run) = (Some(entry.clone()), None);
+    expect_eq(threads.list_entries(&thread, children_query).await?.items.len(), 1)?;
     expect_eq(threads.list_entries(&thread, EntryQuery::path_of(entry.clone())).await?.items.len(), 1)?;
     expect_eq(threads.load_run(&run).await?.map(|run| run.dispatches), Some(vec![id(text)]))?;
-    let mut runs = RunFilter::default();
-    (runs.thread, runs.agent) = (Some(thread.clone()), Some(agent));
-    expect_eq(threads.list_runs(RunQuery::new(runs)).await?.items.len(), 1)?;
+    let mut run_filter = RunFilter::default();
+    (run_filter.thread, run_filter.agent) = (Some(thread.clone()), Some(agent));
+    expect_eq(threads.list_runs(RunQuery::new(run_filter)).await?.items.len(), 1)?;
     let context = threads.load_context(&thread, ContextRequest::at(entry)).await?;
     expect(context.state.contains_key(text), "the state lacks the key")?;
     expect(commits.commit(commit_with_id_everywhere(text)).await?.deduplicated, "the repeat was not deduplicated")

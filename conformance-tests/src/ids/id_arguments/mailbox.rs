@@ -20,8 +20,8 @@ fn dispatch_in_shared_thread(text: &str) -> NewDispatch {
 
 /// Writes records with `text` as each of their ids.
 pub(super) async fn write_records(mailbox: &dyn MailboxStore, text: &str) -> Verdict {
-    let own = NewDispatch::new(id(text), id(text)).with_id(id(text)).with_dedupe_key(id(text));
-    for answer in mailbox.enqueue(vec![own, dispatch_in_shared_thread(text)]).await? {
+    let own_dispatch = NewDispatch::new(id(text), id(text)).with_id(id(text)).with_dedupe_key(id(text));
+    for answer in mailbox.enqueue(vec![own_dispatch, dispatch_in_shared_thread(text)]).await? {
         answer?;
     }
     Ok(())
@@ -81,8 +81,8 @@ pub(super) async fn expect_shared_records(mailbox: &dyn MailboxStore, texts: &[S
         read_all_pages(PageRequest::first(100), |page| mailbox.list_dispatches(query.clone().with_page(page))).await?;
     let keys = found.iter().filter_map(|found| found.dedupe_key.as_ref()).map(AsRef::as_ref);
     expect_eq(sorted(keys), sorted(texts.iter().map(String::as_str)))?;
-    let again = texts.iter().map(|text| NewDispatch::new(id(text), id("run"))).collect();
-    for answer in mailbox.enqueue(again).await? {
+    let new_dispatches = texts.iter().map(|text| NewDispatch::new(id(text), id("run"))).collect();
+    for answer in mailbox.enqueue(new_dispatches).await? {
         expect_eq(answer?.epoch, 1)?;
     }
     let ready = read_all_pages(PageRequest::first(100), |page| mailbox.list_ready_threads(page)).await?;

@@ -12,8 +12,8 @@ use crate::{
     given::{id, read_all_pages},
 };
 
-/// Three rows: one whose lane and target are `text`, one whose dedupe key is `text` in a lane that all texts share, and
-/// one whose order key is `text` in another lane that all texts share.
+/// Three rows. The first has `text` as its lane and target. The second has `text` as its dedupe key, in a lane that all
+/// texts share. The third has `text` as its order key, in another lane that all texts share.
 fn new_rows(text: &str) -> [NewOutboxRow; 3] {
     let row = |lane: &str, target: &str| NewOutboxRow::new(id(lane), id(target), Json::null());
     [
@@ -50,9 +50,9 @@ pub(super) async fn expect_found_by_each_id(
     expect_eq((claimed.len(), claimed_row.row.lane.as_str(), claimed_row.row.target.as_str()), (0, text, text))?;
     expect_eq(claimed_row.row.claim.as_ref().map(|claim| claim.worker.as_str()), Some(text))?;
     outbox.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
-    let again = commit_rows(commits, text).await?;
-    expect_eq(&again[0], &claimed_row.row.id)?;
-    for row in &again[1..] {
+    let ids_of_repeat = commit_rows(commits, text).await?;
+    expect_eq(&ids_of_repeat[0], &claimed_row.row.id)?;
+    for row in &ids_of_repeat[1..] {
         let stored = expect_some(outbox.load_outbox(row).await?, "row")?;
         expect_eq(stored.dedupe_key, Some(id(text)))?;
     }
@@ -68,14 +68,20 @@ async fn list_rows(outbox: &dyn OutboxStore, filter: OutboxFilter) -> Result<Vec
 /// and the order key of one row in the second.
 pub(super) async fn expect_shared_records(outbox: &dyn OutboxStore, texts: &[String]) -> Verdict {
     let wanted = sorted(texts.iter().map(String::as_str));
-    let under_keys = list_rows(outbox, OutboxFilter::default().of_lane(id("keys"))).await?;
-    expect_eq(sorted(under_keys.iter().filter_map(|row| row.dedupe_key.as_ref()).map(AsRef::as_ref)), wanted.clone())?;
+    let rows_of_keys = list_rows(outbox, OutboxFilter::default().of_lane(id("keys"))).await?;
+    expect_eq(
+        sorted(rows_of_keys.iter().filter_map(|row| row.dedupe_key.as_ref()).map(AsRef::as_ref)),
+        wanted.clone(),
+    )?;
     // Rows with different order keys can be claimed at the same time.
     let claimed = outbox.claim_outbox(ClaimOutbox::new(id("orders"), id("w"), 100)).await?.rows;
     expect_eq(
         sorted(claimed.iter().filter_map(|claimed_row| claimed_row.row.order_key.as_ref()).map(AsRef::as_ref)),
         wanted,
     )?;
-    let all = OutboxFilter::default();
-    expect(list_rows(outbox, all).await?.len() == 3 * texts.len(), "there are more or fewer rows than were written")
+    let no_filter = OutboxFilter::default();
+    expect(
+        list_rows(outbox, no_filter).await?.len() == 3 * texts.len(),
+        "there are more or fewer rows than were written",
+    )
 }

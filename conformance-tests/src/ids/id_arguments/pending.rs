@@ -35,8 +35,8 @@ pub(super) async fn expect_found_by_each_id(store: &dyn PendingStore, text: &str
     let queue = store.load_queue(&id(text)).await?;
     let targets: Vec<_> = queue.inputs.iter().map(|input| input.delivery.target.clone()).collect();
     expect_eq((targets, &queue.inputs[0].thread), (vec![Some(RunTarget::new(id(text)))], &id(text)))?;
-    let again = store.append_pending(append_request(shared_thread().as_str(), text, text)).await?;
-    expect(again.deduplicated && again.inputs[0].id.as_str() == text, "the repeat was not deduplicated")
+    let repeat = store.append_pending(append_request(shared_thread().as_str(), text, text)).await?;
+    expect(repeat.deduplicated && repeat.inputs[0].id.as_str() == text, "the repeat was not deduplicated")
 }
 
 /// Checks that each text is the id of one input in the shared thread, and that each can be retracted by its id.

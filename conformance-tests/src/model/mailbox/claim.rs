@@ -57,7 +57,7 @@ impl TenantMailbox {
         Ok(claims)
     }
 
-    /// Returns the end of the lease of a thread's claim, or `None` if it has no claim.
+    /// Returns the end of the lease of a thread's claim, or `None` if the thread has no claim.
     fn lease_end_of(&self, thread: &ThreadId) -> Option<Timestamp> {
         let stored = self.stored_dispatches.get(self.claimed_index(thread)?)?;
         stored.dispatch.claim.as_ref().map(|claim| claim.lease_until)
@@ -101,19 +101,21 @@ impl TenantMailbox {
             Some(Bug::SupersededClaimed) if stored.dispatch.status == DispatchStatus::Superseded => true,
             _ => stored.dispatch.status == DispatchStatus::Queued,
         };
-        let all = self
+        let waiting_dispatches = self
             .stored_dispatches
             .iter()
             .enumerate()
             .filter(|(_, stored)| stored.dispatch.thread == *thread && is_waiting(stored));
-        let available: Vec<_> = all.filter(|(_, stored)| stored.dispatch.available_at <= now).collect();
+        let available_dispatches: Vec<_> =
+            waiting_dispatches.filter(|(_, stored)| stored.dispatch.available_at <= now).collect();
         let priority = |stored: &StoredDispatch| match env.bug {
             Some(Bug::PriorityIgnored) => 0,
             _ => stored.dispatch.priority,
         };
-        let (at, first) = available.iter().min_by_key(|(_, stored)| (priority(stored), stored.dispatch.number))?;
+        let (at, first) =
+            available_dispatches.iter().min_by_key(|(_, stored)| (priority(stored), stored.dispatch.number))?;
         let available_since = |stored: &StoredDispatch| stored.dispatch.available_at.max(stored.dispatch.created_at);
-        let earliest = available.iter().map(|(_, stored)| available_since(stored)).min()?;
+        let earliest = available_dispatches.iter().map(|(_, stored)| available_since(stored)).min()?;
         let waiting_since = earliest.max(self.threads.get(thread)?.free_since);
         Some((first.dispatch.priority, waiting_since, thread.clone(), *at))
     }

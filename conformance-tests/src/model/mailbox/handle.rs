@@ -19,7 +19,7 @@ use crate::model::{
 };
 
 impl TenantHandle {
-    /// Returns the environment of a read of the mailbox at this time.
+    /// Returns what a read of the mailbox depends on: this time, the limits and the planted bug.
     fn environment_at(&self, now: Timestamp) -> Environment<'_> {
         let SharedModel { limits, id_source, bug, .. } = &*self.shared;
         Environment {
@@ -43,7 +43,7 @@ impl MailboxProducer for TenantHandle {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
         self.write(|tenant, env| {
             check_limit("dispatches", dispatches.len() as u64, env.limits.call_dispatches)?;
-            Ok(dispatches.iter().map(|new| tenant.mailbox.enqueue(new, &env)).collect())
+            Ok(dispatches.iter().map(|draft| tenant.mailbox.enqueue(draft, &env)).collect())
         })
     }
 
@@ -59,7 +59,7 @@ impl MailboxProducer for TenantHandle {
 #[async_trait]
 impl MailboxConsumer for TenantHandle {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        if self.shared.bug == Some(Bug::ClaimNeedsEarlierWait) && self.shared.live_state().waits == 0 {
+        if self.shared.bug == Some(Bug::ClaimNeedsEarlierWait) && self.shared.live_state().wait_count == 0 {
             return Ok(Claims::default());
         }
         let mut claims = self.write(|tenant, env| tenant.mailbox.claim(&request, &env));

@@ -52,7 +52,7 @@ type SettlementAnswer = Option<(Settlement, Settled)>;
 struct StoredDispatch {
     dispatch: Dispatch,
     draft: NewDispatch,
-    /// The epoch of its thread when it was enqueued.
+    /// The epoch of the thread when the dispatch was enqueued.
     enqueue_epoch: u64,
     /// The token of its current claim.
     token: Option<ClaimToken>,

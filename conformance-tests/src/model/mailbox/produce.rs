@@ -10,59 +10,59 @@ use super::{StoredDispatch, TenantMailbox};
 use crate::model::{bug::Bug, commit::Environment, model_data::record_from_json};
 
 impl TenantMailbox {
-    pub(super) fn enqueue(&mut self, new: &NewDispatch, env: &Environment<'_>) -> Result<Enqueued> {
-        if new.max_attempts == 0 {
+    pub(super) fn enqueue(&mut self, draft: &NewDispatch, env: &Environment<'_>) -> Result<Enqueued> {
+        if draft.max_attempts == 0 {
             return Err(Error::invalid("max_attempts", "it must be at least 1"));
         }
-        let bytes = new.payload.as_ref().map_or(0, |payload| payload.as_str().len() as u64);
+        let bytes = draft.payload.as_ref().map_or(0, |payload| payload.as_str().len() as u64);
         check_limit("record bytes", bytes, env.limits.record_bytes)?;
-        if let Some(stored) = new.id.as_ref().and_then(|id| self.stored_dispatches.get(self.index_of(id)?)) {
-            if stored.draft != *new || env.bug == Some(Bug::RepeatedEnqueueRefused) {
+        if let Some(stored) = draft.id.as_ref().and_then(|id| self.stored_dispatches.get(self.index_of(id)?)) {
+            if stored.draft != *draft || env.bug == Some(Bug::RepeatedEnqueueRefused) {
                 return Err(Error::already_exists("dispatch", &stored.dispatch.id));
             }
             return enqueue_answer(stored, true);
         }
-        let now = self.thread_time(&new.thread, env.now);
-        if let (Some(key), Some(key_holder)) = (&new.dedupe_key, self.key_holder(new, now, env.bug)?) {
+        let now = self.thread_time(&draft.thread, env.now);
+        if let (Some(key), Some(key_holder)) = (&draft.dedupe_key, self.key_holder(draft, now, env.bug)?) {
             return Err(Error::key_taken(key, "dispatch", key_holder));
         }
-        let id = match &new.id {
+        let id = match &draft.id {
             Some(id) => id.clone(),
             None => DispatchId::new(env.id_source.next_id())?,
         };
-        let thread_mailbox = self.thread_mailbox(&new.thread, now);
+        let thread_mailbox = self.thread_mailbox(&draft.thread, now);
         thread_mailbox.last_dispatch_number += 1;
         let (number, epoch) = (thread_mailbox.last_dispatch_number, thread_mailbox.epoch);
-        let available_at = match new.available {
+        let available_at = match draft.available {
             When::Now => now,
             When::At(time) => time,
             When::In(delay) => now.saturating_add(delay),
         };
         let mut dispatch: Dispatch = record_from_json(&json!({
-            "id": id, "thread": new.thread, "run": new.run, "priority": new.priority, "available_at": available_at,
-            "max_attempts": new.max_attempts, "attempts": 0, "epoch": epoch, "status": "queued", "created_at": now,
-            "updated_at": now, "number": number,
+            "id": id, "thread": draft.thread, "run": draft.run, "priority": draft.priority,
+            "available_at": available_at, "max_attempts": draft.max_attempts, "attempts": 0, "epoch": epoch,
+            "status": "queued", "created_at": now, "updated_at": now, "number": number,
         }))?;
-        dispatch.payload.clone_from(&new.payload);
-        dispatch.dedupe_key.clone_from(&new.dedupe_key);
+        dispatch.payload.clone_from(&draft.payload);
+        dispatch.dedupe_key.clone_from(&draft.dedupe_key);
         let stored = StoredDispatch {
             dispatch,
-            draft: new.clone(),
+            draft: draft.clone(),
             enqueue_epoch: epoch,
             token: None,
             ended_claims: Vec::new(),
         };
         let answer = enqueue_answer(&stored, false);
         self.stored_dispatches.push(stored);
-        self.record_write(&new.thread, now, false);
+        self.record_write(&draft.thread, now, false);
         answer
     }
 
-    /// Returns the dispatch that has the dedupe key of `new`. If the lease of that dispatch has expired and it would
+    /// Returns the dispatch that has the dedupe key of `draft`. If the lease of that dispatch has expired and it would
     /// not be queued again, ends its claim, which frees the key.
-    fn key_holder(&mut self, new: &NewDispatch, now: Timestamp, bug: Option<Bug>) -> Result<Option<DispatchId>> {
-        let Some(key) = &new.dedupe_key else { return Ok(None) };
-        let holds = |stored: &StoredDispatch| match bug {
+    fn key_holder(&mut self, draft: &NewDispatch, now: Timestamp, bug: Option<Bug>) -> Result<Option<DispatchId>> {
+        let Some(key) = &draft.dedupe_key else { return Ok(None) };
+        let holds_key = |stored: &StoredDispatch| match bug {
             Some(Bug::KeyFreedByAClaim) => stored.dispatch.status == DispatchStatus::Queued,
             Some(Bug::KeyNeverFreed) => true,
             _ => stored.is_open(),
@@ -72,15 +72,15 @@ impl TenantMailbox {
             _ => other == key,
         };
         let found = self.stored_dispatches.iter().position(|stored| {
-            stored.dispatch.thread == new.thread
+            stored.dispatch.thread == draft.thread
                 && stored.dispatch.dedupe_key.as_ref().is_some_and(is_same_key)
-                && holds(stored)
+                && holds_key(stored)
         });
         let Some((at, stored)) = found.and_then(|at| Some((at, self.stored_dispatches.get(at)?))) else {
             return Ok(None);
         };
         let is_last = stored.dispatch.attempts + 1 >= stored.dispatch.max_attempts;
-        let is_stale = stored.dispatch.epoch < self.epoch(&new.thread);
+        let is_stale = stored.dispatch.epoch < self.epoch(&draft.thread);
         if stored.has_expired(now, bug) && (is_last || is_stale) {
             self.end_expired_claim(at, now, bug)?;
             return Ok(None);
@@ -111,9 +111,9 @@ impl TenantMailbox {
             .iter()
             .find(|(key, _)| Some(key) == request.key.as_ref());
         if let Some((_, first)) = first_interrupt {
-            let mut again = first.clone();
-            again.deduplicated = true;
-            return Ok(again);
+            let mut repeated_answer = first.clone();
+            repeated_answer.deduplicated = true;
+            return Ok(repeated_answer);
         }
         let claimed_index = self.claimed_index(thread);
         let claimed =
@@ -198,10 +198,10 @@ impl TenantMailbox {
             RequeueChoice::Filter { filter, limit } => {
                 check_batch_limit(*limit)?;
                 let filter = filter.as_ref().clone().in_status([DispatchStatus::DeadLetter]);
-                let mut dead: Vec<_> =
+                let mut dead_letters: Vec<_> =
                     self.stored_dispatches.iter().filter(|stored| filter.admits(&stored.dispatch)).collect();
-                dead.sort_by_key(|stored| (stored.dispatch.created_at, stored.dispatch.id.clone()));
-                Ok(dead.iter().take(*limit as usize).map(|stored| stored.dispatch.id.clone()).collect())
+                dead_letters.sort_by_key(|stored| (stored.dispatch.created_at, stored.dispatch.id.clone()));
+                Ok(dead_letters.iter().take(*limit as usize).map(|stored| stored.dispatch.id.clone()).collect())
             }
         }
     }

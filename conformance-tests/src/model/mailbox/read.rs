@@ -31,14 +31,15 @@ impl TenantMailbox {
         if query.order == DispatchOrder::Claim && filter.thread.is_none() {
             return Err(Error::invalid("order", "the order of claims needs a filter by thread"));
         }
-        let all = self.stored_dispatches.iter().map(to_public_dispatch).filter(|dispatch| filter.admits(dispatch));
+        let dispatches =
+            self.stored_dispatches.iter().map(to_public_dispatch).filter(|dispatch| filter.admits(dispatch));
         let key = |dispatch: &Dispatch| match query.order {
             DispatchOrder::Creation => Some((dispatch.created_at.as_millis(), dispatch.id.to_string())),
             DispatchOrder::End => dispatch.finished_at.map(|end| (end.as_millis(), dispatch.id.to_string())),
             DispatchOrder::Claim => (dispatch.status == DispatchStatus::Queued)
                 .then(|| (u64::from(dispatch.priority), format!("{:020}", dispatch.number))),
         };
-        Ok(all.filter_map(|dispatch| Some((key(&dispatch)?, dispatch))).collect())
+        Ok(dispatches.filter_map(|dispatch| Some((key(&dispatch)?, dispatch))).collect())
     }
 }
 

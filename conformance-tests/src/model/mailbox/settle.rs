@@ -33,12 +33,12 @@ pub(in crate::model) fn check_settlement(settlement: &Settlement, limits: &Limit
 impl TenantMailbox {
     /// Returns the index of the dispatch whose current claim has this token. `Err(Some(index))` stands for a claim that
     /// an interrupt has ended or will end, and `Err(None)` for any other claim that is lost.
-    fn find_held(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
+    fn find_held_dispatch(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
         let at = self.index_of(&claim.dispatch).ok_or(None)?;
         let Some(stored) = self.stored_dispatches.get(at) else { return Err(None) };
-        let holds = stored.token.as_ref() == Some(&claim.token)
+        let is_holder = stored.token.as_ref() == Some(&claim.token)
             || (bug == Some(Bug::TokenUnchecked) && stored.dispatch.status == DispatchStatus::Claimed);
-        if holds {
+        if is_holder {
             let is_stale = stored.dispatch.epoch < self.epoch(&stored.dispatch.thread);
             return if is_stale { Err(Some(at)) } else { Ok(at) };
         }
@@ -56,7 +56,7 @@ impl TenantMailbox {
                 .get(at)
                 .map_or(env.now, |stored| mailbox.thread_time(&stored.dispatch.thread, env.now))
         };
-        match self.find_held(claim, env.bug) {
+        match self.find_held_dispatch(claim, env.bug) {
             Ok(at) => Ok((at, time(self, at))),
             Err(None) => Err(claim_lost(claim)),
             Err(Some(at)) => {
@@ -121,9 +121,9 @@ impl TenantMailbox {
         let ended_claims = stored.ended_claims.iter().rev().filter(|(token, ..)| *token == claim.token);
         let mut answers = ended_claims.filter_map(|(.., settled)| settled.as_ref());
         let (_, first) = answers.find(|(earlier, _)| earlier == settlement)?;
-        let mut again = first.clone();
-        again.deduplicated = true;
-        Some(again)
+        let mut repeated_answer = first.clone();
+        repeated_answer.deduplicated = true;
+        Some(repeated_answer)
     }
 }
 
@@ -242,7 +242,7 @@ pub(in crate::model) fn check_fence(
     if stored.dispatch.thread != *thread || stored.dispatch.claim.as_ref().is_some_and(is_other_claim) {
         return Err(claim_lost(&claim));
     }
-    match mailbox.find_held(&claim, None) {
+    match mailbox.find_held_dispatch(&claim, None) {
         Ok(_) => Ok(()),
         Err(Some(_)) => Err(stale_epoch(stored.dispatch.epoch)),
         Err(None) => Err(claim_lost(&claim)),

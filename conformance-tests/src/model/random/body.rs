@@ -24,11 +24,12 @@ pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBod
             let result = |call: &u8| Block::tool_result(format!("c{call}"), vec![Block::text(numbered_text(*call))]);
             Message::new(Role::Tool, calls.iter().map(result).collect()).into()
         }
-        BodyOp::Compaction { covers, replaced } => {
+        BodyOp::Compaction { covers, has_replacement } => {
             let mut compaction = Compaction::default();
             compaction.covers = covers.map(|(from, to)| interval(from, to, (log, path)));
             compaction.summary.push(Block::text(format!("summary of {}", log.len())));
-            compaction.replacement = replaced.then(|| vec![Message::user("replaced"), Message::assistant("indeed")]);
+            compaction.replacement =
+                has_replacement.then(|| vec![Message::user("replaced"), Message::assistant("indeed")]);
             compaction.into()
         }
         BodyOp::Checkpoint { number, label: name } => {

@@ -1,5 +1,5 @@
-//! Commits whose futures are dropped before they end. The call must have its whole effect or none (PR-11). Reads show
-//! which of the two happened.
+//! Commits whose futures are dropped early. Such a commit must have its whole effect or none (PR-11). Reads show which
+//! of the two happened.
 
 use std::{
     sync::Arc,
@@ -17,12 +17,12 @@ use crate::check::Failure;
 
 impl StoreModelPair {
     /// Runs a commit whose future is polled `polls` times and then dropped.
-    pub(super) async fn commit_dropped(&mut self, op: &CommitOp, polls: u8) -> StepResult {
+    pub(super) async fn run_dropped_commit(&mut self, op: &CommitOp, polls: u8) -> StepResult {
         let (store_commit, model_commit) = self.draft_commits(op).await?;
         let thread = store_commit.thread.clone();
         let mut answer = None;
         {
-            let commits = Arc::clone(&self.real.commits);
+            let commits = Arc::clone(&self.store.commits);
             let mut call = commits.commit(store_commit);
             for _ in 0..polls {
                 if let Poll::Ready(result) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -32,23 +32,23 @@ impl StoreModelPair {
                 tokio::task::yield_now().await;
             }
         }
-        if let Some(real) = answer {
-            return self.commit_on_model(real, model_commit).await;
+        if let Some(store_answer) = answer {
+            return self.commit_on_model(store_answer, model_commit).await;
         }
-        let real_data = readable_data(&self.real, &thread).await?;
+        let store_data = readable_data(&self.store, &thread).await?;
         let model_with_commit = self.model_store.independent_copy();
         let handles_with_commit = StoreHandles::new(&model_with_commit)?;
         let model_answer = handles_with_commit.commits.commit(model_commit).await;
         let (data_with_commit, data_without_commit) =
             (readable_data(&handles_with_commit, &thread).await?, readable_data(&self.model, &thread).await?);
-        if real_data == data_without_commit {
+        if store_data == data_without_commit {
             return Ok(());
         }
-        if real_data == data_with_commit && model_answer.is_ok() {
+        if store_data == data_with_commit && model_answer.is_ok() {
             return self.replace_model(model_with_commit);
         }
         Err(Failure::new(format!(
-            "a dropped commit took effect in part: found {real_data}, with the commit {data_with_commit}, without it {data_without_commit}"
+            "a dropped commit took effect in part: found {store_data}, with the commit {data_with_commit}, without it {data_without_commit}"
         )))
     }
 }

@@ -55,11 +55,11 @@ pub(super) fn event_filter(op: &EventFilterOp, pair: &StoreModelPair) -> EventFi
 impl StoreModelPair {
     /// Runs a step that is about events.
     pub(super) async fn run_event_step(&mut self, op: &Op) -> StepResult {
-        let (real, model) = (Arc::clone(&self.real.events), Arc::clone(&self.model.events));
+        let (store, model) = (Arc::clone(&self.store.events), Arc::clone(&self.model.events));
         match op {
             Op::AppendEvents(op) => {
                 let request = self.append_request(op, &*model).await?;
-                let appended = real.append_events(request.clone()).await;
+                let appended = store.append_events(request.clone()).await;
                 let first = appended.as_ref().ok().filter(|appended| !appended.deduplicated);
                 self.set_model_time(first.and_then(|appended| appended.events.first()).map(|event| event.created_at));
                 expect_same(&appended, &model.append_events(request).await)
@@ -67,7 +67,7 @@ impl StoreModelPair {
             Op::RepeatAppendEvents { which } => {
                 let count = self.keyed_appends.len().max(1);
                 let Some(request) = self.keyed_appends.get(usize::from(*which) % count).cloned() else { return Ok(()) };
-                expect_same(&real.append_events(request.clone()).await, &model.append_events(request).await)
+                expect_same(&store.append_events(request.clone()).await, &model.append_events(request).await)
             }
             Op::Trim { scope: event_scope, index, older_millis, dry_run } => {
                 let event_scope = to_scope(*event_scope);
@@ -81,7 +81,7 @@ impl StoreModelPair {
                     }
                     None => {
                         let events = (
-                            nth_newest_event(&*real, &event_scope, *index).await?,
+                            nth_newest_event(&*store, &event_scope, *index).await?,
                             nth_newest_event(&*model, &event_scope, *index).await?,
                         );
                         let (Some(store_event), Some(model_event)) = events else { return Ok(()) };
@@ -94,21 +94,21 @@ impl StoreModelPair {
                 };
                 store_request.dry_run = *dry_run;
                 model_request.dry_run = *dry_run;
-                expect_same(&real.trim_events(store_request).await, &model.trim_events(model_request).await)
+                expect_same(&store.trim_events(store_request).await, &model.trim_events(model_request).await)
             }
             Op::ReadScope { scope: event_scope, filter: op, index } => {
                 let (event_scope, filter) = (to_scope(*event_scope), event_filter(op, self));
-                expect_same(&real.load_scope(&event_scope).await, &model.load_scope(&event_scope).await)?;
+                expect_same(&store.load_scope(&event_scope).await, &model.load_scope(&event_scope).await)?;
                 expect_same(
-                    &real.count_events(&event_scope, &filter).await,
+                    &store.count_events(&event_scope, &filter).await,
                     &model.count_events(&event_scope, &filter).await,
                 )?;
                 let events = (
-                    nth_newest_event(&*real, &event_scope, *index).await?,
+                    nth_newest_event(&*store, &event_scope, *index).await?,
                     nth_newest_event(&*model, &event_scope, *index).await?,
                 );
                 let (Some(store_event), Some(model_event)) = events else { return Ok(()) };
-                expect_same(&real.load_event(&store_event.id).await, &model.load_event(&model_event.id).await)
+                expect_same(&store.load_event(&store_event.id).await, &model.load_event(&model_event.id).await)
             }
             _ => Ok(()),
         }
@@ -132,9 +132,9 @@ impl StoreModelPair {
     /// Checks that a subscription from the beginning of a scope delivers the same events as a list, in the same
     /// order.
     pub(super) async fn check_subscription(&self, event_scope: ScopeOp) -> StepResult {
-        let (real, event_scope) = (&self.real.events, to_scope(event_scope));
-        let info = real.load_scope(&event_scope).await?;
-        let mut stream = real.subscribe(Subscribe::new(event_scope.clone(), SubscriptionStart::First)).await?.events;
+        let (store, event_scope) = (&self.store.events, to_scope(event_scope));
+        let info = store.load_scope(&event_scope).await?;
+        let mut stream = store.subscribe(Subscribe::new(event_scope.clone(), SubscriptionStart::First)).await?.events;
         let mut delivered = Vec::new();
         for _ in 0..info.events {
             let event = tokio::time::timeout(DELIVERY_TIMEOUT, next_event(&mut stream)).await;
@@ -142,7 +142,7 @@ impl StoreModelPair {
             delivered.push(event.ok_or_else(|| Failure::new("a subscription ended"))??);
         }
         let query = EventQuery::new(event_scope).with_page(PageRequest::first(1_000));
-        let listed = real.list_events(query).await?;
+        let listed = store.list_events(query).await?;
         crate::check::expect_eq(delivered, listed.items).map_err(|why| why.about("a subscription and a list differ"))
     }
 }

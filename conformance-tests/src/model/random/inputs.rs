@@ -17,25 +17,26 @@ impl StoreModelPair {
                 let mut request_context = self.request_context(*thread, None);
                 let inputs: Vec<_> = inputs.iter().map(|input| request_context.input(input)).collect();
                 let request = AppendPending::new(id.clone(), inputs);
-                let real = self.real.pending.append_pending(request.clone()).await;
-                self.set_model_time_from_queue(&id, real.as_ref().is_ok_and(|appended| !appended.deduplicated)).await?;
-                expect_same(&real, &self.model.pending.append_pending(request).await)
+                let store_answer = self.store.pending.append_pending(request.clone()).await;
+                self.set_model_time_from_queue(&id, store_answer.as_ref().is_ok_and(|appended| !appended.deduplicated))
+                    .await?;
+                expect_same(&store_answer, &self.model.pending.append_pending(request).await)
             }
             Op::ChangeInput { thread, index, behind, text, boundary } => {
-                let input = self.request_context(*thread, None).pending(*index, behind.unwrap_or(0));
+                let input = self.request_context(*thread, None).pending_ref(*index, behind.unwrap_or(0));
                 let mut update = PendingUpdate::new(numbered_id("t", *thread), input.id);
                 update.expect_revision = behind.map(|_| input.revision);
                 update.message = text.map(|text| Message::user(format!("text {text}")));
                 update.delivery = boundary.map(Delivery::at);
-                let real = self.real.pending.update_pending(update.clone()).await;
-                self.set_model_time(real.as_ref().ok().map(|input| input.updated_at));
-                expect_same(&real, &self.model.pending.update_pending(update).await)
+                let store_answer = self.store.pending.update_pending(update.clone()).await;
+                self.set_model_time(store_answer.as_ref().ok().map(|input| input.updated_at));
+                expect_same(&store_answer, &self.model.pending.update_pending(update).await)
             }
             Op::Retract { thread, index } => {
                 let (id, input) =
-                    (numbered_id("t", *thread), self.request_context(*thread, None).pending(*index, 0).id);
-                let real = self.real.pending.retract_pending(&id, &input).await;
-                expect_same(&real, &self.model.pending.retract_pending(&id, &input).await)
+                    (numbered_id("t", *thread), self.request_context(*thread, None).pending_ref(*index, 0).id);
+                let store_answer = self.store.pending.retract_pending(&id, &input).await;
+                expect_same(&store_answer, &self.model.pending.retract_pending(&id, &input).await)
             }
             Op::Reorder { thread, rotation, behind, wrong } => {
                 let id: ThreadId = numbered_id("t", *thread);
@@ -49,8 +50,8 @@ impl StoreModelPair {
                 }
                 let revision = self.model.pending.load_queue(&id).await?.revision;
                 let request = Reorder::new(id, revision.saturating_sub(u64::from(*behind)), order);
-                let real = self.real.pending.reorder_pending(request.clone()).await;
-                expect_same(&real, &self.model.pending.reorder_pending(request).await)
+                let store_answer = self.store.pending.reorder_pending(request.clone()).await;
+                expect_same(&store_answer, &self.model.pending.reorder_pending(request).await)
             }
             _ => Ok(()),
         }
@@ -59,13 +60,13 @@ impl StoreModelPair {
     /// Sets the model's time to that of the last input, after inputs were appended.
     async fn set_model_time_from_queue(&self, thread: &ThreadId, appended: bool) -> StepResult {
         if appended {
-            let last_input = self.real.pending.load_queue(thread).await?.inputs.pop();
+            let last_input = self.store.pending.load_queue(thread).await?.inputs.pop();
             self.set_model_time(last_input.map(|input| input.created_at));
         }
         Ok(())
     }
 
     pub(super) async fn compare_queues(&self, thread: &ThreadId) -> StepResult {
-        expect_same(&self.real.pending.load_queue(thread).await, &self.model.pending.load_queue(thread).await)
+        expect_same(&self.store.pending.load_queue(thread).await, &self.model.pending.load_queue(thread).await)
     }
 }

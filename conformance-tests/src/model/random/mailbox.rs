@@ -37,13 +37,13 @@ fn settlement(op: SettleOp) -> Settlement {
 async fn run_to_text(mailbox: &dyn MailboxStore, op: &MailboxOp, now: store_core::Timestamp) -> String {
     match op {
         MailboxOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
-            let mut new = NewDispatch::new(numbered_id("t", *thread), numbered_id("r", *thread))
+            let mut draft = NewDispatch::new(numbered_id("t", *thread), numbered_id("r", *thread))
                 .with_id(numbered_id("d", *dispatch))
                 .with_priority(*priority)
                 .with_max_attempts(u32::from(*attempts));
-            new.dedupe_key = key.map(|key| numbered_id("k", key));
-            new.available = delay.map_or(When::Now, |delay| When::In(millis(delay)));
-            mailbox.enqueue(vec![new]).await.comparable_text()
+            draft.dedupe_key = key.map(|key| numbered_id("k", key));
+            draft.available = delay.map_or(When::Now, |delay| When::In(millis(delay)));
+            mailbox.enqueue(vec![draft]).await.comparable_text()
         }
         MailboxOp::Cancel { dispatch } => mailbox.cancel(&numbered_id("d", *dispatch)).await.comparable_text(),
         MailboxOp::Interrupt { thread, key, take_over } => {
@@ -81,13 +81,15 @@ async fn run_to_text(mailbox: &dyn MailboxStore, op: &MailboxOp, now: store_core
 impl StoreModelPair {
     /// Runs a step of the mailbox. Does nothing if the store has no mailbox.
     pub(super) async fn run_mailbox_step(&mut self, op: &MailboxOp) -> StepResult {
-        let (Some(real), Some(model)) = (self.real.mailbox.clone(), self.model.mailbox.clone()) else { return Ok(()) };
+        let (Some(store), Some(model)) = (self.store.mailbox.clone(), self.model.mailbox.clone()) else {
+            return Ok(());
+        };
         match op {
             MailboxOp::Claim { limit, thread, dispatch, lease } => {
                 let mut request = ClaimRequest::new(id("w"), millis(*lease)).up_to(u32::from(*limit));
                 request.thread = thread.map(|thread| numbered_id("t", thread));
                 request.dispatch = dispatch.map(|dispatch| numbered_id("d", dispatch));
-                let (store_claims, model_claims) = (real.claim(request.clone()).await, model.claim(request).await);
+                let (store_claims, model_claims) = (store.claim(request.clone()).await, model.claim(request).await);
                 expect_same(&store_claims, &model_claims)?;
                 let claims_of_store = store_claims.map(|claims| claims.claimed).into_iter().flatten();
                 self.claimed_dispatches
@@ -97,16 +99,19 @@ impl StoreModelPair {
             MailboxOp::Extend { which, lease } => {
                 let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
                 let by = millis(*lease);
-                expect_same(&real.extend(&store_claim.claim(), by).await, &model.extend(&model_claim.claim(), by).await)
+                expect_same(
+                    &store.extend(&store_claim.claim(), by).await,
+                    &model.extend(&model_claim.claim(), by).await,
+                )
             }
             MailboxOp::Start { which, instance } => {
                 let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
-                let started = real.start(&store_claim.claim(), numbered_id("i", *instance)).await;
+                let started = store.start(&store_claim.claim(), numbered_id("i", *instance)).await;
                 expect_same(&started, &model.start(&model_claim.claim(), numbered_id("i", *instance)).await)
             }
             MailboxOp::Settle { which, settlement: op } => {
                 let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
-                let settled = real.settle(vec![(store_claim.claim(), settlement(*op))]).await;
+                let settled = store.settle(vec![(store_claim.claim(), settlement(*op))]).await;
                 expect_same(&settled, &model.settle(vec![(model_claim.claim(), settlement(*op))]).await)
             }
             MailboxOp::CommitUnderClaim { which, number, expects_absent, settlement: op } => {
@@ -118,13 +123,13 @@ impl StoreModelPair {
                     commit.settle = op.map(settlement);
                     commit.fenced(claimed.fence())
                 };
-                let written = self.real.commits.commit(commit(&store_claim)).await;
+                let written = self.store.commits.commit(commit(&store_claim)).await;
                 self.commit_on_model(written, commit(&model_claim)).await
             }
             _ => {
                 let now = self.now();
                 let (store_text, model_text) =
-                    (run_to_text(&*real, op, now).await, run_to_text(&*model, op, now).await);
+                    (run_to_text(&*store, op, now).await, run_to_text(&*model, op, now).await);
                 crate::check::expect_eq(store_text, model_text)
             }
         }
@@ -192,6 +197,7 @@ compare_debug_text!(Enqueued, Settled, Reclaimed, Purged, DispatchCounts, ReadyT
 
 impl<T: Comparable> Comparable for (DispatchId, Result<T>) {
     fn comparable_text(&self) -> String {
-        format!("{} {}", self.0, self.1.comparable_text())
+        let (id, result) = self;
+        format!("{id} {}", result.comparable_text())
     }
 }

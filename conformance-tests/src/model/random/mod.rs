@@ -57,7 +57,8 @@ impl ModelTest {
     /// - `AGENTSTORE_MODEL_CASES`: the number of histories. The default is 10, for the length `full` 150 and
     ///   for the length `long` 1,000.
     /// - `AGENTSTORE_MODEL_STEPS`: the number of steps in each. The default is 50.
-    /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that every run uses the same histories.
+    /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that the test uses the same histories
+    ///   each time.
     #[must_use]
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -203,7 +204,7 @@ async fn compare_all(pair: &mut StoreModelPair) -> StepResult {
         pair.compare_list(&ListOp::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
     }
     pair.compare_list(&ListOp::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
-    for thread in 0..generate::SMALL_NUMBERS {
+    for thread in 0..generate::SMALL_NUMBER_LIMIT {
         let (filter, direction) = (EntryFilterOp::default(), Direction::Forward);
         pair.compare_list(&ListOp::Entries { thread, filter, direction }, 1_000, None).await?;
         pair.compare_list(&ListOp::Leaves { thread }, 1_000, None).await?;

@@ -27,7 +27,7 @@ impl ModelStore {
     /// Returns the ids of the entries on the path of the thread's head.
     pub(super) fn path(&self, thread: &ThreadId) -> Vec<EntryId> {
         self.read_thread_data(thread, |thread_data| {
-            let tree = LogTree(&thread_data.entries);
+            let tree = LogTree::new(&thread_data.entries);
             tree.path(tree.head().as_ref()).into_iter().map(|entry| entry.id.clone()).collect()
         })
     }

@@ -251,7 +251,7 @@ pub(super) struct RowOp {
     pub(super) target: u8,
     pub(super) payload: u8,
     pub(super) key: Option<u8>,
-    pub(super) order: Option<u8>,
+    pub(super) order_key: Option<u8>,
     /// The row is available after this many milliseconds.
     pub(super) delay_millis: Option<u16>,
     pub(super) attempts: u8,
@@ -376,7 +376,7 @@ pub(super) enum BodyOp {
     Results(Vec<u8>),
     Compaction {
         covers: Option<(u8, u8)>,
-        replaced: bool,
+        has_replacement: bool,
     },
     Checkpoint {
         number: Option<u8>,

@@ -58,9 +58,9 @@ impl StoreHandles {
 /// The store, the model, and the records that later steps refer to.
 pub(super) struct StoreModelPair {
     fixture: Arc<dyn Fixture>,
-    opened: Option<OpenedStore>,
+    opened_store: Option<OpenedStore>,
     /// The handles of the store under test.
-    pub(super) real: StoreHandles,
+    pub(super) store: StoreHandles,
     /// The model.
     pub(super) model_store: ModelStore,
     /// The handles of the model.
@@ -81,24 +81,24 @@ pub(super) struct StoreModelPair {
 
 impl fmt::Debug for StoreModelPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreModelPair").field("real", &self.fixture.name()).finish_non_exhaustive()
+        f.debug_struct("StoreModelPair").field("store", &self.fixture.name()).finish_non_exhaustive()
     }
 }
 
 impl StoreModelPair {
     /// Opens a new store, and makes a model whose clock is set to the store's time.
     pub(super) async fn open(fixture: Arc<dyn Fixture>) -> StepResult<Self> {
-        let opened = fixture.open(Limits::default()).await?;
-        let real = StoreHandles::new(&*opened.store)?;
+        let opened_store = fixture.open(Limits::default()).await?;
+        let store = StoreHandles::new(&*opened_store.store)?;
         let probe =
-            opened.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
+            opened_store.store.tenant(&id("probe"))?.threads.ok_or_else(|| Failure::new("the store has no threads"))?;
         let now = probe.create_thread(NewThread::new(id("probe"))).await?.created_at;
         let model_store = ModelStore::new(Limits::default(), ManualClock::new(now), None);
         let model = StoreHandles::new(&model_store)?;
         Ok(Self {
             fixture,
-            opened: Some(opened),
-            real,
+            opened_store: Some(opened_store),
+            store,
             model_store,
             model,
             draft_count: 0,
@@ -112,8 +112,8 @@ impl StoreModelPair {
 
     /// Closes the store under test.
     pub(super) async fn close(mut self) -> StepResult {
-        if let Some(opened) = self.opened.take() {
-            opened.store.close().await?;
+        if let Some(opened_store) = self.opened_store.take() {
+            opened_store.store.close().await?;
         }
         Ok(())
     }
@@ -140,10 +140,11 @@ impl StoreModelPair {
                 let (id, patch) = (numbered_id("t", *thread), requests::thread_patch(patch));
                 let (store_thread, model_thread) = self.load_both(&id).await?;
                 let guard = |thread: Option<&Thread>| expectation(*guard, thread, |thread| thread.revision);
-                let real = self.real.threads.update_thread(&id, patch.clone(), guard(store_thread.as_ref())).await;
-                self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
-                let model = self.model.threads.update_thread(&id, patch, guard(model_thread.as_ref())).await;
-                expect_same(&real, &model)
+                let store_answer =
+                    self.store.threads.update_thread(&id, patch.clone(), guard(store_thread.as_ref())).await;
+                self.set_model_time(store_answer.as_ref().ok().map(|thread| thread.updated_at));
+                let model_answer = self.model.threads.update_thread(&id, patch, guard(model_thread.as_ref())).await;
+                expect_same(&store_answer, &model_answer)
             }
             Op::Delete { thread, children, guard } => {
                 let id = numbered_id("t", *thread);
@@ -158,13 +159,13 @@ impl StoreModelPair {
                 let idle = Duration::from_millis(u64::from(*idle));
                 let request = PruneRequest { idle, limit: 1_000, dry_run: *dry_run };
                 expect_same(
-                    &self.real.threads.prune_threads(request).await,
+                    &self.store.threads.prune_threads(request).await,
                     &self.model.threads.prune_threads(request).await,
                 )
             }
             Op::ResetFence { thread } => {
                 let id = numbered_id("t", *thread);
-                expect_same(&self.real.threads.reset_fence(&id).await, &self.model.threads.reset_fence(&id).await)
+                expect_same(&self.store.threads.reset_fence(&id).await, &self.model.threads.reset_fence(&id).await)
             }
             Op::AppendInputs { .. } | Op::ChangeInput { .. } | Op::Retract { .. } | Op::Reorder { .. } => {
                 Box::pin(self.run_input_step(op)).await
@@ -175,7 +176,7 @@ impl StoreModelPair {
             Op::Mailbox(op) => Box::pin(self.run_mailbox_step(op)).await,
             Op::Outbox(op) => Box::pin(self.run_outbox_step(op)).await,
             Op::Commit(op) => Box::pin(self.run_commit(op)).await,
-            Op::DropCommit { commit, polls } => Box::pin(self.commit_dropped(commit, *polls)).await,
+            Op::DropCommit { commit, polls } => Box::pin(self.run_dropped_commit(commit, *polls)).await,
             Op::RepeatCommit { which } => self.repeat_commit(*which).await,
             Op::Advance { millis } => self.advance(Duration::from_millis(u64::from(*millis))).await,
             Op::SetBack { millis } => self.set_back(Duration::from_millis(u64::from(*millis))).await,
@@ -187,25 +188,25 @@ impl StoreModelPair {
     }
 
     async fn create(&self, new: NewThread) -> StepResult {
-        let real = self.real.threads.create_thread(new.clone()).await;
-        self.set_model_time(real.as_ref().ok().map(|thread| thread.updated_at));
-        expect_same(&real, &self.model.threads.create_thread(new).await)
+        let store_answer = self.store.threads.create_thread(new.clone()).await;
+        self.set_model_time(store_answer.as_ref().ok().map(|thread| thread.updated_at));
+        expect_same(&store_answer, &self.model.threads.create_thread(new).await)
     }
 
     async fn delete(&self, id: &ThreadId, store_request: DeleteRequest, model_request: DeleteRequest) -> StepResult {
-        let real = self.real.threads.delete_thread(id, store_request).await;
-        if let Some(child) = real.as_ref().ok().and_then(|deletion| deletion.detached.first()) {
-            self.set_model_time(self.real.threads.load_thread(child).await?.map(|child| child.updated_at));
+        let store_answer = self.store.threads.delete_thread(id, store_request).await;
+        if let Some(child) = store_answer.as_ref().ok().and_then(|deletion| deletion.detached.first()) {
+            self.set_model_time(self.store.threads.load_thread(child).await?.map(|child| child.updated_at));
         }
-        expect_same(&real, &self.model.threads.delete_thread(id, model_request).await)
+        expect_same(&store_answer, &self.model.threads.delete_thread(id, model_request).await)
     }
 
     /// Loads a thread from the store and from the model.
     pub(super) async fn load_both(&self, id: &ThreadId) -> StepResult<(Option<Thread>, Option<Thread>)> {
-        Ok((self.real.threads.load_thread(id).await?, self.model.threads.load_thread(id).await?))
+        Ok((self.store.threads.load_thread(id).await?, self.model.threads.load_thread(id).await?))
     }
 
-    /// Returns the data of a thread that requests are made from. `model_thread` is the thread in the model.
+    /// Returns the data from which requests about a thread are made. `model_thread` is the thread in the model.
     pub(super) fn request_context(&mut self, thread: u8, model_thread: Option<&Thread>) -> RequestContext<'_> {
         let thread = numbered_id("t", thread);
         RequestContext {
@@ -235,16 +236,18 @@ impl StoreModelPair {
     pub(super) async fn run_commit(&mut self, op: &CommitOp) -> StepResult {
         let (store_commit, model_commit) = self.draft_commits(op).await?;
         let thread = store_commit.thread.clone();
-        let real = self.real.commits.commit(store_commit).await;
-        self.commit_on_model(real, model_commit).await?;
+        let store_answer = self.store.commits.commit(store_commit).await;
+        self.commit_on_model(store_answer, model_commit).await?;
         let (store_thread, model_thread) = self.load_both(&thread).await?;
         expect_same(&store_thread, &model_thread)
     }
 
     /// Commits on the model, and compares the answer with that of the store.
-    pub(super) async fn commit_on_model(&self, real: Result<Receipt>, model_commit: Commit) -> StepResult {
-        self.set_model_time(real.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time));
-        expect_same(&real, &self.model.commits.commit(model_commit).await)
+    pub(super) async fn commit_on_model(&self, store_answer: Result<Receipt>, model_commit: Commit) -> StepResult {
+        self.set_model_time(
+            store_answer.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time),
+        );
+        expect_same(&store_answer, &self.model.commits.commit(model_commit).await)
     }
 
     async fn repeat_commit(&self, which: u8) -> StepResult {
@@ -252,13 +255,13 @@ impl StoreModelPair {
         let Some((store_commit, model_commit)) = self.keyed_commits.get(usize::from(which) % count).cloned() else {
             return Ok(());
         };
-        let real = self.real.commits.commit(store_commit).await;
-        self.commit_on_model(real, model_commit).await
+        let store_answer = self.store.commits.commit(store_commit).await;
+        self.commit_on_model(store_answer, model_commit).await
     }
 
     pub(super) async fn advance(&self, by: Duration) -> StepResult {
-        if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
-            self.fixture.advance(opened, by).await;
+        if let (TimeSource::Injected, Some(opened_store)) = (self.fixture.capabilities().time, &self.opened_store) {
+            self.fixture.advance(opened_store, by).await;
             self.model_store.clock().advance(by);
         }
         Ok(())
@@ -275,8 +278,8 @@ impl StoreModelPair {
     async fn set_back(&self, by: Duration) -> StepResult {
         let to = self.now().saturating_sub(by).max(self.earliest_time);
         let by = Duration::from_millis(self.now().as_millis() - to.as_millis());
-        if let (TimeSource::Injected, Some(opened)) = (self.fixture.capabilities().time, &self.opened) {
-            self.fixture.set_back(opened, by).await;
+        if let (TimeSource::Injected, Some(opened_store)) = (self.fixture.capabilities().time, &self.opened_store) {
+            self.fixture.set_back(opened_store, by).await;
             self.model_store.clock().set(to);
         }
         Ok(())
@@ -286,10 +289,10 @@ impl StoreModelPair {
         if self.fixture.why_unmet(Need::Reopen).is_some() {
             return Ok(());
         }
-        let Some(opened) = self.opened.take() else { return Ok(()) };
-        let opened = self.fixture.reopen(opened).await?;
-        self.real = StoreHandles::new(&*opened.store)?;
-        self.opened = Some(opened);
+        let Some(opened_store) = self.opened_store.take() else { return Ok(()) };
+        let opened_store = self.fixture.reopen(opened_store).await?;
+        self.store = StoreHandles::new(&*opened_store.store)?;
+        self.opened_store = Some(opened_store);
         self.model_store = self.model_store.reopened();
         self.model = StoreHandles::new(&self.model_store)?;
         Ok(())
@@ -305,10 +308,10 @@ impl StoreModelPair {
 
 /// Fails unless the store and the model have returned the same result.
 #[track_caller]
-pub(super) fn expect_same<T: Comparable>(real: &T, model: &T) -> StepResult {
-    let (real, model) = (real.comparable_text(), model.comparable_text());
-    if real == model {
+pub(super) fn expect_same<T: Comparable>(store_answer: &T, model_answer: &T) -> StepResult {
+    let (store_text, model_text) = (store_answer.comparable_text(), model_answer.comparable_text());
+    if store_text == model_text {
         return Ok(());
     }
-    crate::check::expect_eq(real, model).map_err(|failure| failure.about("the store and the model disagree"))
+    crate::check::expect_eq(store_text, model_text).map_err(|failure| failure.about("the store and the model disagree"))
 }

@@ -30,8 +30,8 @@ impl StoreModelPair {
             }
             Op::ValidateParent { thread, parent } => {
                 let (thread, parent) = (numbered_id("t", *thread), numbered_id("t", *parent));
-                let real = self.real.threads.validate_parent(&thread, &parent).await;
-                expect_same(&real, &self.model.threads.validate_parent(&thread, &parent).await)
+                let store_answer = self.store.threads.validate_parent(&thread, &parent).await;
+                expect_same(&store_answer, &self.model.threads.validate_parent(&thread, &parent).await)
             }
             Op::Context { thread, at, open, budget } => {
                 let thread = numbered_id("t", *thread);
@@ -49,16 +49,16 @@ impl StoreModelPair {
 
     /// Compares a thread, an entry, the queue of the thread, and a run.
     pub(super) async fn compare_records(&self, thread: &ThreadId, entry: &EntryId, run: &RunId) -> StepResult {
-        let (real, model) = (&self.real.threads, &self.model.threads);
-        expect_same(&real.load_thread(thread).await, &model.load_thread(thread).await)?;
-        expect_same(&real.load_entry(thread, entry).await, &model.load_entry(thread, entry).await)?;
+        let (store, model) = (&self.store.threads, &self.model.threads);
+        expect_same(&store.load_thread(thread).await, &model.load_thread(thread).await)?;
+        expect_same(&store.load_entry(thread, entry).await, &model.load_entry(thread, entry).await)?;
         self.compare_queues(thread).await?;
-        expect_same(&real.load_run(run).await, &model.load_run(run).await)
+        expect_same(&store.load_run(run).await, &model.load_run(run).await)
     }
 
     pub(super) async fn compare_contexts(&self, thread: &ThreadId, request: ContextRequest) -> StepResult {
-        let real = self.real.threads.load_context(thread, request.clone()).await;
-        expect_same(&real, &self.model.threads.load_context(thread, request).await)
+        let store_answer = self.store.threads.load_context(thread, request.clone()).await;
+        expect_same(&store_answer, &self.model.threads.load_context(thread, request).await)
     }
 
     /// Compares every page of a list. A commit, if one is given, is made after each of the first two pages.
@@ -71,8 +71,8 @@ impl StoreModelPair {
         match list {
             ListOp::Threads { filter, order, direction } => {
                 let filter = thread_filter(filter, self);
-                let (real, model) = (&self.real.threads, &self.model.threads);
-                expect_same(&real.count_threads(&filter).await, &model.count_threads(&filter).await)?;
+                let (store, model) = (&self.store.threads, &self.model.threads);
+                expect_same(&store.count_threads(&filter).await, &model.count_threads(&filter).await)?;
                 let query = ThreadQuery::new(filter).ordered(*order, *direction);
                 let starts_new_millisecond = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
                 let list = async |handles: StoreHandles, page| {
@@ -82,8 +82,8 @@ impl StoreModelPair {
             }
             ListOp::Runs { filter, direction } => {
                 let filter = run_filter(filter);
-                let (real, model) = (&self.real.threads, &self.model.threads);
-                expect_same(&real.count_runs(&filter).await, &model.count_runs(&filter).await)?;
+                let (store, model) = (&self.store.threads, &self.model.threads);
+                expect_same(&store.count_runs(&filter).await, &model.count_runs(&filter).await)?;
                 let mut query = RunQuery::new(filter);
                 query.direction = *direction;
                 let list = async |handles: StoreHandles, page| {
@@ -154,7 +154,7 @@ impl StoreModelPair {
         limit: u32,
         commit_between: Option<&CommitOp>,
     ) -> StepResult {
-        if self.real.mailbox.is_none() {
+        if self.store.mailbox.is_none() {
             return Ok(());
         }
         match list {
@@ -189,13 +189,13 @@ impl StoreModelPair {
         for at in 0..MAX_PAGES {
             let page = |cursor: Option<Cursor>| PageRequest { limit: Some(limit), cursor };
             let (store_cursor, model_cursor) = cursors.take().unzip();
-            let real = list(self.real.clone(), page(store_cursor)).await;
-            let model = list(self.model.clone(), page(model_cursor)).await;
+            let store_answer = list(self.store.clone(), page(store_cursor)).await;
+            let model_answer = list(self.model.clone(), page(model_cursor)).await;
             if starts_new_millisecond && at == 0 {
                 self.next_millisecond().await?;
             }
-            expect_same(&real, &model)?;
-            cursors = real.ok().and_then(|page| page.next).zip(model.ok().and_then(|page| page.next));
+            expect_same(&store_answer, &model_answer)?;
+            cursors = store_answer.ok().and_then(|page| page.next).zip(model_answer.ok().and_then(|page| page.next));
             if cursors.is_none() {
                 return Ok(());
             }

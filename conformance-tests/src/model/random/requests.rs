@@ -71,9 +71,9 @@ pub(super) fn thread_fields(op: &ThreadFieldsOp) -> ThreadFields {
 }
 
 pub(super) fn new_thread(thread: u8, op: &ThreadFieldsOp, at: Option<u16>, now: Timestamp) -> NewThread {
-    let mut new = NewThread::new(numbered_id("t", thread)).with_fields(thread_fields(op));
-    new.at = at.map(|millis| past_or_future(now, millis));
-    new
+    let mut draft = NewThread::new(numbered_id("t", thread)).with_fields(thread_fields(op));
+    draft.at = at.map(|millis| past_or_future(now, millis));
+    draft
 }
 
 pub(super) fn thread_patch(op: &ThreadPatchOp) -> ThreadPatch {
@@ -86,12 +86,12 @@ pub(super) fn thread_patch(op: &ThreadPatchOp) -> ThreadPatch {
     patch
 }
 
-/// The data of a thread that requests are made from.
+/// The data from which requests about a thread are made.
 #[derive(Debug)]
 pub(super) struct RequestContext<'a> {
     /// The ids of the entries in the thread's log.
     pub(super) log: Vec<EntryId>,
-    /// The ids of the entries on the path of its head.
+    /// The ids of the entries on the path of the thread's head.
     pub(super) path: Vec<EntryId>,
     /// The pending inputs of the thread.
     pub(super) queue: Vec<PendingInput>,
@@ -115,7 +115,7 @@ impl RequestContext<'_> {
         commit.create = op.create.as_ref().map(thread_fields);
         commit.entries = op.entries.iter().map(|entry| self.entry(entry)).collect();
         commit.run = op.run.as_ref().map(run);
-        commit.consume = op.consume.iter().map(|(index, behind)| self.pending(*index, *behind)).collect();
+        commit.consume = op.consume.iter().map(|(index, behind)| self.pending_ref(*index, *behind)).collect();
         commit.events = (!op.events.is_empty()).then(|| new_append(&op.events, op.thread));
         commit.outbox = op.outbox.iter().map(|op| new_outbox_row(op, self.now)).collect();
         commit.state = op.state.as_ref().map(|state| state_change(state, self.state_revision));
@@ -124,7 +124,7 @@ impl RequestContext<'_> {
 
     /// Returns a reference to the pending input at an index of the queue, with its revision lowered by `behind`. If
     /// there is no such input, returns a reference with the id of an entry.
-    pub(super) fn pending(&self, index: u8, behind: u8) -> InputRef {
+    pub(super) fn pending_ref(&self, index: u8, behind: u8) -> InputRef {
         let found = self.queue.get(usize::from(index)).map(PendingInput::to_input_ref);
         let mut found = found.unwrap_or_else(|| InputRef::new(entry_id_at(&self.log, index), 1));
         found.revision = found.revision.saturating_sub(u64::from(behind));
@@ -135,7 +135,7 @@ impl RequestContext<'_> {
         *self.draft_count += 1;
         let id: EntryId = match (op.id_of_entry, op.pending) {
             (Some(index), _) => entry_id_at(&self.log, index),
-            (None, Some(index)) => self.pending(index, 0).id,
+            (None, Some(index)) => self.pending_ref(index, 0).id,
             (None, None) => id(&format!("e{}", self.draft_count)),
         };
         let repeated_input =
@@ -160,7 +160,7 @@ impl RequestContext<'_> {
         *self.draft_count += 1;
         let id: EntryId = match (op.reused_entry, op.pending) {
             (Some(index), _) => entry_id_at(&self.log, index),
-            (None, Some(index)) if !self.queue.is_empty() => self.pending(index, 0).id,
+            (None, Some(index)) if !self.queue.is_empty() => self.pending_ref(index, 0).id,
             (None, _) => id(&format!("e{}", self.draft_count)),
         };
         entry.parent = match op.parent {
@@ -181,7 +181,8 @@ impl RequestContext<'_> {
         new_body(&op.body, &self.log, &self.path)
     }
 
-    /// Returns a run of the thread, or `None` if it has no runs. The number 255 stands for a run that does not exist.
+    /// Returns a run of the thread, or `None` if the thread has no runs. The number 255 stands for a run that does not
+    /// exist.
     fn run(&self, number: u8) -> Option<RunId> {
         match number {
             255 => Some(numbered_id("r", number)),

@@ -104,12 +104,12 @@ pub(super) fn outbox_row() -> impl Strategy<Value = RowOp> {
     let keys = (once_in(4, 0_u8..3), once_in(2, 0_u8..2));
     let attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
     (lane_and_target, small_number(), keys, once_in(4, 0_u16..1500), attempts).prop_map(
-        |((lane, target), payload, (key, order), delay_millis, attempts)| RowOp {
+        |((lane, target), payload, (key, order_key), delay_millis, attempts)| RowOp {
             lane,
             target,
             payload,
             key,
-            order,
+            order_key,
             delay_millis,
             attempts,
         },

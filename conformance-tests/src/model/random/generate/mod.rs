@@ -13,11 +13,12 @@ use super::ops::{
     ThreadPatchOp,
 };
 
-/// Most operations choose from the numbers below this one. The numbers stand for threads, runs, keys, names and values.
-pub(super) const SMALL_NUMBERS: u8 = 4;
+/// Most operations choose from the numbers below this limit. The numbers stand for threads, runs, keys, names and
+/// values.
+pub(super) const SMALL_NUMBER_LIMIT: u8 = 4;
 
 fn small_number() -> impl Strategy<Value = u8> {
-    0..SMALL_NUMBERS
+    0..SMALL_NUMBER_LIMIT
 }
 
 /// Generates the number of a thread. Most steps are about thread 0.
@@ -315,8 +316,8 @@ fn body() -> impl Strategy<Value = BodyOp> {
         ),
         14 => vec(small_number(), 1..3).prop_map(BodyOp::Results),
         8 => (once_in(1, (any_number(), any_number())), once_in(4, Just(())))
-            .prop_map(|(covers, replaced)| BodyOp::Compaction { covers, replaced: replaced.is_some() }),
-        1 => Just(BodyOp::Compaction { covers: None, replaced: false }),
+            .prop_map(|(covers, replacement)| BodyOp::Compaction { covers, has_replacement: replacement.is_some() }),
+        1 => Just(BodyOp::Compaction { covers: None, has_replacement: false }),
         8 => (once_in(6, small_number()), once_in(2, small_number())).prop_map(|(number, label)| BodyOp::Checkpoint { number, label }),
         3 => (once_in(2, small_number()), once_in(2, small_number())).prop_map(|(spent, size)| BodyOp::Usage { spent, size }),
         3 => (any_number(), once_in(1, small_number())).prop_map(|(target, text)| BodyOp::Label { target, text }),
