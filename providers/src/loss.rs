@@ -135,8 +135,8 @@ names! {
 }
 
 impl LossKind {
-    /// Returns whether what is lost is a record for people, which no model gets. The target gets the same history
-    /// without it.
+    /// Returns whether the lost part is only a record for people. No model gets such records, so the history that the
+    /// target gets is the same without them.
     #[must_use]
     pub const fn is_record(self) -> bool {
         matches!(self, Self::Details)

@@ -1,4 +1,4 @@
-//! What models accept, as far as it differs between the models of one API.
+//! The differences between the models of one API in what they accept.
 //!
 //! Every rule names its source. If several rules fit a model, the rule with the longest beginning of the name applies.
 //! A model that is newer than the table is treated like the newest model that the table knows.
@@ -194,9 +194,9 @@ pub(crate) fn base_name(model: &str) -> &str {
     let name = model.rsplit('/').next().unwrap_or(model);
     let name = name.split_once("anthropic.").map_or(name, |(_, name)| name);
     let name = name.split_once(':').map_or(name, |(name, _)| name);
-    let version =
+    let is_version =
         |tail: &str| tail.strip_prefix('v').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    let name = name.rsplit_once('-').filter(|(_, tail)| version(tail)).map_or(name, |(name, _)| name);
+    let name = name.rsplit_once('-').filter(|(_, tail)| is_version(tail)).map_or(name, |(name, _)| name);
     let is_release = |tail: &str| is_number(tail, 8) || tail == "latest";
     let name = name.rsplit_once(['-', '@']).filter(|(_, tail)| is_release(tail)).map_or(name, |(name, _)| name);
     let mut parts = name.rsplitn(4, '-');
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_of_platforms_and_releases_do_not_count() {
+    fn a_base_name_lacks_what_platforms_and_releases_add() {
         for (model, name) in [
             ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
             ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),

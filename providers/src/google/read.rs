@@ -6,7 +6,7 @@ use store_core::{Block, BlockKind, Error, Result, Role, TokenCounts, ToolResult,
 use super::{NO_ID, SEPARATE, WHOLE_RESPONSE, call_part, media_of, media_part, result_part, text_part, thought_part};
 use crate::{
     media::media_in,
-    native::Form,
+    native::FormDiff,
     normalize::{Reader, usage},
     value::{Diff, Object, Value},
 };
@@ -48,7 +48,11 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
         let parts = system.list("parts").unwrap_or_default();
         let blocks = parts.iter().map(|part| read_part(part, false, reader)).collect::<Result<Vec<_>>>()?;
         let default = Object::new().with("parts", Value::List(parts.to_vec()));
-        reader.push(Role::System, blocks, Some(Form { marks: Vec::new(), diff: Diff::between(&default, system) }))?;
+        reader.push(
+            Role::System,
+            blocks,
+            Some(FormDiff { flags: Vec::new(), diff: Diff::between(&default, system) }),
+        )?;
     }
     let contents = contents.as_list().ok_or_else(|| Error::invalid("contents", "they are not a list"))?;
     let mut calls = Calls::new("");
@@ -61,32 +65,34 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     Ok(())
 }
 
-/// The calls of the last contents of the model that have no result yet. Results without an id answer them in order.
+/// The calls of the last contents of the model that have no result yet. A result without the id of one of them answers
+/// the first call with the same tool name.
 struct Calls {
     /// The id of the reply. Made ids depend on it.
-    reply: String,
+    reply_id: String,
     /// The number of ids that were made so far.
-    made: usize,
+    made_count: usize,
     /// The id and the name of each call.
-    open: Vec<(String, String)>,
+    unanswered: Vec<(String, String)>,
 }
 
 impl Calls {
-    fn new(reply: &str) -> Self {
-        Self { reply: reply.to_owned(), made: 0, open: Vec::new() }
+    fn new(reply_id: &str) -> Self {
+        Self { reply_id: reply_id.to_owned(), made_count: 0, unanswered: Vec::new() }
     }
 
-    /// Makes an id for a call without one. It is the same whenever the same body is read.
+    /// Makes an id for a call without one. Each reading of the same body makes the same id.
     fn make_id(&mut self, name: &str, args: &Value) -> String {
-        let digest = Sha256::digest(format!("{}\n{}\n{name}\n{}", self.reply, self.made, args.encode()));
-        self.made += 1;
+        let digest = Sha256::digest(format!("{}\n{}\n{name}\n{}", self.reply_id, self.made_count, args.encode()));
+        self.made_count += 1;
         digest.iter().take(6).fold("call_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
     }
 
     fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
-        let by_id = id.and_then(|id| self.open.iter().position(|(call, _)| call == id));
-        let at = by_id.or_else(|| self.open.iter().position(|(_, called)| called == name))?;
-        Some(self.open.remove(at).0)
+        let by_id = id.and_then(|id| self.unanswered.iter().position(|(call, _)| call == id));
+        let at = by_id.or_else(|| self.unanswered.iter().position(|(_, called)| called == name))?;
+        let (call_id, _name) = self.unanswered.remove(at);
+        Some(call_id)
     }
 }
 
@@ -103,7 +109,7 @@ fn read_content(
         Some(other) => return Err(Error::invalid("contents", format!("the role `{other}` is not known"))),
     };
     if is_model && previous_role != Some("model") {
-        calls.open.clear();
+        calls.unanswered.clear();
     }
     let parts = raw.list("parts").unwrap_or_default();
     let name = if is_model { "model" } else { "user" };
@@ -111,8 +117,8 @@ fn read_content(
     if raw.get("parts").is_some() {
         default.set("parts", Value::List(parts.to_vec()));
     }
-    let marks = if previous_role == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
-    let mut form = Some(Form { marks, diff: Diff::between(&default, raw) });
+    let flags = if previous_role == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
+    let mut form = Some(FormDiff { flags, diff: Diff::between(&default, raw) });
     let role = if is_model { Role::Assistant } else { Role::User };
     if parts.is_empty() {
         let block = reader.opaque_message(raw)?;
@@ -170,11 +176,11 @@ fn read_call(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<
     let args = call.get("args").cloned().unwrap_or_else(|| Object::new().into());
     let given_id = call.text("id").filter(|id| !id.trim().is_empty());
     let id = given_id.map_or_else(|| calls.make_id(name, &args), str::to_owned);
-    calls.open.push((id.clone(), name.to_owned()));
+    calls.unanswered.push((id.clone(), name.to_owned()));
     let diff = Diff::between(&call_part(given_id, name, args.clone()), raw);
-    let marks = if given_id.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
+    let flags = if given_id.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
     let call = BlockKind::ToolUse(ToolUse::new(id, name, args.to_json()?));
-    reader.block_of_form(call, Form { marks, diff }).map(Some)
+    reader.block_of_form(call, FormDiff { flags, diff }).map(Some)
 }
 
 fn read_result(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<Block>> {
@@ -194,7 +200,7 @@ fn read_result(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Optio
         tool_result.blocks.push(read_part(part, false, reader)?);
     }
     let default = result_part(name, response.clone(), parts.map(<[Value]>::to_vec));
-    let marks = if is_whole { vec![WHOLE_RESPONSE.to_owned()] } else { Vec::new() };
-    let form = Form { marks, diff: Diff::between(&default, raw) };
+    let flags = if is_whole { vec![WHOLE_RESPONSE.to_owned()] } else { Vec::new() };
+    let form = FormDiff { flags, diff: Diff::between(&default, raw) };
     reader.block_of_form(BlockKind::ToolResult(tool_result), form).map(Some)
 }

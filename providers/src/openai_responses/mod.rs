@@ -26,7 +26,7 @@ const TEXT: &str = "text";
 const INPUT: &str = "input";
 /// The text is a refusal.
 const REFUSAL: &str = "refusal";
-/// The tool that is called takes a text instead of JSON. The results of its calls have this mark, too.
+/// The tool that is called takes a text instead of JSON. The results of its calls have this flag, too.
 const CUSTOM: &str = "custom";
 /// The content of the result is a list, although it is one plain text.
 const RESULT_LIST: &str = "list";

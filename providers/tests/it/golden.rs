@@ -27,9 +27,9 @@ fn compiled(target: &str, messages: &Value, options: &CompileOptions) -> (Value,
 
 #[track_caller]
 fn check(target: &str, messages: &Value, expected: &Value, losses: &[&str]) {
-    let (body, found) = compiled(target, messages, &CompileOptions::default());
+    let (body, loss_kinds) = compiled(target, messages, &CompileOptions::default());
     assert_eq!(body, *expected, "{target}");
-    assert_eq!(found, losses, "{target}");
+    assert_eq!(loss_kinds, losses, "{target}");
 }
 
 /// A question, two calls with thinking before them, and their results, one of which is an error.
@@ -262,8 +262,8 @@ fn reasoning_that_the_provider_did_not_store_needs_its_content() {
 fn a_history_without_messages_is_refused() {
     let context = Context::default();
     let target = Target::new("google".parse().unwrap(), "gemini-2.5-flash");
-    let refused = compile(&context, &target, &CompileOptions::default()).unwrap_err();
-    assert!(refused.to_string().contains("append a message first"), "{refused}");
+    let error = compile(&context, &target, &CompileOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("append a message first"), "{error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) struct CallsOfLine {
     pub(super) calls: Vec<String>,
     /// The ids of the calls that it answers.
     pub(super) results: Vec<String>,
-    /// The id that is made for a `tool` line that names none.
+    /// The id that is made for the call of a `tool` line without `toolCallId`.
     pub(super) made_id: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn has_wrong_call_id(object: &Object<'_>) -> bool {
     object.has("toolCallId") && object.text("toolCallId").is_none()
 }
 
-/// The id of the call of a `tool` line that names none.
+/// The id that is made for the call of a `tool` line without `toolCallId`.
 pub(super) fn made_call_id(id: Option<&str>, line: u64) -> String {
     id.map_or_else(|| format!("L{line}.0"), |id| format!("{id}.0"))
 }
