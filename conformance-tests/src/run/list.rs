@@ -35,9 +35,9 @@ async fn expect_found_runs(given: &Given, set_filter: impl FnOnce(&mut RunFilter
         }
         expect_eq(names.join(" "), wanted).map_err(|failure| failure.about(format!("{direction:?} {filter:?}")))?;
     }
-    let wanted = wanted.split_whitespace().count() as u64;
+    let wanted_count = wanted.split_whitespace().count() as u64;
     let count = given.threads()?.count_runs(&filter).await?;
-    expect_eq(count, wanted).map_err(|failure| failure.about(format!("count of {filter:?}")))
+    expect_eq(count, wanted_count).map_err(|failure| failure.about(format!("count of {filter:?}")))
 }
 
 /// Creates the runs `a` to `e` in the threads `t` and `u`, 10 ms apart. `b` and `c` are children of `a`.

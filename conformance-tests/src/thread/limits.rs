@@ -42,8 +42,8 @@ async fn check_whether_accepted(given: &Given, name: &str, fields: ThreadFields,
             expect_kind(result, ErrorKind::LimitExceeded)?;
         }
     }
-    let found = threads.load_thread(&id(name)).await?.is_some();
-    expect_eq(found, is_accepted).map_err(|failure: Failure| failure.about("whether the thread was created"))
+    let exists = threads.load_thread(&id(name)).await?.is_some();
+    expect_eq(exists, is_accepted).map_err(|failure: Failure| failure.about("whether the thread was created"))
 }
 
 /// A title of 1 KiB is accepted, and one byte more is refused. The limit counts bytes, not characters.
@@ -55,7 +55,7 @@ pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     check_whether_accepted(given, "wide", fields_with_wide_title, false).await
 }
 
-/// Metadata of 64 KiB in all is accepted. More is refused, even if an update adds only the last key.
+/// Metadata of 64 KiB in total is accepted. More is refused, even if an update adds only the last key.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
     check_whether_accepted(given, "at", fields_with_metadata(64 << 10), true).await?;
     check_whether_accepted(given, "above", fields_with_metadata((64 << 10) + 1), false).await?;

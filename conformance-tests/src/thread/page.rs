@@ -43,8 +43,8 @@ async fn next_page(
     Ok(Some(found.items))
 }
 
-/// If threads are deleted between two pages, even the one at which the cursor was made, no other thread is left out or
-/// repeated.
+/// If threads are deleted between two pages of a walk, no other thread is left out or repeated. This also holds if the
+/// thread at which the cursor was made is deleted.
 pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {

@@ -92,7 +92,7 @@ impl Chat {
             }
             let losses: Vec<_> = losses.into_iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
             if !losses.is_empty() {
-                print_line(&format!("not sent as it is: {}", losses.join(", ")))?;
+                print_line(&format!("not sent unchanged: {}", losses.join(", ")))?;
             }
             for warning in report.warnings {
                 print_line(&format!("warning: {warning}"))?;

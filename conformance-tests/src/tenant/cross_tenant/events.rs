@@ -1,5 +1,5 @@
-//! Events: their kind is the tenant's own id. They are in the scopes of the thread `same` and of the run with the
-//! tenant's own id.
+//! Events whose kind is the tenant's own id, in the scopes of the thread `same` and of the run with the tenant's own
+//! id.
 
 use async_trait::async_trait;
 use store_core::{
@@ -37,12 +37,12 @@ async fn list_events(tenant: &TenantUnderTest, scope: Scope) -> Result<Vec<Event
 #[async_trait]
 impl TenantActions for EventActions {
     async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
-        let before = events(tenant)?.load_scope(&own_run_scope(tenant)).await?.appended;
+        let appended_before = events(tenant)?.load_scope(&own_run_scope(tenant)).await?.appended;
         let mut stream =
             events(tenant)?.subscribe(Subscribe::new(shared_thread_scope(), SubscriptionStart::Now)).await?.events;
         let draft = NewEvent::new(id(&tenant.own_id), [shared_thread_scope(), own_run_scope(tenant)]);
-        let guarded_append = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), before);
-        let keyed_append = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
+        let guarded_append = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), appended_before);
+        let keyed_append = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {appended_before}")));
         for request in [guarded_append, keyed_append] {
             expect(!events(tenant)?.append_events(request).await?.deduplicated, "the append was deduplicated")?;
             let event = expect_some(next_event(&mut stream).await.transpose()?, "event")?;
@@ -67,8 +67,12 @@ impl TenantActions for EventActions {
         Ok(())
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let scope = own_run_scope(foreign);
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
+        let scope = own_run_scope(other_tenant);
         expect_eq(events(tenant)?.load_scope(&scope).await?.appended, 0)?;
         expect_eq(list_events(tenant, scope.clone()).await?, [])?;
         let trim = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));

@@ -45,17 +45,21 @@ impl TenantActions for OutboxRowActions {
         Ok(())
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let filter = OutboxFilter::default().for_target(id(&foreign.own_id));
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
+        let filter = OutboxFilter::default().for_target(id(&other_tenant.own_id));
         expect_eq(outbox(tenant)?.count_outbox(&filter).await?.pending, 0)?;
-        let claim = ClaimOutbox::new(id("lane"), id("w"), 10).for_target(id(&foreign.own_id));
+        let claim = ClaimOutbox::new(id("lane"), id("w"), 10).for_target(id(&other_tenant.own_id));
         expect_eq(outbox(tenant)?.claim_outbox(claim).await?.rows.len(), 0)?;
-        let foreign_id = expect_only_own_row(foreign, OutboxFilter::default()).await?.id;
-        expect_eq(outbox(tenant)?.load_outbox(&foreign_id).await?, None)?;
+        let other_row_id = expect_only_own_row(other_tenant, OutboxFilter::default()).await?.id;
+        expect_eq(outbox(tenant)?.load_outbox(&other_row_id).await?, None)?;
         let token = || ClaimToken::new("token");
-        let extend = ExtendOutbox::new(foreign_id.clone(), token(), std::time::Duration::from_secs(1));
+        let extend = ExtendOutbox::new(other_row_id.clone(), token(), std::time::Duration::from_secs(1));
         expect_kind(outbox(tenant)?.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
-        let settle = SettleOutbox::new(foreign_id, token(), OutboxSettlement::Delivered);
+        let settle = SettleOutbox::new(other_row_id, token(), OutboxSettlement::Delivered);
         expect_kind(outbox(tenant)?.settle_outbox(vec![settle]).await?.remove(0), ErrorKind::ClaimLost).map(drop)
     }
 

@@ -40,7 +40,7 @@ async fn two_turns_with_a_tool_call_are_answered_by_each_provider() {
     }
 }
 
-/// The first provider gets back what it issued_parts, and nothing that another provider issued_parts.
+/// The first provider gets back what it signed, and nothing that another provider signed.
 #[tokio::test]
 async fn the_first_provider_gets_its_signed_blocks_back_after_another_one_answered() {
     for (at, model) in MODELS.into_iter().enumerate() {
