@@ -43,8 +43,8 @@ pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Re
 /// the store to keep them.
 fn unanswered_call_ids(context: &Context) -> Vec<&str> {
     let mut ids = Vec::new();
-    let sent = context.messages.iter().filter(|message| !is_failed_turn(&message.message));
-    for block in sent.flat_map(|message| &message.message.blocks) {
+    let sent_messages = context.messages.iter().filter(|message| !is_failed_turn(&message.message));
+    for block in sent_messages.flat_map(|message| &message.message.blocks) {
         match &block.kind {
             BlockKind::ToolUse(call) => ids.push(call.id.as_str()),
             BlockKind::ToolResult(result) => ids.retain(|id| *id != result.tool_use_id),

@@ -113,8 +113,8 @@ impl FromStr for Provider {
 
     fn from_str(name: &str) -> Result<Self> {
         Self::all().find(|provider| provider.name() == name).ok_or_else(|| {
-            let known = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
-            Error::invalid("provider", format!("`{name}` is unknown; the known ones are {known}"))
+            let known_names = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+            Error::invalid("provider", format!("`{name}` is unknown; the known ones are {known_names}"))
         })
     }
 }

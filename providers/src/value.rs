@@ -276,8 +276,8 @@ impl Diff {
                 _ => self.set.push((pointer, value.clone())),
             }
         }
-        let removed = from.iter().filter(|(name, _)| new_fields.get(name).is_none());
-        self.unset.extend(removed.map(|(name, _)| child_pointer(pointer, name)));
+        let removed_fields = from.iter().filter(|(name, _)| new_fields.get(name).is_none());
+        self.unset.extend(removed_fields.map(|(name, _)| child_pointer(pointer, name)));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

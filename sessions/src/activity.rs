@@ -84,11 +84,19 @@ impl<'a> ActivityWriter<'a> {
         session: &'a dyn Session,
         stored: &StoredEntries,
     ) -> Self {
-        let known = stored.provenance.as_ref();
-        let known_lines = known.and_then(Provenance::first_file).map_or(0, FileProvenance::ended_lines);
+        let stored_provenance = stored.provenance.as_ref();
+        let known_lines = stored_provenance.and_then(Provenance::first_file).map_or(0, FileProvenance::ended_lines);
         // If an earlier import of the same bytes left something to write, it was interrupted.
-        let was_interrupted = known.is_some_and(|known| known.digest() == session.info().provenance.digest());
-        Self { commits, thread, activity: session.activity(), known_lines, is_new: known.is_none(), was_interrupted }
+        let was_interrupted =
+            stored_provenance.is_some_and(|provenance| provenance.digest() == session.info().provenance.digest());
+        Self {
+            commits,
+            thread,
+            activity: session.activity(),
+            known_lines,
+            is_new: stored_provenance.is_none(),
+            was_interrupted,
+        }
     }
 
     /// Whether the source contains no run and no input.

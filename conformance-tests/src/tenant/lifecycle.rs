@@ -17,8 +17,8 @@ use crate::{
 
 async fn list_tenant_names(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
     let store = &given.store();
-    let found = read_all_pages(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
-    Ok(found.iter().map(ToString::to_string).collect())
+    let tenants = read_all_pages(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
+    Ok(tenants.iter().map(ToString::to_string).collect())
 }
 
 /// `list_tenants` returns the tenants that have records, ordered by the bytes of their names, in pages of any size. An

@@ -27,15 +27,15 @@ fn fields_with_metadata(bytes: usize) -> ThreadFields {
 /// refuse the fields with `LimitExceeded`.
 async fn check_whether_accepted(given: &Given, name: &str, fields: ThreadFields, is_accepted: bool) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let created = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
+    let creation_result = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
     let target = given.create_empty_thread(&format!("{name}-target")).await?;
     let mut patch = ThreadPatch::default();
     patch.title = Some(fields.title.clone());
     patch.metadata = fields.metadata.clone().into_iter().map(|(key, value)| (key, Some(value))).collect();
-    let updated = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
+    let update_result = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
     let commit = Commit::new(id(&format!("{name}-commit"))).expecting(Expect::Absent).entry(message_entry("x"));
-    let committed = commits.commit(commit.creating(fields)).await.map(drop);
-    for result in [created, updated, committed] {
+    let commit_result = commits.commit(commit.creating(fields)).await.map(drop);
+    for result in [creation_result, update_result, commit_result] {
         if is_accepted {
             result?;
         } else {

@@ -87,8 +87,8 @@ pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict
     expect_kind(commits.commit(commit_with_itself_as_parent).await, ErrorKind::Invalid)?;
     expect_eq(given.thread(&id("t-0")).await?.parent_thread_id, None)?;
     expect_eq(threads.load_thread(&id("s")).await?, None)?;
-    let moved = threads.update_thread(&id("t-39"), patch_with_parent("t-0"), Expect::Any).await?;
-    expect_eq(moved.parent_thread_id, Some(id("t-0")))
+    let updated_thread = threads.update_thread(&id("t-39"), patch_with_parent("t-0"), Expect::Any).await?;
+    expect_eq(updated_thread.parent_thread_id, Some(id("t-0")))
 }
 
 /// Of two concurrent updates that together would create a cycle, exactly one succeeds.
@@ -197,14 +197,14 @@ pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) ->
     let names = ["t-0", "t-1", "t-2", "t-3", "unknown"];
     for (thread, parent) in names.iter().flat_map(|a| names.map(|b| (*a, b))) {
         let before = threads.load_thread(&id(thread)).await?;
-        let validated = threads.validate_parent(&id(thread), &id(parent)).await;
+        let validation_result = threads.validate_parent(&id(thread), &id(parent)).await;
         expect_eq(threads.load_thread(&id(thread)).await?, before.clone())?;
-        let updated = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
-        let validation_error = validated.as_ref().err().map(store_core::Error::kind);
-        let update_error = updated.as_ref().err().map(store_core::Error::kind);
+        let update_result = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
+        let validation_error = validation_result.as_ref().err().map(store_core::Error::kind);
+        let update_error = update_result.as_ref().err().map(store_core::Error::kind);
         expect_eq(validation_error, update_error)
             .map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
-        if let (Ok(_), Some(before)) = (updated, before) {
+        if let (Ok(_), Some(before)) = (update_result, before) {
             let restored_parent = ThreadPatch::default().with_parent(before.parent_thread_id);
             threads.update_thread(&id(thread), restored_parent, Expect::Any).await?;
         }

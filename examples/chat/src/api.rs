@@ -107,8 +107,8 @@ impl Endpoint {
     /// # Errors
     /// The provider is not known.
     pub(crate) fn of(provider: &str) -> Result<&'static Self> {
-        let found = ENDPOINTS.iter().find(|endpoint| endpoint.provider == provider);
-        found.with_context(|| format!("the chat does not know where `{provider}` is"))
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.provider == provider);
+        endpoint.with_context(|| format!("the chat does not know where `{provider}` is"))
     }
 
     fn post(&self, client: &Agent, model: &str, key: &str, body: &Json) -> Result<impl BufRead + use<>> {

@@ -162,8 +162,8 @@ impl Chat {
         } else {
             let mut query = EntryQuery::all();
             (query.from_seq, query.to_seq) = (Some(seq), Some(seq));
-            let found = self.threads.list_entries(&self.thread, query).await?;
-            RewindTo::Entry(found.items.first().with_context(|| format!("there is no entry {seq}"))?.id.clone())
+            let entries = self.threads.list_entries(&self.thread, query).await?;
+            RewindTo::Entry(entries.items.first().with_context(|| format!("there is no entry {seq}"))?.id.clone())
         };
         let _receipt = self.commits.rewind(Guard::from(&thread), to).await?;
         Ok(())

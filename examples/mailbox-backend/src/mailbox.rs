@@ -144,13 +144,14 @@ impl MailboxMaintenance for MapMailbox {
         request.check()?;
         self.with_data(|data, decision_context| {
             let finished = data.list_dispatches(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
-            let old = finished.take_while(|dispatch| dispatch.finished_at.is_some_and(|end| end < request.before));
-            let mut removed = 0;
-            for dispatch in old.take(request.limit as usize) {
+            let old_dispatches =
+                finished.take_while(|dispatch| dispatch.finished_at.is_some_and(|end| end < request.before));
+            let mut removed_count = 0;
+            for dispatch in old_dispatches.take(request.limit as usize) {
                 let purge = |view: &TenantData| mailbox::purge(view, &dispatch.id, request.before, decision_context);
-                removed += u64::from(request.dry_run || data.apply_decision(purge)?);
+                removed_count += u64::from(request.dry_run || data.apply_decision(purge)?);
             }
-            Ok(Purged::new(removed))
+            Ok(Purged::new(removed_count))
         })
     }
 

@@ -202,10 +202,10 @@ impl Writer {
                 }
                 BlockKind::Opaque(opaque) => media.extend(compiler.opaque(&part, opaque)?.map(|data| (part, data))),
                 _ => {
-                    let written = write_media(&part, compiler);
-                    match written.as_ref().and_then(|value| value.text("text")) {
+                    let media_value = write_media(&part, compiler);
+                    match media_value.as_ref().and_then(|value| value.text("text")) {
                         Some(text) => texts.push(text.to_owned()),
-                        None => media.extend(written.map(|value| (part, Value::from(value)))),
+                        None => media.extend(media_value.map(|value| (part, Value::from(value)))),
                     }
                 }
             }

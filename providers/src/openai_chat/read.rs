@@ -37,11 +37,11 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
 /// counts these separately.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
-    let cached = detail("prompt_tokens_details", "cached_tokens");
-    let written = detail("prompt_tokens_details", "cache_write_tokens");
-    let input = raw.number("prompt_tokens").unwrap_or_default().saturating_sub(cached).saturating_sub(written);
+    let cache_read = detail("prompt_tokens_details", "cached_tokens");
+    let cache_write = detail("prompt_tokens_details", "cache_write_tokens");
+    let input = raw.number("prompt_tokens").unwrap_or_default().saturating_sub(cache_read).saturating_sub(cache_write);
     let mut tokens = TokenCounts::new(input, raw.number("completion_tokens").unwrap_or_default());
-    (tokens.cache_read, tokens.cache_write) = (cached, written);
+    (tokens.cache_read, tokens.cache_write) = (cache_read, cache_write);
     tokens.reasoning = detail("completion_tokens_details", "reasoning_tokens");
     usage(tokens, raw)
 }

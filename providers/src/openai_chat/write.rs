@@ -137,8 +137,8 @@ impl Writer {
             Some(field) => {
                 let fields = &mut self.draft(part).fields;
                 let existing = fields.text(field).unwrap_or_default();
-                let joined = format!("{existing}{}", thinking.text);
-                fields.set(field, Value::Text(joined));
+                let joined_text = format!("{existing}{}", thinking.text);
+                fields.set(field, Value::Text(joined_text));
             }
             None => {
                 if let Some(text) = compiler.thinking_text(part, thinking) {

@@ -271,7 +271,7 @@ impl Writer {
     /// reasoning.
     fn drop_unfollowed_reasoning(&mut self, compiler: &mut Compiler<'_>) {
         let mut is_followed = false;
-        let mut kept = Vec::with_capacity(self.items.len());
+        let mut kept_items = Vec::with_capacity(self.items.len());
         for item in std::mem::take(&mut self.items).into_iter().rev() {
             let has_id = item.value.as_object().is_some_and(|item| item.get("id").is_some());
             if item.is_reasoning() && has_id && !is_followed {
@@ -280,10 +280,10 @@ impl Writer {
                 continue;
             }
             is_followed = item.is_output && !item.is_reasoning();
-            kept.push(item);
+            kept_items.push(item);
         }
-        kept.reverse();
-        self.items = kept;
+        kept_items.reverse();
+        self.items = kept_items;
     }
 }
 

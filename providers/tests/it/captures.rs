@@ -148,7 +148,7 @@ fn difference(messages: &[Message], target: &Target, field: &str, expected: &(Ve
 
 #[test]
 fn captured_follow_ups_are_reproduced() {
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     let (mut exact_count, mut stream_count) = (0, 0);
     for capture in Capture::all() {
         let (target, field) = (capture.target(), history_field(capture.provider()));
@@ -162,7 +162,7 @@ fn captured_follow_ups_are_reproduced() {
             recompiled = compiled(&normalized.messages, &target);
             stream_count += 1;
             if body(&recompiled) != first_body {
-                wrong.push(format!(
+                failures.push(format!(
                     "{} (streamed): {} instead of {first_body}",
                     capture.name,
                     recompiled.body.as_str()
@@ -172,7 +172,7 @@ fn captured_follow_ups_are_reproduced() {
         if capture.index_entry["continuation"] != "exact" {
             let text = difference(&messages, &target, field, &history(&request, field));
             if let Some(text) = text.filter(|_| capture.index_entry["request_accepted"] == true) {
-                wrong.push(format!("{} (request): {text}", capture.name));
+                failures.push(format!("{} (request): {text}", capture.name));
             }
             continue;
         }
@@ -188,13 +188,13 @@ fn captured_follow_ups_are_reproduced() {
         }
         match text {
             None => exact_count += 1,
-            Some(text) => wrong.push(format!("{}: {text}", capture.name)),
+            Some(text) => failures.push(format!("{}: {text}", capture.name)),
         }
-        let differs = wrong.last().is_some_and(|text| text.starts_with(&capture.name));
+        let differs = failures.last().is_some_and(|text| text.starts_with(&capture.name));
         println!("{}: {}", capture.name, if differs { "differs" } else { "same" });
     }
     println!("{exact_count} follow-ups reproduced, {stream_count} streamed replies");
-    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{}\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Models of each API, to which histories of the other APIs are sent.
@@ -239,7 +239,7 @@ fn answer_open_calls(messages: &mut Vec<Message>) {
 
 #[test]
 fn histories_of_one_api_are_valid_for_every_other() {
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     let mut pairs = 0;
     for (name, model) in MODELS {
         let Some(schema) = schema(name) else { return };
@@ -252,11 +252,11 @@ fn histories_of_one_api_are_valid_for_every_other() {
             let mut faults = faults(name, &body(&compiled), &schema);
             faults.extend(unreported_losses(&messages, &compiled).into_iter().map(|text| format!("lost: {text}")));
             pairs += 1;
-            wrong.extend(faults.into_iter().map(|text| format!("{} to {model}: {text}", capture.name)));
+            failures.extend(faults.into_iter().map(|text| format!("{} to {model}: {text}", capture.name)));
         }
     }
     println!("{pairs} pairs of a history and a target");
-    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{}\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Removes fields that are null, which the API reads as absent.
@@ -275,7 +275,7 @@ fn without_nulls(value: &mut Value) {
 fn accepted_translations_compile_to_themselves() {
     let Some(folder) = folder() else { return };
     let index = read(&folder.join("index.json")).unwrap();
-    let (mut wrong, mut accepted) = (Vec::new(), 0);
+    let (mut failures, mut accepted) = (Vec::new(), 0);
     for entry in index["transforms"].as_array().unwrap() {
         let text = |name: &str| entry[name].as_str().unwrap();
         let (name, case) = (text("target"), text("case"));
@@ -292,10 +292,10 @@ fn accepted_translations_compile_to_themselves() {
             difference(&messages, &target, field, &history(&request, field)).into_iter().collect();
         let schema = schema(name).unwrap();
         faults.extend(self::faults(name, &body(&compiled(&messages, &target)), &schema));
-        wrong.extend(faults.into_iter().map(|text| format!("{}_to_{name}/{case}: {text}", entry["source"])));
+        failures.extend(faults.into_iter().map(|text| format!("{}_to_{name}/{case}: {text}", entry["source"])));
     }
     println!("{accepted} accepted translations");
-    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{}\n{}", failures.len(), failures.join("\n"));
 }
 
 /// For each request that an API refused because of its history or its tools: a text that the report must contain. The

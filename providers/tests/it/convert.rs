@@ -117,8 +117,8 @@ async fn a_conversion_makes_a_new_thread_and_lists_its_losses() {
     let (converted_body, losses) = body_and_loss_count(&*commits, "new", &google).await;
     assert_eq!(converted_body["contents"], body_and_loss_count(&*commits, "t", &google).await.0["contents"]);
     assert_eq!(losses, 0);
-    let again = convert(&*commits, &thread_id("t"), thread_id("new"), &google, &options).await.unwrap();
-    assert_eq!(again, converted);
+    let repeated = convert(&*commits, &thread_id("t"), thread_id("new"), &google, &options).await.unwrap();
+    assert_eq!(repeated, converted);
     let refusal = convert(&*commits, &thread_id("t"), thread_id("t"), &google, &options).await.unwrap_err();
     assert!(matches!(refusal.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict), "{refusal}");
 }

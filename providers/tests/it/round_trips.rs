@@ -27,10 +27,10 @@ fn context(messages: &[Message]) -> Context {
 fn check_round_trip(provider: &str, body: &Value) {
     let target = target(provider);
     let compiled = compile(&context(&messages(&target, body)), &target, &CompileOptions::default()).unwrap();
-    let mut written: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
-    let fields = written.as_object_mut().unwrap();
+    let mut written_body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
+    let fields = written_body.as_object_mut().unwrap();
     fields.retain(|name, _| body.get(name).is_some());
-    assert_eq!(written, *body);
+    assert_eq!(written_body, *body);
     assert!(compiled.losses.is_empty(), "{:?}", compiled.losses);
 }
 

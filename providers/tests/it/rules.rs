@@ -150,8 +150,8 @@ fn openai_responses(body: &Value) -> Vec<String> {
         if let Some(id) = item["id"].as_str() {
             let prefixes =
                 [("message", "msg_"), ("reasoning", "rs_"), ("function_call", "fc_"), ("custom_tool_call", "ctc_")];
-            let wrong = prefixes.iter().find(|(kind, prefix)| item["type"] == *kind && !id.starts_with(prefix));
-            if wrong.is_some() || id.is_empty() || id.len() > 64 || !ids.insert(id) {
+            let wrong_prefix = prefixes.iter().find(|(kind, prefix)| item["type"] == *kind && !id.starts_with(prefix));
+            if wrong_prefix.is_some() || id.is_empty() || id.len() > 64 || !ids.insert(id) {
                 broken.push(format!("R6: the id {id}"));
             }
         }

@@ -90,8 +90,8 @@ impl KnownCalls {
     pub(super) fn is_declared_above(&self, tree: &Tree<LineData>, at: usize, id: &str) -> bool {
         let digest = digest(id);
         let first = self.lines.partition_point(|(other, _)| *other < digest);
-        let same = self.lines.iter().skip(first).take_while(|(other, _)| *other == digest);
-        let mut nodes = same.filter_map(|(_, line)| tree.position(u64::from(*line)));
+        let with_same_digest = self.lines.iter().skip(first).take_while(|(other, _)| *other == digest);
+        let mut nodes = with_same_digest.filter_map(|(_, line)| tree.position(u64::from(*line)));
         nodes.any(|other| other != at && tree.is_on_path(at, other))
     }
 }

@@ -53,14 +53,14 @@ impl TenantActions for EventActions {
 
     async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
         for scope in [shared_thread_scope(), own_run_scope(tenant)] {
-            let found = list_events(tenant, scope.clone()).await?;
+            let found_events = list_events(tenant, scope.clone()).await?;
             expect_eq(
-                found.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
+                found_events.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
                 [&tenant.own_id, &tenant.own_id],
             )?;
             expect_eq(events(tenant)?.count_events(&scope, &EventFilter::default()).await?, 2)?;
             let mut stream = events(tenant)?.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
-            for event in found {
+            for event in found_events {
                 expect_eq(next_event(&mut stream).await.transpose()?, Some(event))?;
             }
         }
@@ -80,8 +80,8 @@ impl TenantActions for EventActions {
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
-        let found = list_events(tenant, shared_thread_scope()).await?;
-        for event in &found {
+        let found_events = list_events(tenant, shared_thread_scope()).await?;
+        for event in &found_events {
             expect_eq(events(tenant)?.load_event(&event.id).await?.as_ref(), Some(event))?;
         }
         for scope in [shared_thread_scope(), own_run_scope(tenant)] {

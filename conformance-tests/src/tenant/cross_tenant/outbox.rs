@@ -21,9 +21,9 @@ fn outbox(tenant: &TenantUnderTest) -> Result<&dyn OutboxStore, Failure> {
 
 /// Checks that the list for this filter has one row, which is the tenant's own, and returns it.
 async fn expect_only_own_row(tenant: &TenantUnderTest, filter: OutboxFilter) -> Result<OutboxRow, Failure> {
-    let mut found = outbox(tenant)?.list_outbox(OutboxQuery::new(filter)).await?.items;
-    expect_eq(found.iter().map(|row| row.target.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
-    Ok(found.remove(0))
+    let mut rows = outbox(tenant)?.list_outbox(OutboxQuery::new(filter)).await?.items;
+    expect_eq(rows.iter().map(|row| row.target.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
+    Ok(rows.remove(0))
 }
 
 #[async_trait]
@@ -39,8 +39,8 @@ impl TenantActions for OutboxRowActions {
     async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
         for filter in [OutboxFilter::default(), OutboxFilter::default().of_lane(id("lane"))] {
             expect_eq(outbox(tenant)?.count_outbox(&filter).await?.pending, 1)?;
-            let found = expect_only_own_row(tenant, filter).await?;
-            expect_eq(outbox(tenant)?.load_outbox(&found.id).await?, Some(found))?;
+            let row = expect_only_own_row(tenant, filter).await?;
+            expect_eq(outbox(tenant)?.load_outbox(&row.id).await?, Some(row))?;
         }
         Ok(())
     }

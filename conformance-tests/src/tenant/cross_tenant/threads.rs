@@ -29,9 +29,9 @@ fn thread_fields(parent: Option<ThreadId>) -> ThreadFields {
 /// Checks that a list and a count with this filter show exactly these threads.
 async fn expect_threads(tenant: &TenantUnderTest, filter: ThreadFilter, wanted: &[&str]) -> Verdict {
     expect_eq(threads(tenant)?.count_threads(&filter).await?, wanted.len() as u64)?;
-    let mut found = threads(tenant)?.list_threads(ThreadQuery::new(filter)).await?.items;
-    found.sort_by(|one, other| one.id.cmp(&other.id));
-    expect_eq(found.iter().map(|thread| thread.id.as_str()).collect::<Vec<_>>(), wanted)
+    let mut found_threads = threads(tenant)?.list_threads(ThreadQuery::new(filter)).await?.items;
+    found_threads.sort_by(|one, other| one.id.cmp(&other.id));
+    expect_eq(found_threads.iter().map(|thread| thread.id.as_str()).collect::<Vec<_>>(), wanted)
 }
 
 #[async_trait]

@@ -9,10 +9,16 @@ async fn after_an_error_only_the_question_is_stored_and_it_can_be_asked_again() 
         let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
         server.set_next_modes([Mode::Refuse, Mode::Overload, Mode::Break]);
         let mut program = Program::start_with_model(folder.path(), &server, model);
-        let refused = program.ask("hello you there");
-        assert!(refused.contains("error: ") && refused.contains("429 Too Many Requests: slow down"), "{refused}");
-        let overloaded = program.ask("/retry");
-        assert!(overloaded.contains("error: ") && overloaded.contains("overloaded for now"), "{overloaded}");
+        let refusal_output = program.ask("hello you there");
+        assert!(
+            refusal_output.contains("error: ") && refusal_output.contains("429 Too Many Requests: slow down"),
+            "{refusal_output}"
+        );
+        let overload_output = program.ask("/retry");
+        assert!(
+            overload_output.contains("error: ") && overload_output.contains("overloaded for now"),
+            "{overload_output}"
+        );
         assert!(program.ask("/retry").contains("the answer broke off"), "{model:?}: {}", program.output_since_command);
         assert_eq!(program.ask("/retry"), "You said: hello you there\n", "{model:?}");
         assert!(program.end().success());
@@ -37,9 +43,9 @@ async fn a_key_reaches_neither_the_terminal_nor_the_store() {
         let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
         let arguments = ["--provider", provider, "--model", model];
         let mut program = Program::start_with_key(folder.path(), &server, WRONG_KEY, &arguments);
-        let refused = program.ask("hello");
-        assert!(refused.contains("401 Unauthorized: incorrect key: [key]"), "{refused}");
-        assert!(!refused.contains(WRONG_KEY));
+        let refusal_output = program.ask("hello");
+        assert!(refusal_output.contains("401 Unauthorized: incorrect key: [key]"), "{refusal_output}");
+        assert!(!refusal_output.contains(WRONG_KEY));
         assert!(program.end().success());
         store::expect_absent(folder.path(), WRONG_KEY);
         let outcomes = store::outcomes(folder.path()).await;
