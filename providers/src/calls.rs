@@ -45,7 +45,7 @@ pub(crate) struct AnsweredCall {
 pub(crate) struct Calls {
     used_ids: BTreeSet<String>,
     /// The number of ids that were derived from each stored id.
-    derived_ids: BTreeMap<String, u32>,
+    derived_id_counts: BTreeMap<String, u32>,
     pub(crate) by_stored_id: BTreeMap<String, AnsweredCall>,
 }
 
@@ -53,7 +53,7 @@ impl Calls {
     /// Adds a call, and returns an id that the target accepts and that no other call of the body has.
     pub(crate) fn add(&mut self, call: &ToolUse, rule: IdRule) -> String {
         let mut id = call.id.clone();
-        let number = self.derived_ids.entry(call.id.clone()).or_default();
+        let number = self.derived_id_counts.entry(call.id.clone()).or_default();
         while !rule.accepts(&id) || self.used_ids.contains(&id) {
             *number += 1;
             id = derived_id(&call.id, *number, rule.max_length);

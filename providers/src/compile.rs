@@ -220,13 +220,13 @@ impl<'a> Compiler<'a> {
         }
         if let Some(opaque) = &block.opaque {
             part.is_own = self.target.is_origin(&opaque.origin);
-            part.native = self.native(&part.position, opaque, part.is_own)?;
+            part.native = self.accepted_native_form(&part.position, opaque, part.is_own)?;
         }
         Ok(part)
     }
 
     /// Returns the part of opaque data that the target accepts. Reports the rest as losses.
-    fn native(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
+    fn accepted_native_form(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
         let data = Value::of(&opaque.data)?;
         let position = position.below("/opaque/data");
         let api = self.target.provider.api;
@@ -300,7 +300,7 @@ impl<'a> Compiler<'a> {
 
     /// Returns the raw value of a block that only its provider understands. If the target has another API or platform
     /// than the provider, the block is lost.
-    pub(crate) fn opaque(&mut self, part: &Part<'_>, opaque: &Opaque) -> Result<Option<Value>> {
+    pub(crate) fn accepted_opaque_value(&mut self, part: &Part<'_>, opaque: &Opaque) -> Result<Option<Value>> {
         let data = Value::of(&opaque.data)?;
         if self.target.is_origin(&opaque.origin) {
             return Ok(Some(data));

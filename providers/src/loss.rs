@@ -36,7 +36,7 @@ impl fmt::Display for Loss {
     }
 }
 
-macro_rules! names {
+macro_rules! enum_with_names {
     ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -54,7 +54,7 @@ macro_rules! names {
     };
 }
 
-names! {
+enum_with_names! {
     /// The kinds of losses.
     LossKind {
         /// Thinking of a model.
@@ -118,7 +118,7 @@ names! {
     }
 }
 
-names! {
+enum_with_names! {
     /// What the body has in place of the lost part.
     Action {
         /// Nothing.

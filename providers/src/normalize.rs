@@ -176,7 +176,7 @@ pub(crate) fn is_plain_text(block: &Block) -> bool {
 
 /// Creates a call whose arguments came as text. If the text is not JSON, the input is an empty object, and the text is
 /// kept.
-pub(crate) fn call_of_text(id: &str, name: &str, arguments: &str) -> Result<ToolUse> {
+pub(crate) fn call_with_text_arguments(id: &str, name: &str, arguments: &str) -> Result<ToolUse> {
     let input = Json::parse(arguments).or_else(|_| Json::parse("{}"))?;
     let mut call = ToolUse::new(id, name, input);
     call.raw = Some(arguments.to_owned());
@@ -184,7 +184,7 @@ pub(crate) fn call_of_text(id: &str, name: &str, arguments: &str) -> Result<Tool
 }
 
 /// Creates usage from counts. `raw` is the provider's own record.
-pub(crate) fn usage(tokens: TokenCounts, raw: &Object) -> Result<Usage> {
+pub(crate) fn usage_with_raw(tokens: TokenCounts, raw: &Object) -> Result<Usage> {
     let mut usage = Usage::from(tokens);
     usage.raw = Some(Value::from(raw.clone()).to_json()?);
     Ok(usage)

@@ -40,7 +40,7 @@ fn every_planted_bug_is_found_by_its_case() {
 
 /// Prints the bugs that each case finds, if `AGENTSTORE_BUG_TABLE` is set. The output is visible with `--nocapture`.
 #[test]
-fn table_of_cases_and_bugs() {
+fn the_table_of_cases_and_bugs_is_printed_on_request() {
     if std::env::var_os("AGENTSTORE_BUG_TABLE").is_none() {
         return;
     }

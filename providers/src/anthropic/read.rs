@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     native::FormDiff,
-    normalize::{Reader, is_plain_text, usage},
+    normalize::{Reader, is_plain_text, usage_with_raw},
     value::{Diff, Object, Value, lossy_text},
 };
 
@@ -35,7 +35,7 @@ fn read_usage(raw: &Object) -> Result<Usage> {
     let mut tokens = TokenCounts::new(number("input_tokens"), number("output_tokens"));
     tokens.cache_read = number("cache_read_input_tokens");
     tokens.cache_write = number("cache_creation_input_tokens");
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 fn read_request(body: &Object, messages: &[Value], reader: &mut Reader) -> Result<()> {

@@ -77,7 +77,7 @@ struct Writer {
 impl Writer {
     fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
         if let BlockKind::Opaque(opaque) = &part.block.kind {
-            if let Some(data) = compiler.opaque(part, opaque)? {
+            if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                 self.add_opaque(part, data, compiler);
             }
             return Ok(());
@@ -158,7 +158,7 @@ impl Writer {
     fn block<'a>(&self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Object>> {
         let block = match &part.block.kind {
             BlockKind::Text(text) => Some(text_block(text)),
-            BlockKind::Thinking(thinking) => return Ok(thinking_of(part, thinking, compiler)),
+            BlockKind::Thinking(thinking) => return Ok(write_thinking(part, thinking, compiler)),
             BlockKind::ToolUse(call) => Some(write_call(part, call, compiler)?),
             BlockKind::ToolResult(result) => return write_result(part, result, compiler),
             _ => return Ok(write_media(part, compiler)),
@@ -335,7 +335,7 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
     Value::List(content)
 }
 
-fn thinking_of(part: &Part<'_>, thinking: &Thinking, compiler: &mut Compiler<'_>) -> Option<Object> {
+fn write_thinking(part: &Part<'_>, thinking: &Thinking, compiler: &mut Compiler<'_>) -> Option<Object> {
     match &thinking.signature {
         Some(signature) if compiler.accepts_thinking(part, thinking) => {
             Some(part.in_native_form(if thinking.redacted {
@@ -362,7 +362,7 @@ fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Comp
     }
     for part in compiler.parts_of_result(part, result)? {
         let block = match &part.block.kind {
-            BlockKind::Opaque(opaque) => compiler.opaque(&part, opaque)?,
+            BlockKind::Opaque(opaque) => compiler.accepted_opaque_value(&part, opaque)?,
             BlockKind::Text(text) if compiler.report_if_blank(&part, text) => None,
             BlockKind::Text(text) => Some(part.in_native_form(text_block(text)).into()),
             _ => write_media(&part, compiler).map(Value::from),

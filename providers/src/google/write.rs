@@ -77,7 +77,7 @@ impl Writer {
         let role = if part.role == Role::Assistant { "model" } else { "user" };
         match &part.block.kind {
             BlockKind::Opaque(opaque) => {
-                if let Some(data) = compiler.opaque(part, opaque)? {
+                if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                     self.add_opaque(part, role, data, compiler);
                 }
             }
@@ -200,7 +200,9 @@ impl Writer {
                     compiler.report_native_form(&part);
                     texts.push(text.clone());
                 }
-                BlockKind::Opaque(opaque) => media.extend(compiler.opaque(&part, opaque)?.map(|data| (part, data))),
+                BlockKind::Opaque(opaque) => {
+                    media.extend(compiler.accepted_opaque_value(&part, opaque)?.map(|data| (part, data)))
+                }
                 _ => {
                     let media_value = write_media(&part, compiler);
                     match media_value.as_ref().and_then(|value| value.text("text")) {

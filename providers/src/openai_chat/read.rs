@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     native::FormDiff,
-    normalize::{Reader, call_of_text, is_plain_text, usage},
+    normalize::{Reader, call_with_text_arguments, is_plain_text, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
@@ -43,7 +43,7 @@ fn read_usage(raw: &Object) -> Result<Usage> {
     let mut tokens = TokenCounts::new(input, raw.number("completion_tokens").unwrap_or_default());
     (tokens.cache_read, tokens.cache_write) = (cache_read, cache_write);
     tokens.reasoning = detail("completion_tokens_details", "reasoning_tokens");
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 fn read_message(raw: &Object, reader: &mut Reader) -> Result<()> {
@@ -157,7 +157,7 @@ fn read_call(item: &Value, reader: &Reader) -> Result<Block> {
     };
     if let Some((id, name, arguments)) = fields("function", "arguments") {
         let default = call_object(&id, &name, &arguments);
-        return reader.block(BlockKind::ToolUse(call_of_text(&id, &name, &arguments)?), &default, raw);
+        return reader.block(BlockKind::ToolUse(call_with_text_arguments(&id, &name, &arguments)?), &default, raw);
     }
     if let Some((id, name, input)) = fields("custom", "input") {
         let diff = Diff::between(&custom_call_object(&id, &name, &input), raw);

@@ -63,7 +63,7 @@ impl Writer {
             return Ok(());
         }
         if let BlockKind::Opaque(opaque) = &part.block.kind {
-            if let Some(data) = compiler.opaque(part, opaque)? {
+            if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                 self.add_opaque(part, data, compiler);
             }
             return Ok(());
@@ -244,7 +244,7 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
     let object = match &part.block.kind {
         BlockKind::Text(text) if part.has_flag(REFUSAL) => refusal_part(text),
         BlockKind::Text(text) => text_part(text),
-        BlockKind::Opaque(opaque) => return compiler.opaque(part, opaque),
+        BlockKind::Opaque(opaque) => return compiler.accepted_opaque_value(part, opaque),
         BlockKind::Image(media) | BlockKind::Document(media) | BlockKind::Audio(media) | BlockKind::Video(media) => {
             let is_accepted = matches!(part.role, Role::User | Role::Tool);
             match media_part(&part.block.kind).filter(|_| is_accepted) {

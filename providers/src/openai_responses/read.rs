@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{
     native::FormDiff,
-    normalize::{Reader, call_of_text, is_plain_text, usage},
+    normalize::{Reader, call_with_text_arguments, is_plain_text, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
 pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     if let Some(output) = body.list("output") {
-        let mut items = Items::default();
+        let mut items = AssistantItems::default();
         for item in output {
             items.add(item, reader)?;
         }
@@ -39,7 +39,7 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     match body.get("input") {
         Some(Value::Text(text)) => reader.push(Role::User, vec![Block::text(text)], Some(FormDiff::default())),
         Some(Value::List(input)) => {
-            let mut items = Items::default();
+            let mut items = AssistantItems::default();
             for item in input {
                 items.add(item, reader)?;
             }
@@ -59,16 +59,16 @@ fn read_usage(raw: &Object) -> Result<Usage> {
     let mut tokens = TokenCounts::new(input, raw.number("output_tokens").unwrap_or_default());
     (tokens.cache_read, tokens.cache_write) = (cache_read, cache_write);
     tokens.reasoning = detail("output_tokens_details", "reasoning_tokens");
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 /// Collects consecutive items of the assistant in one message.
 #[derive(Default)]
-struct Items {
+struct AssistantItems {
     blocks: Vec<Block>,
 }
 
-impl Items {
+impl AssistantItems {
     fn add(&mut self, item: &Value, reader: &mut Reader) -> Result<()> {
         let Some(raw) = item.as_object() else { return Err(Error::invalid("input", "an item is not an object")) };
         match raw.text("type") {
@@ -208,7 +208,11 @@ fn read_reasoning(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
 fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     if let Some(call) = provider_tool_call(raw) {
         return reader
-            .block(BlockKind::ToolUse(call_of_text(call.id, call.name, &call.arguments)?), &call.item(), raw)
+            .block(
+                BlockKind::ToolUse(call_with_text_arguments(call.id, call.name, &call.arguments)?),
+                &call.item(),
+                raw,
+            )
             .map(Some);
     }
     let (Some(id), Some(name)) = (raw.text("call_id"), raw.text("name")) else { return Ok(None) };
@@ -222,7 +226,7 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     }
     let Some(arguments) = raw.text("arguments") else { return Ok(None) };
     let default = call_item(id, name, arguments);
-    reader.block(BlockKind::ToolUse(call_of_text(id, name, arguments)?), &default, raw).map(Some)
+    reader.block(BlockKind::ToolUse(call_with_text_arguments(id, name, arguments)?), &default, raw).map(Some)
 }
 
 /// A call of a tool that the provider defines and the caller runs.

@@ -104,7 +104,7 @@ impl Writer {
                 Ok(())
             }
             BlockKind::Opaque(opaque) => {
-                if let Some(data) = compiler.opaque(part, opaque)? {
+                if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                     self.add_opaque(part, data, compiler);
                 }
                 Ok(())
@@ -237,7 +237,7 @@ impl Writer {
         }
         for part in compiler.parts_of_result(part, result)? {
             content.extend(match &part.block.kind {
-                BlockKind::Opaque(opaque) => compiler.opaque(&part, opaque)?,
+                BlockKind::Opaque(opaque) => compiler.accepted_opaque_value(&part, opaque)?,
                 _ => content_part(&part, compiler)?,
             });
         }

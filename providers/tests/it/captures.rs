@@ -147,7 +147,7 @@ fn difference(messages: &[Message], target: &Target, field: &str, expected: &(Ve
 }
 
 #[test]
-fn captured_follow_ups_are_reproduced() {
+fn captured_follow_up_requests_are_reproduced() {
     let mut failures = Vec::new();
     let (mut exact_count, mut stream_count) = (0, 0);
     for capture in Capture::all() {
@@ -238,7 +238,7 @@ fn answer_open_calls(messages: &mut Vec<Message>) {
 }
 
 #[test]
-fn histories_of_one_api_are_valid_for_every_other() {
+fn histories_of_one_api_are_valid_for_every_other_api() {
     let mut failures = Vec::new();
     let mut pairs = 0;
     for (name, model) in MODELS {

@@ -124,7 +124,7 @@ async fn a_conversion_makes_a_new_thread_and_lists_its_losses() {
 }
 
 #[tokio::test]
-async fn the_report_agrees_with_what_is_compiled() {
+async fn the_report_lists_the_losses_of_the_compilation() {
     let commits = thread_of_claude().await;
     let loaded = commits.threads().load_context(&thread_id("t"), ContextRequest::head()).await.unwrap();
     let options = CompileOptions::default();

@@ -164,7 +164,7 @@ fn a_failed_result_without_content_gets_a_text() {
 }
 
 #[test]
-fn histories_with_odd_orders_of_roles_are_valid_for_every_api() {
+fn histories_with_unusual_orders_of_roles_become_valid_for_every_api() {
     let history = json!([
         {"role": "assistant", "blocks": [{"text": "first"}]},
         {"role": "assistant", "blocks": [{"text": "second"}, {"tool_use": {"id": "c", "name": "n", "input": {}}}]},

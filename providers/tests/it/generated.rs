@@ -201,7 +201,9 @@ static SCHEMAS: LazyLock<BTreeMap<&str, Validator>> =
     LazyLock::new(|| APIS.iter().filter_map(|(capture_name, name, _)| Some((*name, schema(capture_name)?))).collect());
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: history_count(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: history_count(), failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn generated_histories_are_valid_and_every_loss_is_reported(

@@ -132,7 +132,7 @@ fn numbers_and_halves_of_surrogate_pairs_keep_their_spelling() {
 }
 
 #[test]
-fn streamed_replies_are_joined() {
+fn the_events_of_a_stream_are_joined_to_one_reply() {
     let events = [
         (
             "anthropic",

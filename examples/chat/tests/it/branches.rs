@@ -3,7 +3,7 @@
 use crate::{FakeServer, MODELS, Program};
 
 #[tokio::test]
-async fn a_conversation_goes_on_from_any_entry() {
+async fn a_conversation_continues_from_any_entry() {
     let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
     let mut program = Program::start_with_model(folder.path(), &server, MODELS[0]);
     program.ask("one");

@@ -10,7 +10,7 @@ const INTERRUPTED: &str = r#"Stopped { code: "interrupted", detail: None }"#;
 
 /// Before the kill, the question, the call and its result were committed, and the answer was not.
 #[tokio::test]
-async fn a_chat_that_was_killed_during_an_answer_goes_on() {
+async fn a_chat_that_was_killed_during_an_answer_can_continue() {
     for model in MODELS {
         let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
         server.set_next_modes([Mode::Normal, Mode::Hang]);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{FakeServer, MODELS, Program, store};
 
-fn two_turns(model: (&str, &str)) -> (tempfile::TempDir, FakeServer) {
+fn run_two_turns(model: (&str, &str)) -> (tempfile::TempDir, FakeServer) {
     let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
     let mut program = Program::start_with_model(folder.path(), &server, model);
     assert_eq!(program.ask("add 17 25"), "[add({\"a\":17,\"b\":25}): 42]\nThe sum is 42.\n", "{model:?}");
@@ -19,7 +19,7 @@ fn two_turns(model: (&str, &str)) -> (tempfile::TempDir, FakeServer) {
 #[tokio::test]
 async fn two_turns_with_a_tool_call_are_answered_by_each_provider() {
     for model in MODELS {
-        let (folder, server) = two_turns(model);
+        let (folder, server) = run_two_turns(model);
         let call = |a: u32, b: u32| format!("assistant: add{{\"a\":{a},\"b\":{b}}}");
         let expected = [
             "user: add 17 25".to_owned(),

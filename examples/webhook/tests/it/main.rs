@@ -141,7 +141,7 @@ async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
 
 /// Tests WK-10: a delivery to an unreachable server is tried again like one that fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unreachable_server_is_tried_again() {
+async fn a_delivery_to_an_unreachable_server_is_repeated() {
     let tenant = TestTenant::new().await;
     let unused_address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let ids = tenant.commit_rows(&format!("http://{unused_address}/hook"), &["1"]).await;
