@@ -45,7 +45,7 @@ macro_rules! enum_with_names {
         pub enum $type { $($(#[$variant_doc])* $variant,)* }
 
         impl $type {
-            /// Returns the name, as it is written in JSON.
+            /// Returns the name that is written in JSON.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
