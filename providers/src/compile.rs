@@ -174,7 +174,7 @@ impl<'a> Compiler<'a> {
             let mut part = self.part(position, source.message.role, block)?;
             part.is_own |= is_own;
             let is_first = self.parts.len() == start;
-            // The first block is opaque and cannot hold the form of its message, so a later block holds it.
+            // If the first block is opaque, it cannot hold the form of its message. Then a later block holds the form.
             let form = part.native.message.take_if(|form| !is_first && form.has(OF_FIRST_BLOCK));
             if let (Some(form), Some(first_part)) = (form, self.parts.get_mut(start)) {
                 first_part.native.message = Some(form);

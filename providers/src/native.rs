@@ -9,8 +9,8 @@ use store_core::{Block, BlockKind, Json, Result, codec::Extra};
 
 use crate::value::{Diff, Object, Value};
 
-/// A flag of the form of a provider's message that begins with the first block of the stored message. If that block is
-/// opaque, it cannot hold the form. Then a later block holds the form, with this flag.
+/// Flag: the form belongs to the provider's message that begins with the first block of the stored message. If that
+/// block is opaque, it cannot hold the form. Then a later block holds the form, with this flag.
 pub(crate) const OF_FIRST_BLOCK: &str = "of first block";
 
 /// The provider's own form of a block, as far as the block itself does not hold it.

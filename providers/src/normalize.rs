@@ -148,8 +148,8 @@ impl Reader {
         message.usage = usage;
     }
 
-    /// Records in a block that a message of the provider begins with it, and the form of this message. An opaque block
-    /// cannot hold this.
+    /// Records in a block that a message of the provider begins with the block, and the form of that message. An opaque
+    /// block cannot hold this, so it stays unchanged.
     pub(crate) fn begin_message(&self, block: &mut Block, form: FormDiff) -> Result<()> {
         if matches!(block.kind, BlockKind::Opaque(_)) {
             return Ok(());

@@ -63,7 +63,8 @@ fn histories_of_leases_find_broken_stores() {
     expect_rejected(Bug::BusyThreadClaimed, |store| ABANDONED_WORK.run(store));
 }
 
-/// If a commit takes effect in two steps, a reader that reads the parts of the commit one by one can see it.
+/// If a commit takes effect in two steps, a reader that reads its parts one by one can see some of them and miss the
+/// others.
 #[test]
 fn histories_of_atomicity_find_broken_stores() {
     expect_rejected(Bug::CommitSettlesInOwnStep, |store| COMMIT_ATOMICITY.run(store));

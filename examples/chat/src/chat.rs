@@ -1,7 +1,7 @@
 //! The conversation: its commits, and how it continues after a crash.
 //!
-//! Each step of an answer begins with what is stored and ends with one commit. So a crash loses at most one step, and
-//! no step needs to know whether the program crashed before it.
+//! Each step of an answer first loads the stored thread, and ends with one commit. So a crash loses at most one step,
+//! and no step needs to know whether the program crashed before it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -54,7 +54,7 @@ impl Chat {
         chat.model = thread_context.state.get(MODEL_KEY).map(Json::to).transpose()?;
         for run in thread_context.open_runs.iter().filter(|run| run.agent.as_str() == AGENT) {
             let outcome = RunOutcome::Stopped { code: "interrupted".to_owned(), detail: None };
-            // The guard refuses this if another program has continued the answer since it was read.
+            // The guard refuses this commit if another program has continued the answer since the thread was read.
             let commit = Guard::from(&thread_context.thread).with_key(key(&run.id, "interrupted")?).commit();
             chat.commit(commit.with_run(RunChange::new(run.id.clone(), RunStatus::done(outcome)))).await?;
             print_line("The last answer was interrupted.")?;

@@ -16,17 +16,17 @@ use crate::{
     value::{Object, Value, base64_of, text_of_base64},
 };
 
-/// The content of the message is a list, although it is one plain text.
+/// Flag: the content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The content of the message is one text, although by default it is a list.
+/// Flag: the content of the message is one text, although by default it is a list.
 const TEXT: &str = "text";
-/// The system message stands inside the conversation.
+/// Flag: the system message stands inside the conversation.
 const INSIDE: &str = "inside";
-/// The message follows a message of the same role, and is not merged with it.
+/// Flag: the message follows a message of the same role, and is not merged with it.
 const SEPARATE: &str = "separate";
-/// The content of the result is a list, although it is one plain text.
+/// Flag: the content of the result is a list, although it is one plain text.
 const RESULT_LIST: &str = "list";
-/// The result has no content.
+/// Flag: the result has no content.
 const NO_CONTENT: &str = "no content";
 
 pub(crate) struct Anthropic;

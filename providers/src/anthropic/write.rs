@@ -21,9 +21,10 @@ use crate::{
 const IDS: IdRule = IdRule { max_length: 512, plain_only: true };
 /// The limit of output tokens if the settings contain none. The API requires one.
 const MAX_TOKENS: &str = "4096";
-/// The text of the user message before a history that begins with the assistant, which the API refuses.
+/// The text of a user message that is added before a history that begins with the assistant. The API refuses such a
+/// history.
 const BEGINNING: &str = "(The conversation begins with the assistant.)";
-/// The content of a failed result without content, which the API refuses (jlevy/markform#153).
+/// The text that a failed result without content gets. The API refuses such a result (jlevy/markform#153).
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of a mark for the cache in JSON.
 const CACHE_MARK: &str = r#""cache_control":{"#;
@@ -217,9 +218,9 @@ impl Writer {
         self.messages.retain(|message| message.raw.is_some() || !message.content.is_empty());
     }
 
-    /// Moves thinking to the beginning of the last turn with calls, if it is the beginning of a message of the context
-    /// that was merged into this turn. With thinking switched on, the API refuses a turn that begins with anything
-    /// else.
+    /// If a message of the context begins with thinking and was merged into the last turn with calls, moves this
+    /// thinking to the beginning of the turn. With thinking switched on, the API refuses a turn that begins with
+    /// anything else.
     fn move_thinking_first(&mut self, compiler: &mut Compiler<'_>) {
         if !has_thinking_enabled(&compiler.settings) {
             return;

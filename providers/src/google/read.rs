@@ -65,8 +65,8 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     Ok(())
 }
 
-/// The calls of the last contents of the model that have no result yet. A result without the id of one of them answers
-/// the first call with the same tool name.
+/// The calls that have no result yet, from the last contents of the model. A result without the id of one of them
+/// answers the first call with the same tool name.
 struct UnansweredCalls {
     /// The id of the reply. Made ids depend on it.
     reply_id: String,

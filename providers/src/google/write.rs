@@ -18,9 +18,10 @@ use crate::{
 
 /// No limit is known. The limit here keeps ids readable.
 const IDS: IdRule = IdRule { max_length: 512, plain_only: false };
-/// The text of the content before a history that begins with the model, which the API refuses.
+/// The text of a user content that is added before a history that begins with the model. The API refuses such a
+/// history.
 const BEGINNING: &str = "(The conversation begins with the model.)";
-/// The output of a result without content.
+/// The output that a result without content gets.
 const NO_OUTPUT: &str = "(no output)";
 /// The signature that the API's documentation prescribes for calls of another model, for models that require a
 /// signature.

@@ -16,11 +16,11 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// The content of the message is a list, although it is one plain text.
+/// Flag: the content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The text is a refusal.
+/// Flag: the text is a refusal.
 const REFUSAL: &str = "refusal";
-/// The tool that is called takes a text instead of JSON.
+/// Flag: the tool that is called takes a text instead of JSON.
 const CUSTOM: &str = "custom";
 /// The fields in which vendors of compatible APIs put thinking. The flag of a thinking block is the name of its field.
 const THINKING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];

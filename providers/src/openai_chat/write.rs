@@ -15,7 +15,7 @@ use crate::{
 
 /// The API refuses longer ids (agno-agi/agno#5382).
 const IDS: IdRule = IdRule { max_length: 40, plain_only: false };
-/// The content of a result without content, which the API refuses.
+/// The text that a result without content gets. The API refuses such a result.
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of the text of a failed result. The API has no field for failures.
 const ERROR_PREFIX: &str = "[error] ";

@@ -1,4 +1,4 @@
-//! The writer of single messages as items, for files that hold items of the API.
+//! Writes single messages as items, for files that hold items of the API.
 
 use std::collections::BTreeSet;
 

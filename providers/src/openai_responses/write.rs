@@ -19,7 +19,7 @@ use crate::{
 
 /// The API refuses longer ids of calls (NousResearch/hermes-agent#72006).
 pub(super) const IDS: IdRule = IdRule { max_length: 64, plain_only: false };
-/// The output of a result without content.
+/// The output that a result without content gets.
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of the text of a failed result. The API has no field for failures.
 const ERROR_PREFIX: &str = "[error] ";

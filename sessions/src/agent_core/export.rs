@@ -92,8 +92,8 @@ impl ThreadWriter<'_, '_> {
         }
     }
 
-    /// Writes the raw bytes of a line that was imported from this format. If the line contains no id or no parent, they
-    /// followed from the order of the lines. In that case they are inserted.
+    /// Writes the raw bytes of a line that was imported from this format. If the line has no id or no parent, these
+    /// follow from the order of the lines, and are inserted.
     fn write_raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {

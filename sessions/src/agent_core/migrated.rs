@@ -145,8 +145,8 @@ fn read_part(raw: &str, blocks: &mut MessageBlocks<'_>) {
     }
 }
 
-/// Reads a call. If it has no id, its id is made from its line and its position. A call that `blocks` already
-/// contains is the same call and is not added again.
+/// Reads a call. If it has no id, its id is made from its line and its position. If `blocks` already contains the same
+/// call, it is not added again.
 fn read_function_call(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_malformed(raw, "a call that is not an object") };
     let name = item.text("name");

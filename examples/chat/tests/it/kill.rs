@@ -27,7 +27,7 @@ async fn a_chat_that_was_killed_during_an_answer_can_continue() {
         assert_eq!(program.ask("/retry"), "The sum is 42.\n", "{model:?}");
         assert_eq!(program.ask("hello"), "You said: hello\n", "{model:?}");
         assert!(program.end().success());
-        // The model was asked again in the same words, and the tool was not run again.
+        // The request to the model was repeated unchanged, and the tool was not run again.
         let requests = server.requests();
         assert_eq!(requests.len(), 4);
         assert_eq!(requests[1], requests[2]);

@@ -153,7 +153,7 @@ impl FakeServer {
         self.state.lock().unwrap().issued.iter().map(|issued| issued.value.clone()).collect()
     }
 
-    /// Returns the texts of the messages in the last request, which must be one to Anthropic.
+    /// Returns the texts of the messages in the last request, which must be a request to Anthropic.
     pub(crate) fn last_texts(&self) -> Vec<String> {
         let requests = self.requests();
         requests.last().unwrap()["messages"].as_array().unwrap().iter().map(|it| text(&it["content"])).collect()
