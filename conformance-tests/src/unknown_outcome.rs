@@ -24,8 +24,12 @@ pub(crate) enum Resolution {
 #[async_trait]
 pub(crate) trait ResolveOutcome: DropPointTarget {
     /// Resolves the unknown outcome of a call as the documentation of its method says.
-    async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Self::Prepared)
-    -> Result<Resolution, Failure>;
+    async fn resolve_outcome(
+        &self,
+        call: &str,
+        thread: &ThreadId,
+        prepared: &Self::Prepared,
+    ) -> Result<Resolution, Failure>;
 }
 
 /// The failure for a call that changes something, but is missing in [`ResolveOutcome::resolve_outcome`].
@@ -44,25 +48,26 @@ pub(crate) async fn check_unknown_outcomes(
 ) -> Verdict {
     let mut calls_that_changed = Vec::new();
     for index in 0.. {
-        let t: ThreadId = id(&format!("t-{index}-once"));
-        let prepared = target.prepare(given, &t).await?;
-        let before = target.describe(&t).await?;
-        let mut calls = target.calls(&t, &prepared);
+        let thread: ThreadId = id(&format!("t-{index}-once"));
+        let prepared = target.prepare(given, &thread).await?;
+        let before = target.describe(&thread).await?;
+        let mut calls = target.calls(&thread, &prepared);
         if index >= calls.len() {
             break;
         }
         let (name, call) = calls.swap_remove(index);
         let about = |failure: Failure| failure.about(format!("`{name}`"));
         let answer = call.await;
-        let after_one_call = target.describe(&t).await?;
+        let after_one_call = target.describe(&thread).await?;
         if before == after_one_call {
             continue;
         }
         answer?;
         calls_that_changed.push(name);
         for applied in [true, false] {
-            let t: ThreadId = id(&format!("t-{index}-{applied}"));
-            let after_resolution = resolve_and_describe(given, &target, (index, applied), &t).await.map_err(about)?;
+            let thread: ThreadId = id(&format!("t-{index}-{applied}"));
+            let after_resolution =
+                resolve_and_describe(given, &target, (index, applied), &thread).await.map_err(about)?;
             expect_eq(after_resolution, after_one_call.clone()).map_err(about)?;
         }
     }
@@ -79,16 +84,16 @@ async fn resolve_and_describe(
     given: &Given,
     target: &impl ResolveOutcome,
     (index, applied): (usize, bool),
-    t: &ThreadId,
+    thread: &ThreadId,
 ) -> Result<String, Failure> {
-    let prepared = target.prepare(given, t).await?;
-    let make_call = || target.calls(t, &prepared).swap_remove(index);
+    let prepared = target.prepare(given, thread).await?;
+    let make_call = || target.calls(thread, &prepared).swap_remove(index);
     if applied {
         // The answer is ignored, as if it had been lost.
         let (_, call) = make_call();
         call.await?;
     }
-    match target.resolve_outcome(make_call().0, t, &prepared).await? {
+    match target.resolve_outcome(make_call().0, thread, &prepared).await? {
         Resolution::ByRead(took_effect) => {
             expect_eq(took_effect, applied).map_err(|failure| failure.about("whether the call took effect"))?;
             if !took_effect {
@@ -102,5 +107,5 @@ async fn resolve_and_describe(
         )?,
         Resolution::Idempotent => {}
     }
-    target.describe(t).await
+    target.describe(thread).await
 }

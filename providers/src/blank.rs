@@ -10,7 +10,7 @@ use crate::{
 impl Compiler<'_> {
     /// Leaves out the texts that the target refuses, and reports them. If such a text begins a message, the next part
     /// begins the message instead.
-    pub(crate) fn drop_texts(&mut self, is_refused: impl Fn(&Part<'_>, &str) -> bool) {
+    pub(crate) fn drop_refused_texts(&mut self, is_refused: impl Fn(&Part<'_>, &str) -> bool) {
         let mut begins_message = false;
         for mut part in std::mem::take(&mut self.parts) {
             if let BlockKind::Text(text) = &part.block.kind
@@ -29,8 +29,9 @@ impl Compiler<'_> {
         self.losses.add(&part.position, LossKind::Empty, Action::Dropped, "the target refuses blank text");
     }
 
-    /// Returns whether a text inside of a result or of thinking is blank. A blank text is reported and left out.
-    pub(crate) fn drop_if_blank(&mut self, part: &Part<'_>, text: &str) -> bool {
+    /// Returns whether a text inside a result or inside thinking is blank. The caller leaves out a blank text; this
+    /// function reports it.
+    pub(crate) fn report_if_blank(&mut self, part: &Part<'_>, text: &str) -> bool {
         let is_blank = is_blank(text);
         if is_blank {
             self.report_refused_text(part);
@@ -39,7 +40,7 @@ impl Compiler<'_> {
     }
 
     /// Reports a message without content, which the target refuses.
-    pub(crate) fn drop_empty_message(&mut self, part: &Part<'_>) {
+    pub(crate) fn report_empty_message(&mut self, part: &Part<'_>) {
         self.losses.add(
             &part.position,
             LossKind::Empty,

@@ -17,12 +17,12 @@ pub(crate) struct IdRule {
     /// The maximum length, in characters.
     pub(crate) max_length: usize,
     /// Whether only ASCII letters, digits, `_` and `-` may occur.
-    pub(crate) is_plain: bool,
+    pub(crate) plain_only: bool,
 }
 
 impl IdRule {
     fn accepts(self, id: &str) -> bool {
-        id.chars().count() <= self.max_length && (!self.is_plain || id.bytes().all(is_plain))
+        id.chars().count() <= self.max_length && (!self.plain_only || id.bytes().all(is_plain))
     }
 }
 
@@ -36,8 +36,8 @@ pub(crate) struct AnsweredCall {
     /// The id in the body.
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The text of its arguments, if they are not JSON.
-    pub(crate) malformed: Option<String>,
+    /// The text of the arguments, if they are not JSON.
+    pub(crate) malformed_arguments: Option<String>,
 }
 
 /// The calls that have been written so far.
@@ -45,7 +45,7 @@ pub(crate) struct AnsweredCall {
 pub(crate) struct Calls {
     used_ids: BTreeSet<String>,
     /// The number of ids that were derived from each stored id.
-    derived_ids: BTreeMap<String, u32>,
+    derived_id_counts: BTreeMap<String, u32>,
     pub(crate) by_stored_id: BTreeMap<String, AnsweredCall>,
 }
 
@@ -53,20 +53,20 @@ impl Calls {
     /// Adds a call, and returns an id that the target accepts and that no other call of the body has.
     pub(crate) fn add(&mut self, call: &ToolUse, rule: IdRule) -> String {
         let mut id = call.id.clone();
-        let number = self.derived_ids.entry(call.id.clone()).or_default();
+        let number = self.derived_id_counts.entry(call.id.clone()).or_default();
         while !rule.accepts(&id) || self.used_ids.contains(&id) {
             *number += 1;
             id = derived_id(&call.id, *number, rule.max_length);
         }
         self.used_ids.insert(id.clone());
-        let answered = AnsweredCall { id: id.clone(), name: call.name.clone(), malformed: None };
+        let answered = AnsweredCall { id: id.clone(), name: call.name.clone(), malformed_arguments: None };
         self.by_stored_id.insert(call.id.clone(), answered);
         id
     }
 
-    pub(crate) fn set_malformed(&mut self, call: &ToolUse, raw: &str) {
+    pub(crate) fn set_malformed_arguments(&mut self, call: &ToolUse, raw: &str) {
         if let Some(call) = self.by_stored_id.get_mut(&call.id) {
-            call.malformed = Some(raw.to_owned());
+            call.malformed_arguments = Some(raw.to_owned());
         }
     }
 }
@@ -77,6 +77,6 @@ fn derived_id(id: &str, number: u32, max_length: usize) -> String {
     let digest = Sha256::digest(format!("{id}\n{number}"));
     let digits: String = digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
     let plain: String = id.chars().filter(|c| u8::try_from(*c).is_ok_and(is_plain)).collect();
-    let head: String = plain.chars().take(max_length.min(32).saturating_sub(DIGITS + 1)).collect();
-    format!("{head}_{digits}")
+    let prefix: String = plain.chars().take(max_length.min(32).saturating_sub(DIGITS + 1)).collect();
+    format!("{prefix}_{digits}")
 }

@@ -25,32 +25,33 @@ pub struct Report {
     pub losses: Vec<Loss>,
 }
 
-/// Returns what [`compile`] with the same arguments would lose.
+/// Returns the losses of [`compile`] with the same arguments, and warnings.
 ///
 /// # Errors
-/// As [`compile`].
+/// Those of [`compile`].
 pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Result<Report> {
     let compiled = compile(context, target, options)?;
     let mut warnings = warnings(&compiled.body, target)?;
-    warnings
-        .extend(open_calls(context).iter().map(|id| format!("the call `{id}` has no result; every API refuses it")));
+    warnings.extend(
+        unanswered_call_ids(context).iter().map(|id| format!("the call `{id}` has no result; every API refuses it")),
+    );
     let compatible = compiled.losses.iter().all(|loss| loss.kind.is_record()) && warnings.is_empty();
     Ok(Report { compatible, warnings, losses: compiled.losses })
 }
 
-/// The ids of calls that no later message answers. A context that a store returns has none, unless its request asks the
-/// store to keep them.
-fn open_calls(context: &Context) -> Vec<&str> {
-    let mut open = Vec::new();
-    let sent = context.messages.iter().filter(|message| !is_failed_turn(&message.message));
-    for block in sent.flat_map(|message| &message.message.blocks) {
+/// The ids of calls that no later message answers. A context from a store has no such calls, unless the request asked
+/// the store to keep them.
+fn unanswered_call_ids(context: &Context) -> Vec<&str> {
+    let mut ids = Vec::new();
+    let sent_messages = context.messages.iter().filter(|message| !is_failed_turn(&message.message));
+    for block in sent_messages.flat_map(|message| &message.message.blocks) {
         match &block.kind {
-            BlockKind::ToolUse(call) => open.push(call.id.as_str()),
-            BlockKind::ToolResult(result) => open.retain(|id| *id != result.tool_use_id),
+            BlockKind::ToolUse(call) => ids.push(call.id.as_str()),
+            BlockKind::ToolResult(result) => ids.retain(|id| *id != result.tool_use_id),
             _ => {}
         }
     }
-    open
+    ids
 }
 
 /// Returns the reasons why the API of the target is known to refuse a body that [`compile`] made.

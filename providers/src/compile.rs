@@ -11,7 +11,7 @@ use crate::{
     calls::{AnsweredCall, Calls, IdRule, malformed_arguments},
     loss::{Action, Loss, LossKind, Losses, Position},
     media::{describe_media, media_kind},
-    native::{Form, Native, OF_FIRST_BLOCK, unknown_fields},
+    native::{FormDiff, Native, OF_FIRST_BLOCK, unknown_fields},
     normalize::OPAQUE_MESSAGE,
     provider::Target,
     value::{Object, Value, child_pointer},
@@ -43,16 +43,16 @@ pub struct Compiled {
     pub body: Json,
     /// What the body does not hold, or holds in another form, in the order of the context (SE-2, SE-7).
     ///
-    /// The metadata, usage, stop reason and provenance of messages are records about them. They are never sent, and are
-    /// no losses.
+    /// The metadata, usage, stop reason and provenance of a message are records about the message. They are never sent,
+    /// and do not count as losses.
     pub losses: Vec<Loss>,
 }
 
 /// Makes the body of a request for `target` from a context.
 ///
 /// The body has the model, the history, the settings of the options, and the limits that the API requires. Blocks that
-/// the same model made on the same platform go back exactly as they came (SE-8). Whatever else the target cannot hold
-/// is in the list of losses (SE-7).
+/// the same model made on the same platform go back exactly as they came (SE-8). Everything else that the target cannot
+/// hold is in the list of losses (SE-7).
 ///
 /// # Errors
 /// `Invalid` if the settings are not an object or have a field of the history, or if the context has no message that
@@ -81,7 +81,7 @@ pub fn compile(context: &Context, target: &Target, options: &CompileOptions) -> 
     Ok(Compiled { body: Value::from(body).to_json()?, losses: compiler.losses.into_list() })
 }
 
-/// A block of the context, with what the target needs to know about it.
+/// A block of the context, and the facts that decide how it is written for the target.
 pub(crate) struct Part<'a> {
     pub(crate) position: Position,
     pub(crate) role: Role,
@@ -95,8 +95,8 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    pub(crate) fn has_mark(&self, mark: &str) -> bool {
-        self.native.part.has(mark)
+    pub(crate) fn has_flag(&self, flag: &str) -> bool {
+        self.native.part.has(flag)
     }
 
     /// Returns `default`, the JSON that is written for the block by default, with the changes of its native form.
@@ -135,21 +135,21 @@ impl<'a> Compiler<'a> {
     }
 
     fn collect_parts(&mut self, context: &'a Context) -> Result<()> {
-        let mut failed_calls = BTreeSet::new();
+        let mut failed_call_ids = BTreeSet::new();
         for (at, source) in context.messages.iter().enumerate() {
             let position = Position { entry: source.entry.clone(), path: format!("/messages/{at}") };
             if source.message.role == Role::Assistant {
-                failed_calls.clear();
+                failed_call_ids.clear();
             }
             if is_failed_turn(&source.message) {
-                failed_calls.extend(calls(&source.message).map(|call| call.id.as_str()));
+                failed_call_ids.extend(calls(&source.message).map(|call| call.id.as_str()));
                 self.losses.add(&position, LossKind::FailedTurn, Action::Dropped, "the turn failed or was aborted");
                 continue;
             }
             if source.synthetic && source.message.role == Role::Tool {
                 self.losses.add(&position, LossKind::MadeResult, Action::Made, "no result was recorded for the call");
             }
-            self.collect_message(&position, source, &failed_calls)?;
+            self.collect_message(&position, source, &failed_call_ids)?;
         }
         Ok(())
     }
@@ -158,7 +158,7 @@ impl<'a> Compiler<'a> {
         &mut self,
         position: &Position,
         source: &'a ContextMessage,
-        failed_calls: &BTreeSet<&str>,
+        failed_call_ids: &BTreeSet<&str>,
     ) -> Result<()> {
         let origin = source.message.provenance.as_ref().and_then(|provenance| provenance.origin.as_ref());
         let is_own = origin.is_some_and(|origin| self.target.is_origin(origin));
@@ -166,7 +166,7 @@ impl<'a> Compiler<'a> {
         for (at, block) in source.message.blocks.iter().enumerate() {
             let position = position.below(&format!("/blocks/{at}"));
             if let BlockKind::ToolResult(result) = &block.kind
-                && failed_calls.contains(result.tool_use_id.as_str())
+                && failed_call_ids.contains(result.tool_use_id.as_str())
             {
                 self.losses.add(&position, LossKind::FailedTurn, Action::Dropped, "its call is of a failed turn");
                 continue;
@@ -174,7 +174,7 @@ impl<'a> Compiler<'a> {
             let mut part = self.part(position, source.message.role, block)?;
             part.is_own |= is_own;
             let is_first = self.parts.len() == start;
-            // The first block is opaque and cannot hold the form of its message, so a later block holds it.
+            // If the first block is opaque, it cannot hold the form of its message. Then a later block holds the form.
             let form = part.native.message.take_if(|form| !is_first && form.has(OF_FIRST_BLOCK));
             if let (Some(form), Some(first_part)) = (form, self.parts.get_mut(start)) {
                 first_part.native.message = Some(form);
@@ -220,33 +220,33 @@ impl<'a> Compiler<'a> {
         }
         if let Some(opaque) = &block.opaque {
             part.is_own = self.target.is_origin(&opaque.origin);
-            part.native = self.native(&part.position, opaque, part.is_own)?;
+            part.native = self.accepted_native_form(&part.position, opaque, part.is_own)?;
         }
         Ok(part)
     }
 
     /// Returns the part of opaque data that the target accepts. Reports the rest as losses.
-    fn native(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
+    fn accepted_native_form(&mut self, position: &Position, opaque: &Opaque, is_own: bool) -> Result<Native> {
         let data = Value::of(&opaque.data)?;
         let position = position.below("/opaque/data");
         let api = self.target.provider.api;
         if !self.target.has_api_and_platform_of(&opaque.origin) {
             match Native::of(&data) {
-                Some(native) => self.report_native(&position, &native, |_| true),
+                Some(native) => self.report_native_fields(&position, &native, |_| true),
                 None => self.losses.add(&position, LossKind::Signature, Action::Dropped, "it is of another provider"),
             }
             return Ok(Native::default());
         }
-        let known = Native::of(&data);
-        let mut native = known.clone().unwrap_or_default();
-        native.is_foreign = known.is_none();
+        let parsed = Native::of(&data);
+        let mut native = parsed.clone().unwrap_or_default();
+        native.is_foreign = parsed.is_none();
         if native.is_foreign && !(is_own && api.read_foreign_data(&data, &mut native)) {
             self.losses.add(&position, LossKind::Signature, Action::Dropped, "only its own model accepts it");
             return Ok(Native::default());
         }
         if !is_own {
             let is_bound = |pointer: &str| api.bound_fields().contains(&pointer);
-            self.report_native(&position, &native, is_bound);
+            self.report_native_fields(&position, &native, is_bound);
             for form in native.message.iter_mut().chain([&mut native.part]) {
                 form.diff.set.retain(|(pointer, _)| !is_bound(pointer));
             }
@@ -254,9 +254,9 @@ impl<'a> Compiler<'a> {
         Ok(native)
     }
 
-    /// Reports the native form of a block as lost, because the block is written in another form.
-    pub(crate) fn drop_native(&mut self, part: &Part<'_>) {
-        self.report_native(&part.position.below("/opaque/data"), &part.native, |_| true);
+    /// Reports the whole native form of a block as lost, because the block is written in another form.
+    pub(crate) fn report_native_form(&mut self, part: &Part<'_>) {
+        self.report_native_fields(&part.position.below("/opaque/data"), &part.native, |_| true);
     }
 
     /// Reports the form of the message that began with a block as lost, because no message of the body begins with the
@@ -265,12 +265,12 @@ impl<'a> Compiler<'a> {
         if let Some(message) = part.native.message.take() {
             let is_foreign = part.native.is_foreign;
             let native = Native { message: Some(message), is_foreign, ..Native::default() };
-            self.report_native(&part.position.below("/opaque/data"), &native, |_| true);
+            self.report_native_fields(&part.position.below("/opaque/data"), &native, |_| true);
         }
     }
 
-    /// Adds a loss for each field of a native form whose pointer `is_lost` selects, and for the mark of a refusal.
-    fn report_native(&mut self, position: &Position, native: &Native, is_lost: impl Fn(&str) -> bool) {
+    /// Adds a loss for each field of a native form whose pointer `is_lost` selects, and for the flag of a refusal.
+    fn report_native_fields(&mut self, position: &Position, native: &Native, is_lost: impl Fn(&str) -> bool) {
         if native.is_foreign {
             self.losses.add(position, LossKind::Signature, Action::Dropped, "the block is written in another form");
             return;
@@ -281,7 +281,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn report_form(&mut self, position: &Position, form: &Form, is_lost: &impl Fn(&str) -> bool) {
+    fn report_form(&mut self, position: &Position, form: &FormDiff, is_lost: &impl Fn(&str) -> bool) {
         for (pointer, value) in form.diff.set.iter().filter(|(pointer, _)| is_lost(pointer)) {
             let field = pointer.split('/').nth(1).unwrap_or_default();
             let kind = match value {
@@ -291,16 +291,16 @@ impl<'a> Compiler<'a> {
             let position = position.below(&child_pointer("/set", pointer));
             self.losses.add(&position, kind, Action::Dropped, "only the API that made it has the field");
         }
-        for mark in form.marks.iter().filter(|mark| is_lost(mark)) {
-            if mark == "refusal" {
+        for flag in form.flags.iter().filter(|flag| is_lost(flag)) {
+            if flag == "refusal" {
                 self.losses.add(position, LossKind::Refusal, Action::Text, "the target has no mark for refusals");
             }
         }
     }
 
-    /// Returns the raw value of a block that only its provider understands, if that provider is the target's. Otherwise
-    /// the block is lost.
-    pub(crate) fn opaque(&mut self, part: &Part<'_>, opaque: &Opaque) -> Result<Option<Value>> {
+    /// Returns the raw value of a block that only its provider understands. If the target has another API or platform
+    /// than the provider, the block is lost.
+    pub(crate) fn accepted_opaque_value(&mut self, part: &Part<'_>, opaque: &Opaque) -> Result<Option<Value>> {
         let data = Value::of(&opaque.data)?;
         if self.target.is_origin(&opaque.origin) {
             return Ok(Some(data));
@@ -343,21 +343,22 @@ impl<'a> Compiler<'a> {
     }
 
     /// Reports content that the body has and the context does not.
-    pub(crate) fn report_made(&mut self, position: &Position, kind: LossKind, reason: &'static str) {
+    pub(crate) fn report_added_content(&mut self, position: &Position, kind: LossKind, reason: &'static str) {
         self.losses.add(position, kind, Action::Made, reason);
     }
 
     /// Reports a block of a kind that no target has.
-    pub(crate) fn drop_unknown(&mut self, part: &Part<'_>) {
+    pub(crate) fn report_unknown_block(&mut self, part: &Part<'_>) {
         self.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "the kind of the block is not known");
     }
 
-    /// Returns whether thinking may go back as it came. It may if the model of the target made it.
+    /// Returns whether the target accepts thinking unchanged, because the model of the target made it.
     pub(crate) fn accepts_thinking(&self, part: &Part<'_>, thinking: &Thinking) -> bool {
         thinking.origin.as_ref().map_or(part.is_own, |origin| self.target.is_origin(origin))
     }
 
-    /// Returns the text to send in place of thinking that the target does not accept, if the caller wants one.
+    /// Reports thinking that the target does not accept. Returns the text to send in its place, if the options ask for
+    /// one.
     pub(crate) fn thinking_text<'t>(&mut self, part: &Part<'_>, thinking: &'t Thinking) -> Option<&'t str> {
         let has_text = self.options.thinking_as_text && !thinking.redacted && !thinking.text.trim().is_empty();
         let action = if has_text { Action::Text } else { Action::Dropped };
@@ -379,7 +380,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Reports the loss of the flag `is_error` of a result, for an API that has no field for it. Returns whether the
-    /// tool failed: then the text of the result has to say so.
+    /// tool failed. If it did, the text of the result has to say so.
     pub(crate) fn error_as_text(&mut self, part: &Part<'_>, result: &ToolResult) -> bool {
         if let Some(is_error) = result.is_error {
             let action = if is_error { Action::Text } else { Action::Dropped };
@@ -389,16 +390,16 @@ impl<'a> Compiler<'a> {
         result.is_error == Some(true)
     }
 
-    /// Reports the media type of media at a URL, which the target does not take.
-    pub(crate) fn drop_type_of_url(&mut self, part: &Part<'_>, media: &Media) {
+    /// Reports the loss of the media type of media at a URL, because the target does not take it.
+    pub(crate) fn report_media_type_of_url(&mut self, part: &Part<'_>, media: &Media) {
         if media.media_type.is_some() && matches!(media.source, MediaSource::Url(_)) {
             let position = part.position.below(&format!("/{}/media_type", media_kind(part.block)));
             self.losses.add(&position, LossKind::Field, Action::Dropped, "the target learns it from the URL");
         }
     }
 
-    /// Reports the title of media, if it has one.
-    pub(crate) fn drop_title(&mut self, part: &Part<'_>, media: &Media) {
+    /// Reports the loss of the title of media, if there is a title.
+    pub(crate) fn report_title(&mut self, part: &Part<'_>, media: &Media) {
         if media.title.is_some() {
             let position = part.position.below(&format!("/{}/title", media_kind(part.block)));
             self.losses.add(&position, LossKind::Name, Action::Dropped, "the target has no field for it");
@@ -429,12 +430,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// Returns the arguments of a call as an object. Other values are wrapped. If the arguments are not JSON, the
-    /// object is empty, and the result of the call has their text.
+    /// object is empty, and the result of the call holds the text of the arguments.
     pub(crate) fn object_arguments(&mut self, part: &Part<'_>, call: &ToolUse) -> Result<Object> {
         if let Some(raw) = malformed_arguments(call) {
             let position = part.position.below("/tool_use/raw");
             self.losses.add(&position, LossKind::BadArguments, Action::Moved, "the arguments are not JSON");
-            self.calls.set_malformed(call, raw);
+            self.calls.set_malformed_arguments(call, raw);
             return Ok(Object::new());
         }
         Ok(match Value::of(&call.input)? {

@@ -42,21 +42,21 @@ pub struct Converted {
     pub at: Option<EntryId>,
     /// The number of messages of the new thread.
     pub messages: u64,
-    /// What the new thread lacks of the source, or has in another form.
+    /// The parts of the source that the new thread lacks, or has in another form.
     pub losses: Vec<Loss>,
 }
 
-/// Makes a new thread from the context of `source`, with messages that `target` accepts as they are (SE-4).
+/// Makes a new thread from the context of `source`, with messages that `target` accepts unchanged (SE-4).
 ///
 /// The metadata of the new thread names the source, the entry and the model, and a side entry lists the losses. The
 /// source does not change. A call that was interrupted continues if it is repeated with the same arguments.
 ///
-/// There is no need to convert a thread in order to use another model: [`compile`] does the same for each request and
-/// loses nothing of the stored messages.
+/// There is no need to convert a thread in order to use another model: [`compile`] does the same for each request, and
+/// the stored messages stay complete.
 ///
 /// # Errors
 /// `NotFound` if the source or the entry does not exist; `AlreadyExists` if the new thread exists and was not made by
-/// the same call; as [`compile`]; the errors of the store.
+/// the same call; the errors of [`compile`] and of the store.
 pub async fn convert(
     commits: &dyn CommitCoordinator,
     source: &ThreadId,
@@ -64,26 +64,26 @@ pub async fn convert(
     target: &Target,
     options: &ConvertOptions,
 ) -> Result<Converted> {
-    let found = commits.threads().load_context(source, options.request.clone()).await?;
-    let compiled = compile(&found.context, target, &options.compile)?;
+    let loaded = commits.threads().load_context(source, options.request.clone()).await?;
+    let compiled = compile(&loaded.context, target, &options.compile)?;
     let messages = normalize(target, &compiled.body)?.messages;
-    let at = found.at;
-    let from = serde_json::json!({
+    let at = loaded.at;
+    let source_record = serde_json::json!({
         "thread": source, "entry": at, "provider": target.provider.name(), "model": target.model,
     });
     let mut fields = ThreadFields::default();
-    fields.title.clone_from(&found.thread.title);
-    fields.metadata.insert(CONVERTED_FROM.to_owned(), Json::of(&from)?);
+    fields.title.clone_from(&loaded.thread.title);
+    fields.metadata.insert(CONVERTED_FROM.to_owned(), Json::of(&source_record)?);
     let count = u64::try_from(messages.len()).unwrap_or(u64::MAX);
     let mut entries: Vec<NewEntry> =
         messages.into_iter().map(|message| NewEntry::new(with_format(message, target))).collect();
     if !compiled.losses.is_empty() {
         entries.push(NewEntry::new(Custom::new(LOSSES_KIND, Json::of(&compiled.losses)?)).with_side(true));
     }
-    let mut first = Some(fields);
+    let mut fields_of_first_commit = Some(fields);
     for (at, entries) in chunks(entries).into_iter().enumerate() {
         let mut commit = Commit::new(new.clone()).with_key(CommitKey::new(format!("convert:{at}"))?).entries(entries);
-        if let Some(fields) = first.take() {
+        if let Some(fields) = fields_of_first_commit.take() {
             commit = commit.expecting(Expect::Absent).creating(fields);
         }
         let _receipt = commits.commit(commit).await?;
@@ -100,7 +100,8 @@ fn with_format(mut message: Message, target: &Target) -> Message {
     message
 }
 
-/// Splits entries into those of each commit. There is at least one commit, because it makes the thread.
+/// Splits the entries into one list for each commit. There is at least one commit, because the first commit creates the
+/// thread.
 fn chunks(entries: Vec<NewEntry>) -> Vec<Vec<NewEntry>> {
     let mut chunks = vec![Vec::new()];
     for entry in entries {

@@ -1,9 +1,9 @@
 //! Turns bodies of requests and replies of model providers into messages, and contexts into bodies of requests.
 //!
 //! [`normalize`] reads a request, a reply or a streamed reply. [`compile`] makes the body of a request from a context.
-//! For the model that made the blocks, the body is the same as before, with signatures and encrypted reasoning. For any
-//! other model, [`Compiled::losses`] lists what the body does not hold, and [`check`] reports it before anything is
-//! sent.
+//! For the model that made the blocks, the body has the same history as before, with signatures and encrypted
+//! reasoning. For any other model, [`Compiled::losses`] lists what the body does not hold, and [`check`] reports it
+//! before anything is sent.
 //!
 //! Nothing is sent. Only [`convert`] stores something; the other functions are pure.
 //!

@@ -36,7 +36,7 @@ impl fmt::Display for Loss {
     }
 }
 
-macro_rules! names {
+macro_rules! enum_with_names {
     ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -45,7 +45,7 @@ macro_rules! names {
         pub enum $type { $($(#[$variant_doc])* $variant,)* }
 
         impl $type {
-            /// Returns the name, as it is written in JSON.
+            /// Returns the name that is written in JSON.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -54,7 +54,7 @@ macro_rules! names {
     };
 }
 
-names! {
+enum_with_names! {
     /// The kinds of losses.
     LossKind {
         /// Thinking of a model.
@@ -118,7 +118,7 @@ names! {
     }
 }
 
-names! {
+enum_with_names! {
     /// What the body has in place of the lost part.
     Action {
         /// Nothing.
@@ -135,8 +135,8 @@ names! {
 }
 
 impl LossKind {
-    /// Returns whether what is lost is a record for people, which no model gets. The target gets the same history
-    /// without it.
+    /// Returns whether the lost part is only a record for people. No model gets such records, so the history that the
+    /// target gets is the same without them.
     #[must_use]
     pub const fn is_record(self) -> bool {
         matches!(self, Self::Details)

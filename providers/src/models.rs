@@ -1,4 +1,4 @@
-//! What models accept, as far as it differs between the models of one API.
+//! The differences between the models of one API in what they accept.
 //!
 //! Every rule names its source. If several rules fit a model, the rule with the longest beginning of the name applies.
 //! A model that is newer than the table is treated like the newest model that the table knows.
@@ -16,7 +16,7 @@ pub(crate) enum Feature {
     MediaInResults,
 }
 
-struct Rule {
+struct FeatureRule {
     api: &'static str,
     /// The beginning of the model's name.
     model: &'static str,
@@ -27,148 +27,148 @@ struct Rule {
     source: &'static str,
 }
 
-const RULES: &[Rule] = &[
-    Rule {
+const FEATURE_RULES: &[FeatureRule] = &[
+    FeatureRule {
         api: "anthropic",
         model: "claude-opus-4-8",
         feature: Feature::SystemInside,
         value: true,
         source: "accepted by the API; claude-sonnet-4-5 answers `role 'system' is not supported on this model`",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-2",
         feature: Feature::Prefill,
         value: true,
         source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-3",
         feature: Feature::Prefill,
         value: true,
         source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-opus-4",
         feature: Feature::Prefill,
         value: true,
         source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-sonnet-4",
         feature: Feature::Prefill,
         value: true,
         source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-haiku-4",
         feature: Feature::Prefill,
         value: true,
         source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-opus-4-6",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-sonnet-4-6",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-haiku-4-6",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-opus-4-7",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-sonnet-4-7",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-haiku-4-7",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-opus-4-8",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-sonnet-4-8",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "anthropic",
         model: "claude-haiku-4-8",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
-    Rule {
+    FeatureRule {
         api: "google",
         model: "",
         feature: Feature::SignedCalls,
         value: true,
         source: "https://ai.google.dev/gemini-api/docs/thought-signatures",
     },
-    Rule {
+    FeatureRule {
         api: "google",
         model: "",
         feature: Feature::MediaInResults,
         value: true,
         source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal",
     },
-    Rule {
+    FeatureRule {
         api: "google",
         model: "gemini-1",
         feature: Feature::SignedCalls,
         value: false,
         source: "https://ai.google.dev/gemini-api/docs/thought-signatures",
     },
-    Rule {
+    FeatureRule {
         api: "google",
         model: "gemini-1",
         feature: Feature::MediaInResults,
         value: false,
         source: "https://ai.google.dev/gemini-api/docs/function-calling#multimodal",
     },
-    Rule {
+    FeatureRule {
         api: "google",
         model: "gemini-2",
         feature: Feature::SignedCalls,
         value: false,
         source: "https://ai.google.dev/gemini-api/docs/thought-signatures",
     },
-    Rule {
+    FeatureRule {
         api: "google",
         model: "gemini-2",
         feature: Feature::MediaInResults,
@@ -180,8 +180,8 @@ const RULES: &[Rule] = &[
 /// Returns whether a model of an API has a feature.
 pub(crate) fn has_feature(api: &str, model: &str, feature: Feature) -> bool {
     let model = base_name(model);
-    let fits = |rule: &&Rule| rule.api == api && rule.feature == feature && model.starts_with(rule.model);
-    RULES.iter().filter(fits).max_by_key(|rule| rule.model.len()).is_some_and(|rule| rule.value)
+    let fits = |rule: &&FeatureRule| rule.api == api && rule.feature == feature && model.starts_with(rule.model);
+    FEATURE_RULES.iter().filter(fits).max_by_key(|rule| rule.model.len()).is_some_and(|rule| rule.value)
 }
 
 /// Returns the name of a model without the parts that platforms and releases add, so that all names of a model are
@@ -194,9 +194,9 @@ pub(crate) fn base_name(model: &str) -> &str {
     let name = model.rsplit('/').next().unwrap_or(model);
     let name = name.split_once("anthropic.").map_or(name, |(_, name)| name);
     let name = name.split_once(':').map_or(name, |(name, _)| name);
-    let version =
+    let is_version =
         |tail: &str| tail.strip_prefix('v').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    let name = name.rsplit_once('-').filter(|(_, tail)| version(tail)).map_or(name, |(name, _)| name);
+    let name = name.rsplit_once('-').filter(|(_, tail)| is_version(tail)).map_or(name, |(name, _)| name);
     let is_release = |tail: &str| is_number(tail, 8) || tail == "latest";
     let name = name.rsplit_once(['-', '@']).filter(|(_, tail)| is_release(tail)).map_or(name, |(name, _)| name);
     let mut parts = name.rsplitn(4, '-');
@@ -212,7 +212,7 @@ pub(crate) fn base_name(model: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Feature, RULES, base_name, has_feature};
+    use super::{FEATURE_RULES, Feature, base_name, has_feature};
 
     #[test]
     fn the_longest_beginning_of_the_name_decides() {
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn every_rule_names_its_source() {
-        assert!(RULES.iter().all(|rule| !rule.source.is_empty()));
+        assert!(FEATURE_RULES.iter().all(|rule| !rule.source.is_empty()));
     }
 
     #[test]
-    fn additions_of_platforms_and_releases_do_not_count() {
+    fn a_base_name_lacks_what_platforms_and_releases_add() {
         for (model, name) in [
             ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
             ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),

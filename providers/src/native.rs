@@ -1,55 +1,56 @@
 //! The provider's own form of a block: the parts of the provider's JSON that the block does not hold. They are kept as
 //! the block's opaque data.
 //!
-//! The data is `{"message"?: FORM, "part"?: FORM, "continues"?: true}` with `FORM = {"marks"?: [TEXT], "set"?:
-//! {POINTER: VALUE}, "unset"?: [POINTER]}`. A form says how the provider's JSON differs from the JSON that is written
+//! The data is `{"message"?: DIFF, "part"?: DIFF, "continues"?: true}` with `DIFF = {"marks"?: [FLAG], "set"?:
+//! {POINTER: VALUE}, "unset"?: [POINTER]}`. A `DIFF` says how the provider's JSON differs from the JSON that is written
 //! for the block by default.
 
 use store_core::{Block, BlockKind, Json, Result, codec::Extra};
 
 use crate::value::{Diff, Object, Value};
 
-/// A mark: the form is that of the provider's message that begins with the first block of the stored message. That
-/// block is opaque and cannot hold the form, so a later block holds it.
+/// Flag: the form belongs to the provider's message that begins with the first block of the stored message. If that
+/// block is opaque, it cannot hold the form. Then a later block holds the form, with this flag.
 pub(crate) const OF_FIRST_BLOCK: &str = "of first block";
 
-/// The parts of a provider's form of a block that the block does not hold.
+/// The provider's own form of a block, as far as the block itself does not hold it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Native {
     /// The form of the provider's message that begins with the block. Without it, the block begins a message if it is
     /// the first of a stored message.
-    pub(crate) message: Option<Form>,
+    pub(crate) message: Option<FormDiff>,
     /// Whether the block belongs to the same message of the provider as the block before it, although it is the first
     /// of a stored message.
     pub(crate) continues: bool,
     /// The form of the block itself.
-    pub(crate) part: Form,
-    /// Whether the data was not in the form of this crate.
+    pub(crate) part: FormDiff,
+    /// Whether another tool wrote the data, in its own format.
     pub(crate) is_foreign: bool,
 }
 
-/// How a provider's JSON differs from the default.
+/// How a provider's JSON differs from the JSON that is written by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Form {
-    /// Words that only the code of the provider's API understands.
-    pub(crate) marks: Vec<String>,
-    /// The fields that differ.
+pub(crate) struct FormDiff {
+    /// Differences with names of their own, such as `list`. Only this crate's module for the provider's API interprets
+    /// them.
+    pub(crate) flags: Vec<String>,
+    /// The other differences, field by field.
     pub(crate) diff: Diff,
 }
 
-impl Form {
-    pub(crate) fn has(&self, mark: &str) -> bool {
-        self.marks.iter().any(|known| known == mark)
+impl FormDiff {
+    pub(crate) fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|known| known == flag)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.marks.is_empty() && self.diff.is_empty()
+        self.flags.is_empty() && self.diff.is_empty()
     }
 
     fn to_value(&self) -> Value {
         let mut object = Object::default();
-        if !self.marks.is_empty() {
-            object.set("marks", Value::List(self.marks.iter().map(Value::text).collect()));
+        if !self.flags.is_empty() {
+            object.set("marks", Value::List(self.flags.iter().map(Value::text).collect()));
         }
         if !self.diff.set.is_empty() {
             let mut set = Object::default();
@@ -71,7 +72,7 @@ impl Form {
         };
         let set = object.object("set").into_iter().flat_map(Object::iter);
         let set = set.map(|(pointer, value)| (pointer.to_owned(), value.clone())).collect();
-        Self { marks: texts("marks"), diff: Diff { set, unset: texts("unset") } }
+        Self { flags: texts("marks"), diff: Diff { set, unset: texts("unset") } }
     }
 }
 
@@ -96,9 +97,9 @@ impl Native {
         let object = data.as_object()?;
         let is_ours = object.iter().all(|(name, _)| matches!(name, "message" | "part" | "continues"));
         is_ours.then(|| Self {
-            message: object.object("message").map(Form::of),
+            message: object.object("message").map(FormDiff::of),
             continues: object.get("continues") == Some(&Value::Bool(true)),
-            part: object.object("part").map(Form::of).unwrap_or_default(),
+            part: object.object("part").map(FormDiff::of).unwrap_or_default(),
             is_foreign: false,
         })
     }

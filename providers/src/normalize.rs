@@ -6,7 +6,7 @@ use store_core::{
 };
 
 use crate::{
-    native::{Form, Native, OF_FIRST_BLOCK},
+    native::{FormDiff, Native, OF_FIRST_BLOCK},
     provider::Target,
     value::{Diff, Object, Value, lossy_text},
 };
@@ -43,13 +43,13 @@ pub struct Normalized {
 /// ```
 pub fn normalize(source: &Target, body: &Json) -> Result<Normalized> {
     let api = source.provider.api;
-    let joined;
+    let joined_events;
     let body = Value::of(body)?;
     let object = match &body {
         Value::Object(object) => object,
         Value::List(events) => {
-            joined = api.join(events)?;
-            &joined
+            joined_events = api.join(events)?;
+            &joined_events
         }
         _ => return Err(Error::invalid("body", "it is neither an object nor a list of events")),
     };
@@ -73,11 +73,11 @@ impl Reader {
     /// Creates a block of `kind`. `default` is the JSON that is written for it by default, and `raw` is the JSON of the
     /// provider.
     pub(crate) fn block(&self, kind: BlockKind, default: &Object, raw: &Object) -> Result<Block> {
-        let part = Form { marks: Vec::new(), diff: Diff::between(default, raw) };
+        let part = FormDiff { flags: Vec::new(), diff: Diff::between(default, raw) };
         self.block_of_form(kind, part)
     }
 
-    pub(crate) fn block_of_form(&self, kind: BlockKind, part: Form) -> Result<Block> {
+    pub(crate) fn block_of_form(&self, kind: BlockKind, part: FormDiff) -> Result<Block> {
         let mut block = Block::new(kind);
         self.update_native(&mut block, |native| native.part = part)?;
         Ok(block)
@@ -110,7 +110,7 @@ impl Reader {
 
     /// Adds a message. `form` is the form of the provider's message that begins with it, or `None` if it belongs to the
     /// provider's message before it.
-    pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<Form>) -> Result<()> {
+    pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<FormDiff>) -> Result<()> {
         // An opaque block cannot hold a form, so the first other block holds it.
         let holder = blocks.iter_mut().enumerate().find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_)));
         if let Some((at, block)) = holder {
@@ -118,7 +118,7 @@ impl Reader {
                 None => self.update_native(block, |native| native.continues = true)?,
                 Some(form) if form.is_empty() => {}
                 Some(mut form) => {
-                    form.marks.extend((at > 0).then(|| OF_FIRST_BLOCK.to_owned()));
+                    form.flags.extend((at > 0).then(|| OF_FIRST_BLOCK.to_owned()));
                     self.update_native(block, |native| native.message = Some(form))?;
                 }
             }
@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// Returns whether a form would be lost, because no block of the message can hold it.
-    pub(crate) fn cannot_keep(blocks: &[Block], form: &Form) -> bool {
+    pub(crate) fn cannot_keep(blocks: &[Block], form: &FormDiff) -> bool {
         !form.is_empty() && blocks.iter().all(|block| matches!(block.kind, BlockKind::Opaque(_)))
     }
 
@@ -148,9 +148,9 @@ impl Reader {
         message.usage = usage;
     }
 
-    /// Records in a block that a message of the provider begins with it, and the form of this message. An opaque block
-    /// cannot hold this.
-    pub(crate) fn begin_message(&self, block: &mut Block, form: Form) -> Result<()> {
+    /// Records in a block that a message of the provider begins with the block, and the form of that message. An opaque
+    /// block cannot hold this, so it stays unchanged.
+    pub(crate) fn begin_message(&self, block: &mut Block, form: FormDiff) -> Result<()> {
         if matches!(block.kind, BlockKind::Opaque(_)) {
             return Ok(());
         }
@@ -176,7 +176,7 @@ pub(crate) fn is_plain_text(block: &Block) -> bool {
 
 /// Creates a call whose arguments came as text. If the text is not JSON, the input is an empty object, and the text is
 /// kept.
-pub(crate) fn call_of_text(id: &str, name: &str, arguments: &str) -> Result<ToolUse> {
+pub(crate) fn call_with_text_arguments(id: &str, name: &str, arguments: &str) -> Result<ToolUse> {
     let input = Json::parse(arguments).or_else(|_| Json::parse("{}"))?;
     let mut call = ToolUse::new(id, name, input);
     call.raw = Some(arguments.to_owned());
@@ -184,7 +184,7 @@ pub(crate) fn call_of_text(id: &str, name: &str, arguments: &str) -> Result<Tool
 }
 
 /// Creates usage from counts. `raw` is the provider's own record.
-pub(crate) fn usage(tokens: TokenCounts, raw: &Object) -> Result<Usage> {
+pub(crate) fn usage_with_raw(tokens: TokenCounts, raw: &Object) -> Result<Usage> {
     let mut usage = Usage::from(tokens);
     usage.raw = Some(Value::from(raw.clone()).to_json()?);
     Ok(usage)

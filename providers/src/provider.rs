@@ -43,7 +43,7 @@ pub(crate) trait Api: Sync {
     /// origin that does not name the API.
     fn api_names(&self) -> &'static [Option<&'static str>];
 
-    /// JSON pointers to the fields of a native form that are accepted only by the model that made them.
+    /// JSON pointers to the fields of a native form that only the model that made them accepts.
     fn bound_fields(&self) -> &'static [&'static str];
 
     /// The fields of a request that hold the history.
@@ -68,8 +68,8 @@ pub(crate) trait Api: Sync {
         Vec::new()
     }
 
-    /// Reads opaque data that another tool wrote in a form of its own, and adds it to `native`. Returns whether the
-    /// form is known.
+    /// Reads opaque data that another tool wrote in its own format, and adds it to `native`. Returns whether the format
+    /// is known.
     fn read_foreign_data(&self, _data: &Value, _native: &mut crate::native::Native) -> bool {
         false
     }
@@ -113,8 +113,8 @@ impl FromStr for Provider {
 
     fn from_str(name: &str) -> Result<Self> {
         Self::all().find(|provider| provider.name() == name).ok_or_else(|| {
-            let known = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
-            Error::invalid("provider", format!("`{name}` is unknown; the known ones are {known}"))
+            let known_names = Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+            Error::invalid("provider", format!("`{name}` is unknown; the known ones are {known_names}"))
         })
     }
 }
@@ -125,7 +125,7 @@ impl FromStr for Provider {
 pub struct Target {
     /// The API.
     pub provider: Provider,
-    /// The name of the model, as the API takes it.
+    /// The name of the model, as the API expects it.
     pub model: String,
     /// The platform that serves the model, if it is not the provider's own, for example `vertex` or `bedrock`.
     ///

@@ -18,7 +18,7 @@ pub(crate) enum Value {
     Bool(bool),
     Number(String),
     Text(String),
-    /// A string with half of a surrogate pair, which no Rust string can hold, as JSON text.
+    /// A string that contains half of a surrogate pair, as JSON text. No Rust string can hold it.
     HalfSurrogate(String),
     List(Vec<Self>),
     Object(Object),
@@ -66,8 +66,8 @@ impl Value {
         Self::Text(text.into())
     }
 
-    /// Appends a text to a text. If the first ends and the second begins with half of a surrogate pair, they become the
-    /// pair.
+    /// Appends a text to a text. If the first ends and the second begins with half of a surrogate pair, the halves
+    /// become the pair.
     pub(crate) fn append_text(&mut self, more: &Self) {
         if let (Self::Text(text), Self::Text(more)) = (&mut *self, more) {
             text.push_str(more);
@@ -276,8 +276,8 @@ impl Diff {
                 _ => self.set.push((pointer, value.clone())),
             }
         }
-        let removed = from.iter().filter(|(name, _)| new_fields.get(name).is_none());
-        self.unset.extend(removed.map(|(name, _)| child_pointer(pointer, name)));
+        let removed_fields = from.iter().filter(|(name, _)| new_fields.get(name).is_none());
+        self.unset.extend(removed_fields.map(|(name, _)| child_pointer(pointer, name)));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -376,8 +376,8 @@ pub(crate) fn lossy_text(json: &str) -> String {
 
 /// Splits a data URL into its media type and its base64 text.
 pub(crate) fn split_data_url(url: &str) -> Option<(String, &str)> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    Some((head.strip_suffix(";base64")?.to_owned(), data))
+    let (header, data) = url.strip_prefix("data:")?.split_once(',')?;
+    Some((header.strip_suffix(";base64")?.to_owned(), data))
 }
 
 pub(crate) fn base64_of(text: &str) -> String {

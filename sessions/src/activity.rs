@@ -45,7 +45,7 @@ pub(crate) struct SourceRun {
     pub(crate) request: Json,
     /// How it ended. If it is absent, the source does not contain the end: the run was interrupted.
     pub(crate) end: Option<Completion>,
-    /// Why it was going to stop, if it was interrupted.
+    /// For an interrupted run: the reason for which it was about to stop, if there was one.
     pub(crate) detail: Option<&'static str>,
     pub(crate) steps: u32,
     pub(crate) usage: TokenCounts,
@@ -70,7 +70,7 @@ pub(crate) struct ActivityWriter<'a> {
     commits: &'a dyn CommitCoordinator,
     thread: &'a ThreadId,
     activity: &'a Activity,
-    /// The number of lines that an earlier import read to their ends.
+    /// The number of complete lines that an earlier import read.
     known_lines: u64,
     is_new: bool,
     /// Whether an earlier import was interrupted. This counts only if there is something to write: it is also true
@@ -84,11 +84,19 @@ impl<'a> ActivityWriter<'a> {
         session: &'a dyn Session,
         stored: &StoredEntries,
     ) -> Self {
-        let known = stored.provenance.as_ref();
-        let known_lines = known.and_then(Provenance::first_file).map_or(0, FileProvenance::ended_lines);
+        let stored_provenance = stored.provenance.as_ref();
+        let known_lines = stored_provenance.and_then(Provenance::first_file).map_or(0, FileProvenance::ended_lines);
         // If an earlier import of the same bytes left something to write, it was interrupted.
-        let was_interrupted = known.is_some_and(|known| known.digest() == session.info().provenance.digest());
-        Self { commits, thread, activity: session.activity(), known_lines, is_new: known.is_none(), was_interrupted }
+        let was_interrupted =
+            stored_provenance.is_some_and(|provenance| provenance.digest() == session.info().provenance.digest());
+        Self {
+            commits,
+            thread,
+            activity: session.activity(),
+            known_lines,
+            is_new: stored_provenance.is_none(),
+            was_interrupted,
+        }
     }
 
     /// Whether the source contains no run and no input.
@@ -101,10 +109,10 @@ impl<'a> ActivityWriter<'a> {
         self.was_interrupted |= line > 0 && line <= self.known_lines;
     }
 
-    /// Since an earlier import, the source may have used input, or given it up. Removes such input from the queue of
-    /// the thread. This comes before the entries are written, because an entry cannot have the id of an input that
-    /// waits.
-    pub(crate) async fn retract_dequeued(&self) -> Result<()> {
+    /// Removes the dequeued input from the queue of the thread: since an earlier import, the source has used this input
+    /// or given it up. This comes before the entries are written, because an entry cannot have the id of an input that
+    /// is still in the queue.
+    pub(crate) async fn retract_dequeued_input(&self) -> Result<()> {
         if self.is_new || self.activity.dequeued.is_empty() {
             return Ok(());
         }
@@ -123,8 +131,8 @@ impl<'a> ActivityWriter<'a> {
         Ok(())
     }
 
-    /// Writes the runs and the queued input. This comes before the last entry is written, so that an import that was
-    /// interrupted can be told from one that was not. `at` is the newest time in the source.
+    /// Writes the runs and the queued input. This comes before the last entry is written, so that the next import can
+    /// see whether this import was interrupted. `at` is the newest time in the source.
     pub(crate) async fn write(&self, at: Option<Timestamp>, issues: &mut Issues) -> Result<()> {
         for run in &self.activity.runs {
             self.write_run(run, at).await?;
@@ -141,12 +149,12 @@ impl<'a> ActivityWriter<'a> {
     /// Writes a run that the thread does not have. A run that is done cannot change. So if an earlier import did not
     /// find the end of a run, and the source contains it now, the rest becomes a run of its own.
     async fn write_run(&self, run: &SourceRun, at: Option<Timestamp>) -> Result<()> {
-        let runs = self.commits.threads();
+        let threads = self.commits.threads();
         let id = run_id(self.thread, &run.id)?;
-        let Some(stored) = runs.load_run(&id).await? else { return self.commit_run(run.change(id)?, at).await };
-        let rest = run_id(self.thread, &format!("{}#2", run.id))?;
-        if was_interrupted(&stored.status) && run.end.is_some() && runs.load_run(&rest).await?.is_none() {
-            let mut change = run.change(rest)?;
+        let Some(stored) = threads.load_run(&id).await? else { return self.commit_run(run.change(id)?, at).await };
+        let rest_id = run_id(self.thread, &format!("{}#2", run.id))?;
+        if was_interrupted(&stored.status) && run.end.is_some() && threads.load_run(&rest_id).await?.is_none() {
+            let mut change = run.change(rest_id)?;
             change.parent_run = Some(id);
             return self.commit_run(change, at).await;
         }
@@ -201,7 +209,7 @@ fn was_interrupted(status: &RunStatus) -> bool {
     matches!(&completion.outcome, RunOutcome::Stopped { code, .. } if code == INTERRUPTED)
 }
 
-/// Whether this run was made by an import that gives its runs this agent.
+/// Whether an import made this run. `agent` is the agent that the import gives to its runs.
 pub(crate) fn is_imported(run: &Run, agent: &str) -> bool {
     let is_of_thread = run.id.as_str().strip_prefix(run.thread.as_str()).is_some_and(|rest| rest.starts_with('/'));
     is_of_thread && run.agent.as_str() == agent

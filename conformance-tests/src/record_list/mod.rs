@@ -137,7 +137,7 @@ impl dyn RecordList {
         Ok(ids)
     }
 
-    /// Writes records with these ids, one after the other.
+    /// Writes records with these ids, in this order.
     pub(crate) async fn write_all(&self, stores: &TenantStores, ids: &[String]) -> Result<(), Failure> {
         for id in ids {
             self.write(stores, id).await.map_err(|error| Failure::from(error).about(self.name()))?;

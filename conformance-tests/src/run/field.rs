@@ -148,7 +148,7 @@ pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Neither the steps nor any token count ever decreases. A count that a commit does not give stays as it is.
+/// Neither the steps nor any token count ever decreases. A count that a commit does not contain does not change.
 pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
     let run_with_counts = |steps, input, output, reasoning| {
         let mut run = running_run("r");
@@ -208,8 +208,8 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
     expect_eq(input_ranges, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
 }
 
-/// The state of a run changes by key. Keys that a commit does not name stay as they are, even when a run that was
-/// waiting continues.
+/// The state of a run changes by key. Keys that a commit does not name keep their values, even when a waiting run
+/// continues.
 pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
     let run_with_state = |status: RunStatus, pairs: &[(&str, Option<&str>)]| {
         let mut run = run_change("r", status);

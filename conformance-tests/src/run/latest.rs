@@ -35,8 +35,8 @@ pub(crate) async fn the_run_written_last_is_the_latest(given: &Given) -> Verdict
     expect_latest_and_open_runs(given, "a", &["a", "m"]).await?;
     let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
     expect_eq(context.latest_run, Some(load_run(given, "a").await?))?;
-    let open = vec![load_run(given, "a").await?, load_run(given, "m").await?];
-    expect_eq(context.open_runs, open)
+    let open_runs = vec![load_run(given, "a").await?, load_run(given, "m").await?];
+    expect_eq(context.open_runs, open_runs)
 }
 
 /// The order of commits decides which run is the latest, even if store time does not advance or is set back.
@@ -76,14 +76,14 @@ pub(crate) async fn concurrent_runs_all_appear(given: &Given) -> Verdict {
     .await;
     results.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failure::from)?;
     let thread = given.thread(&id("t")).await?;
-    let mut open: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
-    let mut created = Vec::new();
-    for name in &open {
-        created.push(load_run(given, name).await?.created_at);
+    let mut open_run_names: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
+    let mut creation_times = Vec::new();
+    for name in &open_run_names {
+        creation_times.push(load_run(given, name).await?.created_at);
     }
-    expect_eq(created.is_sorted(), true)?;
-    open.sort();
-    expect_eq(open, (0..TASKS).map(|task| format!("r{task}")).collect::<Vec<_>>())?;
+    expect_eq(creation_times.is_sorted(), true)?;
+    open_run_names.sort();
+    expect_eq(open_run_names, (0..TASKS).map(|task| format!("r{task}")).collect::<Vec<_>>())?;
     let latest = thread.latest_run.map(|run| run.to_string()).unwrap_or_default();
     expect_eq(latest.starts_with('s'), true)
 }

@@ -35,9 +35,9 @@ async fn expect_found_runs(given: &Given, set_filter: impl FnOnce(&mut RunFilter
         }
         expect_eq(names.join(" "), wanted).map_err(|failure| failure.about(format!("{direction:?} {filter:?}")))?;
     }
-    let wanted = wanted.split_whitespace().count() as u64;
+    let wanted_count = wanted.split_whitespace().count() as u64;
     let count = given.threads()?.count_runs(&filter).await?;
-    expect_eq(count, wanted).map_err(|failure| failure.about(format!("count of {filter:?}")))
+    expect_eq(count, wanted_count).map_err(|failure| failure.about(format!("count of {filter:?}")))
 }
 
 /// Creates the runs `a` to `e` in the threads `t` and `u`, 10 ms apart. `b` and `c` are children of `a`.
@@ -117,11 +117,11 @@ pub(crate) async fn runs_are_ordered_by_creation(given: &Given) -> Verdict {
     }
     write_run(given, "t", done_run("b")).await?;
     let runs = list_all_runs(given, RunFilter::default(), Direction::Forward).await?;
-    let found: Vec<_> = runs.iter().map(|run| (run.created_at, run.id.as_str())).collect();
-    let mut sorted = found.clone();
+    let times_and_ids: Vec<_> = runs.iter().map(|run| (run.created_at, run.id.as_str())).collect();
+    let mut sorted = times_and_ids.clone();
     sorted.sort_unstable();
-    expect_eq(&found, &sorted)?;
-    expect_eq(found.len(), 7)?;
+    expect_eq(&times_and_ids, &sorted)?;
+    expect_eq(times_and_ids.len(), 7)?;
     let mut backward = list_all_runs(given, RunFilter::default(), Direction::Backward).await?;
     backward.reverse();
     expect_eq(backward, runs)

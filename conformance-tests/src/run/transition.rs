@@ -100,11 +100,11 @@ pub(crate) async fn a_run_ends_once(given: &Given) -> Verdict {
         expect_kinds(refused, ErrorKind::InvalidTransition)?;
         expect_eq(succeeded.run_status, Some(load_run(given, &name).await?.status))?;
     }
-    let open = given.thread(&id("t")).await?.open_runs;
-    expect_eq(open, vec![])
+    let open_runs = given.thread(&id("t")).await?.open_runs;
+    expect_eq(open_runs, vec![])
 }
 
-/// `started_at` is set when a run is running for the first time, and `finished_at` when it is done. Each is set once.
+/// `started_at` is set when a run first gets the status running, and `finished_at` when it is done. Each is set once.
 pub(crate) async fn times_are_set_once(given: &Given) -> Verdict {
     let waiting = || run_change("r", RunStatus::waiting(WaitingReason::RateLimit));
     let mut times = Vec::new();

@@ -25,10 +25,10 @@ pub(super) async fn tenants_see_only_their_own_records(given: &Given) -> Verdict
         let write = async |at: usize| records.write_all(&given.tenant(SIMILAR_TENANT_NAMES[at])?, &own_ids(at)).await;
         try_join_all((0..SIMILAR_TENANT_NAMES.len()).map(write)).await?;
         for (at, tenant) in SIMILAR_TENANT_NAMES.iter().enumerate() {
-            let mut found = records.ids(&given.tenant(tenant)?).await?;
+            let mut ids = records.ids(&given.tenant(tenant)?).await?;
             // This list may also contain the records that were written for another list.
-            found.retain(|id| id.ends_with(records.name()));
-            expect_eq(found, own_ids(at)).map_err(|f| f.about(format!("{tenant}: {}", records.name())))?;
+            ids.retain(|id| id.ends_with(records.name()));
+            expect_eq(ids, own_ids(at)).map_err(|f| f.about(format!("{tenant}: {}", records.name())))?;
         }
     }
     Ok(())
@@ -105,6 +105,6 @@ async fn check_threads_are_separate(first: &dyn CommitCoordinator, second: &dyn 
     let threads = second.threads();
     expect_eq(threads.load_thread(&thread).await?.map(|found| found.version), Some(receipt.version))?;
     expect(threads.load_run(&id("run")).await?.is_some(), "the other tenant's run is gone")?;
-    let again = second.commit(keyed_commit_with_message(&thread, "more", "other")).await?;
-    expect(again.deduplicated, "the other tenant's key is gone")
+    let repeat_receipt = second.commit(keyed_commit_with_message(&thread, "more", "other")).await?;
+    expect(repeat_receipt.deduplicated, "the other tenant's key is gone")
 }

@@ -17,8 +17,8 @@ use crate::{
 
 async fn list_tenant_names(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
     let store = &given.store();
-    let found = read_all_pages(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
-    Ok(found.iter().map(ToString::to_string).collect())
+    let tenants = read_all_pages(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
+    Ok(tenants.iter().map(ToString::to_string).collect())
 }
 
 /// `list_tenants` returns the tenants that have records, ordered by the bytes of their names, in pages of any size. An
@@ -110,10 +110,10 @@ pub(super) async fn writes_racing_with_a_tenant_deletion_leave_nothing(given: &G
             tokio::time::sleep(Duration::from_micros(round * 20)).await;
             store.delete_tenant(&id("acme")).await
         };
-        let (written, deleted) = run_two_concurrently(writing, deleting).await;
-        deleted?;
-        if written.is_err() {
-            expect_kind(written, ErrorKind::Closed)?;
+        let (write_result, deletion_result) = run_two_concurrently(writing, deleting).await;
+        deletion_result?;
+        if write_result.is_err() {
+            expect_kind(write_result, ErrorKind::Closed)?;
         }
         let new_stores = given.tenant("acme")?;
         if let Some(threads) = &new_stores.threads {

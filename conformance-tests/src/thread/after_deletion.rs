@@ -59,14 +59,14 @@ pub(super) async fn a_write_racing_with_a_deletion_does_not_restore_the_thread(g
         let (threads, commits, late_commit) =
             (given.threads()?, given.commits()?, keyed_commit_with_message(&name, "late", "x"));
         let thread_to_delete = name.clone();
-        let (written, deleted) =
+        let (write_result, deletion_result) =
             crate::given::run_two_concurrently(async move { commits.commit(late_commit).await }, async move {
                 threads.delete_thread(&thread_to_delete, DeleteRequest::default()).await
             })
             .await;
-        deleted?;
-        if written.is_err() {
-            expect_kind(written, ErrorKind::NotFound)?;
+        deletion_result?;
+        if write_result.is_err() {
+            expect_kind(write_result, ErrorKind::NotFound)?;
         }
         expect_eq(given.threads()?.load_thread(&name).await?, None)?;
     }

@@ -33,27 +33,27 @@ fn expect_new_thread(thread: &Thread, draft: &NewThread) -> Verdict {
 /// an equal thread.
 pub(super) async fn a_new_thread_is_loaded_as_it_was_created(given: &Given) -> Verdict {
     let draft = draft_with_all_fields("t");
-    let created = given.threads()?.create_thread(draft.clone()).await?;
-    expect_new_thread(&created, &draft)?;
-    expect_eq(given.thread(&draft.id).await?, created)
+    let created_thread = given.threads()?.create_thread(draft.clone()).await?;
+    expect_new_thread(&created_thread, &draft)?;
+    expect_eq(given.thread(&draft.id).await?, created_thread)
 }
 
 /// After the store is closed and reopened, a thread is loaded with all its fields unchanged.
 pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
-    let created = given.threads()?.create_thread(draft_with_all_fields("t")).await?;
+    let created_thread = given.threads()?.create_thread(draft_with_all_fields("t")).await?;
     given.reopen().await?;
-    expect_eq(given.thread(&created.id).await?, created)
+    expect_eq(given.thread(&created_thread.id).await?, created_thread)
 }
 
 /// Creating a thread with an id that is in use is refused with `AlreadyExists`, whatever fields are given. The stored
 /// thread does not change.
 pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let created = given.create_empty_thread("t").await?;
+    let created_thread = given.create_empty_thread("t").await?;
     for draft in [NewThread::new(id("t")), draft_with_all_fields("t")] {
         expect_kind(threads.create_thread(draft).await, ErrorKind::AlreadyExists)?;
     }
-    expect_eq(given.thread(&created.id).await?, created)?;
+    expect_eq(given.thread(&created_thread.id).await?, created_thread)?;
     given.create_thread_with_messages("u", &["x"]).await?;
     expect_kind(threads.create_thread(NewThread::new(id("u"))).await, ErrorKind::AlreadyExists)?;
     expect_eq(given.read_log(&id("u")).await?.len(), 1)
@@ -63,12 +63,12 @@ pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
 pub(super) async fn one_of_several_concurrent_creations_succeeds(given: &Given) -> Verdict {
     for round in 0..20 {
         let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
-        let created = run_concurrently(8, |at| {
+        let creations = run_concurrently(8, |at| {
             let (threads, mut draft) = (Arc::clone(&threads), NewThread::new(name.clone()));
             draft.fields.title = Some(format!("title {at}"));
             async move { threads.create_thread(draft).await }
         });
-        let (succeeded, refused) = expect_exactly_one(created.await)?;
+        let (succeeded, refused) = expect_exactly_one(creations.await)?;
         expect_kinds(refused, ErrorKind::AlreadyExists)?;
         expect_eq(given.thread(&name).await?, succeeded)?;
     }
@@ -94,9 +94,9 @@ pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
     for (name, past_time) in [("past", now.saturating_sub(Duration::from_secs(86_400))), ("first", Timestamp::MIN)] {
         let mut draft = NewThread::new(id(name));
         draft.at = Some(past_time);
-        let created = threads.create_thread(draft).await?;
-        expect_eq((created.created_at, created.updated_at), (past_time, past_time))?;
-        expect_eq(given.thread(&created.id).await?, created)?;
+        let created_thread = threads.create_thread(draft).await?;
+        expect_eq((created_thread.created_at, created_thread.updated_at), (past_time, past_time))?;
+        expect_eq(given.thread(&created_thread.id).await?, created_thread)?;
     }
     for future_time in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
         let mut draft = NewThread::new(id("future"));

@@ -1,4 +1,4 @@
-//! Deleting threads: what happens to children, atomicity, and what is removed.
+//! Deletions of threads: their effect on children, their atomicity, and the data that they remove.
 
 use std::sync::{
     Arc,
@@ -126,9 +126,9 @@ pub(super) async fn a_deletion_becomes_visible_atomically(given: &Given) -> Verd
             }
             Ok::<_, store_core::Error>(counts)
         });
-        let deleted = threads.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await;
+        let deletion_result = threads.delete_thread(&id("top"), delete_request(ChildStrategy::Cascade)).await;
         deletion_has_ended.store(true, Ordering::SeqCst);
-        deleted?;
+        deletion_result?;
         let counts = reader_task.await.map_err(|panic| Failure::new(panic.to_string()))??;
         expect(counts.iter().all(|count| [0, 4].contains(count)), format!("a partial deletion was seen: {counts:?}"))?;
         expect(counts.is_sorted_by(|a, b| a >= b), format!("deleted threads came back: {counts:?}"))?;

@@ -11,14 +11,14 @@ const CALLS_THAT_CHANGE_SOMETHING: [&str; 4] = ["create_thread", "update_thread"
 
 /// If a read is dropped at any await, it changes nothing, and nothing stays locked.
 pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdict {
-    test_dropped_calls_on_threads(given, |stores, t, _| read_calls(&*stores.threads, t), &[]).await
+    test_dropped_calls_on_threads(given, |stores, thread, _| read_calls(&*stores.threads, thread), &[]).await
 }
 
 /// If a write is dropped at any await, it takes effect in full or not at all, and nothing stays locked.
 pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict {
     test_dropped_calls_on_threads(
         given,
-        |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t),
+        |stores, thread, _| write_calls(&*stores.threads, &*stores.commits, thread),
         &CALLS_THAT_CHANGE_SOMETHING,
     )
     .await
@@ -29,7 +29,7 @@ pub(super) async fn a_dropped_write_is_all_or_nothing(given: &Given) -> Verdict 
 pub(super) async fn an_unknown_outcome_of_a_write_can_be_resolved(given: &Given) -> Verdict {
     check_unknown_outcomes_on_threads(
         given,
-        |stores, t, _| write_calls(&*stores.threads, &*stores.commits, t),
+        |stores, thread, _| write_calls(&*stores.threads, &*stores.commits, thread),
         &CALLS_THAT_CHANGE_SOMETHING,
     )
     .await

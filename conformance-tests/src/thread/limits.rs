@@ -27,23 +27,23 @@ fn fields_with_metadata(bytes: usize) -> ThreadFields {
 /// refuse the fields with `LimitExceeded`.
 async fn check_whether_accepted(given: &Given, name: &str, fields: ThreadFields, is_accepted: bool) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    let created = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
+    let creation_result = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
     let target = given.create_empty_thread(&format!("{name}-target")).await?;
     let mut patch = ThreadPatch::default();
     patch.title = Some(fields.title.clone());
     patch.metadata = fields.metadata.clone().into_iter().map(|(key, value)| (key, Some(value))).collect();
-    let updated = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
+    let update_result = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
     let commit = Commit::new(id(&format!("{name}-commit"))).expecting(Expect::Absent).entry(message_entry("x"));
-    let committed = commits.commit(commit.creating(fields)).await.map(drop);
-    for result in [created, updated, committed] {
+    let commit_result = commits.commit(commit.creating(fields)).await.map(drop);
+    for result in [creation_result, update_result, commit_result] {
         if is_accepted {
             result?;
         } else {
             expect_kind(result, ErrorKind::LimitExceeded)?;
         }
     }
-    let found = threads.load_thread(&id(name)).await?.is_some();
-    expect_eq(found, is_accepted).map_err(|failure: Failure| failure.about("whether the thread was created"))
+    let exists = threads.load_thread(&id(name)).await?.is_some();
+    expect_eq(exists, is_accepted).map_err(|failure: Failure| failure.about("whether the thread was created"))
 }
 
 /// A title of 1 KiB is accepted, and one byte more is refused. The limit counts bytes, not characters.
@@ -55,7 +55,7 @@ pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     check_whether_accepted(given, "wide", fields_with_wide_title, false).await
 }
 
-/// Metadata of 64 KiB in all is accepted. More is refused, even if an update adds only the last key.
+/// Metadata of 64 KiB in total is accepted. More is refused, even if an update adds only the last key.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
     check_whether_accepted(given, "at", fields_with_metadata(64 << 10), true).await?;
     check_whether_accepted(given, "above", fields_with_metadata((64 << 10) + 1), false).await?;

@@ -22,9 +22,9 @@ pub(super) async fn find_threads(given: &Given, query: ThreadQuery) -> Result<Ve
 /// The sorted ids of the threads that match a filter. Also checks that `count_threads` returns their number.
 pub(super) async fn matching_ids(given: &Given, filter: ThreadFilter) -> Result<Vec<String>, Failure> {
     let count = given.threads()?.count_threads(&filter).await?;
-    let found = find_threads(given, ThreadQuery::new(filter)).await?;
-    expect_eq(usize::try_from(count), Ok(found.len()))?;
-    let mut ids: Vec<_> = found.into_iter().map(|thread| thread.id.to_string()).collect();
+    let matching_threads = find_threads(given, ThreadQuery::new(filter)).await?;
+    expect_eq(usize::try_from(count), Ok(matching_threads.len()))?;
+    let mut ids: Vec<_> = matching_threads.into_iter().map(|thread| thread.id.to_string()).collect();
     ids.sort();
     Ok(ids)
 }
@@ -155,8 +155,8 @@ pub(super) async fn threads_are_ordered_by_activity_or_creation(given: &Given) -
         ("abcde", default_query().ordered(ThreadOrder::Creation, Direction::Forward)),
         ("edcba", default_query().ordered(ThreadOrder::Creation, Direction::Backward)),
     ] {
-        let found: String = find_threads(given, query.clone()).await?.iter().map(|thread| thread.id.as_str()).collect();
-        expect_eq(found, wanted).map_err(|failure| failure.about(format!("{query:?}")))?;
+        let ids: String = find_threads(given, query.clone()).await?.iter().map(|thread| thread.id.as_str()).collect();
+        expect_eq(ids, wanted).map_err(|failure| failure.about(format!("{query:?}")))?;
     }
     Ok(())
 }
@@ -182,20 +182,21 @@ pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Ver
 /// A commit sets `updated_at` to its own time, unless the old value is later. `updated_at` never decreases, even if a
 /// commit states an earlier time or store time was set back.
 pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
-    let created = given.create_thread_with_messages("t", &["x"]).await?;
+    let created_thread = given.create_thread_with_messages("t", &["x"]).await?;
     let before = given.thread(&id("t")).await?.updated_at;
     given
         .expect_accepted(
             keyed_commit_with_message(&id("t"), "old", "x")
-                .at(created.updated_at.saturating_sub(Duration::from_secs(60))),
+                .at(created_thread.updated_at.saturating_sub(Duration::from_secs(60))),
         )
         .await?;
     expect_eq(given.thread(&id("t")).await?.updated_at, before)?;
     given.set_back(Duration::from_secs(3600)).await;
     let last_receipt = given.commit(keyed_commit_with_message(&id("t"), "back", "x")).await?;
     let after = given.thread(&id("t")).await?;
-    expect(last_receipt.time >= created.updated_at, "the receipt's time went back")?;
+    expect(last_receipt.time >= created_thread.updated_at, "the receipt's time went back")?;
     expect(after.updated_at >= before && after.created_at <= after.updated_at, "the thread's time went back")?;
-    let updated = given.threads()?.update_thread(&id("t"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
-    expect(updated.updated_at >= after.updated_at, "an update set the time back")
+    let updated_thread =
+        given.threads()?.update_thread(&id("t"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
+    expect(updated_thread.updated_at >= after.updated_at, "an update set the time back")
 }

@@ -36,7 +36,7 @@ macro_rules! thread {
             update: updates_and_commits_do_not_affect_each_others_guards ["TH-9"] [];
             update: concurrent_updates_and_commits_all_take_effect ["TH-9"] [Race];
             parent: a_parent_must_exist ["TH-10"] [];
-            parent: a_commit_to_a_thread_ignores_its_parent ["TH-10"] [];
+            parent: a_commit_to_an_existing_thread_ignores_the_given_parent ["TH-10"] [];
             parent: a_thread_is_never_its_own_ancestor ["TH-11"] [];
             parent: two_concurrent_updates_create_no_cycle ["TH-11"] [Race];
             parent: three_concurrent_updates_create_no_cycle ["TH-11"] [Race];

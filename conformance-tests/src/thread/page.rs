@@ -32,28 +32,28 @@ async fn next_page(
     query: &ThreadQuery,
     request: &mut PageRequest,
 ) -> Result<Option<Vec<Thread>>, Failure> {
-    let found = given.threads()?.list_threads(query.clone().with_page(request.clone())).await?;
-    if found.items.is_empty() && found.next.is_none() {
+    let page = given.threads()?.list_threads(query.clone().with_page(request.clone())).await?;
+    if page.items.is_empty() && page.next.is_none() {
         return Ok(None);
     }
-    match found.next {
+    match page.next {
         Some(cursor) => *request = request.after(cursor),
         None => request.limit = None,
     }
-    Ok(Some(found.items))
+    Ok(Some(page.items))
 }
 
-/// If threads are deleted between two pages, even the one at which the cursor was made, no other thread is left out or
-/// repeated.
+/// If threads are deleted between two pages of a walk, no other thread is left out or repeated. This also holds if the
+/// thread at which the cursor was made is deleted.
 pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {
             create_threads(given, 12).await?;
             let query = ThreadQuery::default().ordered(order, direction);
-            let (mut found, mut request) = (Vec::new(), PageRequest::first(3));
+            let (mut found_ids, mut request) = (Vec::new(), PageRequest::first(3));
             while let Some(items) = next_page(given, &query, &mut request).await? {
                 let last_id = items.last().map(|thread| thread.id.clone());
-                found.extend(items.into_iter().map(|thread| thread.id));
+                found_ids.extend(items.into_iter().map(|thread| thread.id));
                 if let Some(last_id) = last_id {
                     given.threads()?.delete_thread(&last_id, store_core::DeleteRequest::default()).await?;
                 }
@@ -61,8 +61,8 @@ pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Gi
                     break;
                 }
             }
-            let distinct: BTreeSet<ThreadId> = found.iter().cloned().collect();
-            expect_eq((found.len(), distinct.len()), (12, 12))?;
+            let distinct_ids: BTreeSet<ThreadId> = found_ids.iter().cloned().collect();
+            expect_eq((found_ids.len(), distinct_ids.len()), (12, 12))?;
             for at in 0..12 {
                 let _ignored =
                     given.threads()?.delete_thread(&id(&thread_name(at)), store_core::DeleteRequest::default()).await;
@@ -79,21 +79,24 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
     for (round, direction) in [Direction::Backward, Direction::Forward].into_iter().enumerate() {
         let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, direction);
         let written_names = [thread_name(0), thread_name(5), thread_name(11)];
-        let (mut found, mut request) = (Vec::new(), PageRequest::first(2));
+        let (mut found_ids, mut request) = (Vec::new(), PageRequest::first(2));
         for pages_read in 0..40 {
             let Some(items) = next_page(given, &query, &mut request).await? else { break };
-            found.extend(items.into_iter().map(|thread| thread.id.to_string()));
+            found_ids.extend(items.into_iter().map(|thread| thread.id.to_string()));
             if request.limit.is_none() {
                 break;
             }
             let key = format!("{round}-{pages_read}");
             given.expect_accepted(keyed_commit_with_message(&id(&written_names[pages_read % 3]), &key, "x")).await?;
         }
-        let distinct: BTreeSet<_> = found.iter().cloned().collect();
-        expect_eq(found.len(), distinct.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
-        let all_found =
-            (0..12).map(thread_name).filter(|name| !written_names.contains(name)).all(|name| distinct.contains(&name));
-        expect(all_found, format!("{direction:?}: a thread without writes is missing: {found:?}"))?;
+        let distinct_ids: BTreeSet<_> = found_ids.iter().cloned().collect();
+        expect_eq(found_ids.len(), distinct_ids.len())
+            .map_err(|failure| failure.about(format!("{direction:?} {found_ids:?}")))?;
+        let all_found = (0..12)
+            .map(thread_name)
+            .filter(|name| !written_names.contains(name))
+            .all(|name| distinct_ids.contains(&name));
+        expect(all_found, format!("{direction:?}: a thread without writes is missing: {found_ids:?}"))?;
     }
     Ok(())
 }
@@ -103,10 +106,10 @@ pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> 
 pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
     create_threads(given, 6).await?;
     let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
-    let (mut found, mut request) = (Vec::new(), PageRequest::first(1));
+    let (mut found_ids, mut request) = (Vec::new(), PageRequest::first(1));
     for pages_read in 0..30 {
         let Some(items) = next_page(given, &query, &mut request).await? else { break };
-        found.extend(items.into_iter().map(|thread| thread.id.to_string()));
+        found_ids.extend(items.into_iter().map(|thread| thread.id.to_string()));
         if request.limit.is_none() {
             break;
         }
@@ -115,7 +118,7 @@ pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict
         // If store time does not advance, this thread comes after all others in the order.
         given.create_empty_thread(&format!("u-{pages_read}")).await?;
     }
-    expect_eq(found, (0..6).map(thread_name).collect::<Vec<_>>())
+    expect_eq(found_ids, (0..6).map(thread_name).collect::<Vec<_>>())
 }
 
 /// Filters are applied before the limit: all pages of a filtered walk together have exactly the threads that match, in
@@ -133,8 +136,8 @@ pub(super) async fn filters_apply_before_the_limit(given: &Given) -> Verdict {
     filter.metadata.push(("k".to_owned(), store_core::Json::null()));
     for limit in [1, 2, 3, 1000] {
         let query = ThreadQuery::new(filter.clone()).ordered(ThreadOrder::Creation, Direction::Forward);
-        let found = super::list::find_threads(given, query.with_page(PageRequest::first(limit))).await?;
-        let ids: Vec<_> = found.iter().map(|thread| thread.id.as_str()).collect();
+        let matching_threads = super::list::find_threads(given, query.with_page(PageRequest::first(limit))).await?;
+        let ids: Vec<_> = matching_threads.iter().map(|thread| thread.id.as_str()).collect();
         expect_eq(ids, ["t-00", "t-13", "t-26", "t-39"])?;
     }
     Ok(())
@@ -155,11 +158,11 @@ pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Ver
     for direction in [Direction::Forward, Direction::Backward] {
         let mut query = EntryQuery::all().with_direction(direction);
         query.role = Some(Role::Assistant);
-        let found = read_all_pages(PageRequest::first(1), |page| {
+        let entries = read_all_pages(PageRequest::first(1), |page| {
             let query = query.clone().with_page(page);
             async move { threads.list_entries(&id("t"), query).await }
         });
-        let mut ids: Vec<_> = found.await?.iter().map(|entry| entry.id.to_string()).collect();
+        let mut ids: Vec<_> = entries.await?.iter().map(|entry| entry.id.to_string()).collect();
         if direction == Direction::Backward {
             ids.reverse();
         }
@@ -221,8 +224,8 @@ pub(super) async fn a_walk_continues_after_long_names(given: &Given) -> Verdict 
     let page = threads.list_snapshots(&id("t"), PageRequest::first(1)).await?;
     let length = page.next.map_or(0, |cursor| cursor.as_str().len());
     expect((1..=1024).contains(&length), format!("the cursor has {length} bytes"))?;
-    let found: Vec<Snapshot> =
+    let snapshots: Vec<Snapshot> =
         read_all_pages(PageRequest::first(1), |page| async move { threads.list_snapshots(&id("t"), page).await })
             .await?;
-    expect_eq(found.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>(), names)
+    expect_eq(snapshots.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>(), names)
 }

@@ -28,7 +28,7 @@ fn patch_with_parent(parent: &str) -> ThreadPatch {
 }
 
 /// Creates `length` threads: `t-0`, its child `t-1`, the child `t-2` of that child, and so on.
-async fn create_chain(given: &Given, length: usize) -> Result<(), Failure> {
+async fn create_nested_threads(given: &Given, length: usize) -> Result<(), Failure> {
     given.create_empty_thread("t-0").await?;
     for at in 1..length {
         given.threads()?.create_thread(new_child(&format!("t-{at}"), &format!("t-{}", at - 1))).await?;
@@ -50,32 +50,33 @@ pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.create_empty_thread("t").await?;
     expect_names_parent(
-        &expect_kind(threads.create_thread(new_child("c", "gone")).await, ErrorKind::NotFound)?,
-        "gone",
+        &expect_kind(threads.create_thread(new_child("c", "unknown")).await, ErrorKind::NotFound)?,
+        "unknown",
     )?;
-    let refused_update = threads.update_thread(&thread.id, patch_with_parent("gone"), Expect::Any).await;
-    expect_names_parent(&expect_kind(refused_update, ErrorKind::NotFound)?, "gone")?;
+    let refused_update = threads.update_thread(&thread.id, patch_with_parent("unknown"), Expect::Any).await;
+    expect_names_parent(&expect_kind(refused_update, ErrorKind::NotFound)?, "unknown")?;
     let commit = || Commit::new(id("c")).expecting(Expect::Absent).entry(message_entry("x"));
-    let refused = commits.commit(commit().creating(fields_with_parent("gone"))).await;
-    expect_names_parent(&expect_kind(refused, ErrorKind::NotFound)?, "gone")?;
+    let refused = commits.commit(commit().creating(fields_with_parent("unknown"))).await;
+    expect_names_parent(&expect_kind(refused, ErrorKind::NotFound)?, "unknown")?;
     expect_eq(threads.load_thread(&id("c")).await?, None)?;
     expect_eq(given.thread(&thread.id).await?, thread)?;
     given.expect_accepted(commit().creating(fields_with_parent("t"))).await?;
     expect_eq(given.thread(&id("c")).await?.parent_thread_id, Some(id("t")))
 }
 
-/// If the thread of a commit already exists, the parent in `create` is ignored, even if no thread has that id.
-pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Verdict {
+/// If the thread of a commit already exists, the commit ignores the parent in `create`, even if that parent does not
+/// exist.
+pub(super) async fn a_commit_to_an_existing_thread_ignores_the_given_parent(given: &Given) -> Verdict {
     let thread = given.create_empty_thread("t").await?;
     let commit = Commit::new(id("t")).expecting(Expect::Version(thread.version)).entry(message_entry("x"));
-    given.expect_accepted(commit.creating(fields_with_parent("gone"))).await?;
+    given.expect_accepted(commit.creating(fields_with_parent("unknown"))).await?;
     expect_eq(given.thread(&thread.id).await?.parent_thread_id, None)
 }
 
 /// A parent that would make a thread its own ancestor, directly or through other threads, is refused with `Invalid`.
 pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
-    create_chain(given, 40).await?;
+    create_nested_threads(given, 40).await?;
     for new_parent in ["t-0", "t-1", "t-2", "t-39"] {
         let refused = threads.update_thread(&id("t-0"), patch_with_parent(new_parent), Expect::Any).await;
         expect_kind(refused, ErrorKind::Invalid)?;
@@ -86,8 +87,8 @@ pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict
     expect_kind(commits.commit(commit_with_itself_as_parent).await, ErrorKind::Invalid)?;
     expect_eq(given.thread(&id("t-0")).await?.parent_thread_id, None)?;
     expect_eq(threads.load_thread(&id("s")).await?, None)?;
-    let moved = threads.update_thread(&id("t-39"), patch_with_parent("t-0"), Expect::Any).await?;
-    expect_eq(moved.parent_thread_id, Some(id("t-0")))
+    let updated_thread = threads.update_thread(&id("t-39"), patch_with_parent("t-0"), Expect::Any).await?;
+    expect_eq(updated_thread.parent_thread_id, Some(id("t-0")))
 }
 
 /// Of two concurrent updates that together would create a cycle, exactly one succeeds.
@@ -144,15 +145,15 @@ pub(super) async fn a_child_created_during_a_deletion_is_never_orphaned(given: &
         let request = DeleteRequest { children: strategies[round % 3], ..DeleteRequest::default() };
         let (child_draft, parent_id) = (new_child(&name, &parent), id::<ThreadId>(&parent));
         let (first_handle, second_handle) = (Arc::clone(&threads), Arc::clone(&threads));
-        let created = async move { first_handle.create_thread(child_draft).await };
-        let deleted = async move { second_handle.delete_thread(&parent_id, request).await };
-        let (created, deleted) = run_two_concurrently(created, deleted).await;
+        let creation = async move { first_handle.create_thread(child_draft).await };
+        let deletion = async move { second_handle.delete_thread(&parent_id, request).await };
+        let (creation_result, deletion_result) = run_two_concurrently(creation, deletion).await;
         let child = threads.load_thread(&id(&name)).await?;
         let parent_exists = threads.load_thread(&id(&parent)).await?.is_some();
-        expect_eq(parent_exists, deleted.is_err())?;
+        expect_eq(parent_exists, deletion_result.is_err())?;
         let parent_of_child = child.as_ref().and_then(|thread| thread.parent_thread_id.clone());
         expect(parent_of_child.is_none() || parent_exists, "a child has a parent that does not exist")?;
-        match created {
+        match creation_result {
             Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
             Ok(_) => expect(child.is_some() || request.children == ChildStrategy::Cascade, "a child is lost")?,
         }
@@ -173,12 +174,12 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
         let (child_id, parent_id) = (id::<ThreadId>(&name), id::<ThreadId>(&parent));
         let (first_handle, second_handle) = (Arc::clone(&threads), Arc::clone(&threads));
         let without_parent = ThreadPatch::default().with_parent(None);
-        let detached = async move { first_handle.update_thread(&child_id, without_parent, Expect::Any).await };
-        let deleted = async move { second_handle.delete_thread(&parent_id, request).await };
-        let (detached, deleted) = run_two_concurrently(detached, deleted).await;
-        deleted?;
+        let detachment = async move { first_handle.update_thread(&child_id, without_parent, Expect::Any).await };
+        let deletion = async move { second_handle.delete_thread(&parent_id, request).await };
+        let (detachment_result, deletion_result) = run_two_concurrently(detachment, deletion).await;
+        deletion_result?;
         let child_exists = threads.load_thread(&id(&name)).await?.is_some();
-        match detached {
+        match detachment_result {
             Ok(_) => expect(child_exists, "a detached child was deleted with its parent")?,
             Err(error) => {
                 expect_kind::<()>(Err(error), ErrorKind::NotFound)?;
@@ -192,18 +193,18 @@ pub(super) async fn a_detached_child_is_not_deleted_with_its_parent(given: &Give
 /// `validate_parent` returns the same error as an update would, or none, and changes nothing.
 pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    create_chain(given, 4).await?;
-    let names = ["t-0", "t-1", "t-2", "t-3", "gone"];
+    create_nested_threads(given, 4).await?;
+    let names = ["t-0", "t-1", "t-2", "t-3", "unknown"];
     for (thread, parent) in names.iter().flat_map(|a| names.map(|b| (*a, b))) {
         let before = threads.load_thread(&id(thread)).await?;
-        let validated = threads.validate_parent(&id(thread), &id(parent)).await;
+        let validation_result = threads.validate_parent(&id(thread), &id(parent)).await;
         expect_eq(threads.load_thread(&id(thread)).await?, before.clone())?;
-        let updated = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
-        let validation_error = validated.as_ref().err().map(store_core::Error::kind);
-        let update_error = updated.as_ref().err().map(store_core::Error::kind);
+        let update_result = threads.update_thread(&id(thread), patch_with_parent(parent), Expect::Any).await;
+        let validation_error = validation_result.as_ref().err().map(store_core::Error::kind);
+        let update_error = update_result.as_ref().err().map(store_core::Error::kind);
         expect_eq(validation_error, update_error)
             .map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
-        if let (Ok(_), Some(before)) = (updated, before) {
+        if let (Ok(_), Some(before)) = (update_result, before) {
             let restored_parent = ThreadPatch::default().with_parent(before.parent_thread_id);
             threads.update_thread(&id(thread), restored_parent, Expect::Any).await?;
         }
@@ -214,7 +215,7 @@ pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) ->
 /// The filter `parent: Root` finds the threads without a parent. The filter `parent: Of` finds the children of a
 /// thread, but not the children of these children.
 pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> Verdict {
-    create_chain(given, 3).await?;
+    create_nested_threads(given, 3).await?;
     given.threads()?.create_thread(new_child("other", "t-0")).await?;
     given.create_empty_thread("alone").await?;
     for (parent, wanted) in [
@@ -222,7 +223,7 @@ pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> 
         (ParentFilter::Of(id("t-0")), vec!["other", "t-1"]),
         (ParentFilter::Of(id("t-1")), vec!["t-2"]),
         (ParentFilter::Of(id("t-2")), vec![]),
-        (ParentFilter::Of(id("gone")), vec![]),
+        (ParentFilter::Of(id("unknown")), vec![]),
     ] {
         let mut filter = ThreadFilter::default();
         filter.parent = Some(parent);

@@ -84,7 +84,7 @@ pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verd
 /// A thread is not pruned while one of its children is not idle. If all threads of a family are idle, all of them are
 /// pruned, if necessary by several calls.
 pub(super) async fn threads_whose_children_stay_are_not_pruned(given: &Given) -> Verdict {
-    for (parent, child) in [("kept", "busy"), ("gone", "idle")] {
+    for (parent, child) in [("kept", "busy"), ("pruned", "idle")] {
         given.create_empty_thread(parent).await?;
         create_child(given, child, parent).await?;
     }
@@ -127,14 +127,15 @@ pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> V
         let (threads, commits) = (given.threads()?, given.commits()?);
         let commit = crate::given::commit_with_message(&id(&name), Expect::Version(before.version), "late");
         let pruner = Arc::clone(&threads);
-        let (written, pruned) = run_two_concurrently(async move { commits.commit(commit).await }, async move {
-            pruner.prune_threads(prune_request(HOUR)).await
-        })
-        .await;
-        let is_listed = pruned?.threads.contains(&id(&name));
+        let (write_result, prune_result) =
+            run_two_concurrently(async move { commits.commit(commit).await }, async move {
+                pruner.prune_threads(prune_request(HOUR)).await
+            })
+            .await;
+        let is_listed = prune_result?.threads.contains(&id(&name));
         let exists = threads.load_thread(&id(&name)).await?.is_some();
         expect(exists != is_listed, "a thread that is listed as pruned exists, or another one is missing")?;
-        match written {
+        match write_result {
             Ok(_) => expect(exists, "an acknowledged write was pruned")?,
             Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
         }

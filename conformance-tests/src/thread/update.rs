@@ -40,7 +40,7 @@ pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) 
     let mut clearing_patch = ThreadPatch::default();
     (clearing_patch.resource_id, clearing_patch.title) = (Some(None), Some(None));
     for patch in [patch_with_title("after"), ThreadPatch::default().with_parent(None), clearing_patch] {
-        let updated = threads.update_thread(&before.id, patch.clone(), Expect::Any).await?;
+        let updated_thread = threads.update_thread(&before.id, patch.clone(), Expect::Any).await?;
         if let Some(title) = patch.title {
             wanted.title = title;
         }
@@ -50,9 +50,9 @@ pub(super) async fn an_update_keeps_fields_that_it_does_not_name(given: &Given) 
         if let Some(parent) = patch.parent_thread_id {
             wanted.parent_thread_id = parent;
         }
-        (wanted.revision, wanted.updated_at) = (updated.revision, updated.updated_at);
-        expect_eq(&updated, &wanted)?;
-        expect_eq(given.thread(&before.id).await?, updated)?;
+        (wanted.revision, wanted.updated_at) = (updated_thread.revision, updated_thread.updated_at);
+        expect_eq(&updated_thread, &wanted)?;
+        expect_eq(given.thread(&before.id).await?, updated_thread)?;
     }
     Ok(())
 }
@@ -65,11 +65,11 @@ pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
     let mut patch = ThreadPatch::default().with_metadata("c", json("3")).with_metadata("b", json("null"));
     patch.metadata.insert("a".to_owned(), None);
     patch.metadata.insert("missing".to_owned(), None);
-    let updated = threads.update_thread(&before.id, patch, Expect::Any).await?;
+    let updated_thread = threads.update_thread(&before.id, patch, Expect::Any).await?;
     let wanted = [("b".to_owned(), json("null")), ("c".to_owned(), json("3"))].into();
-    expect_eq(&updated.metadata, &wanted)?;
-    expect_eq(&updated.title, &before.title)?;
-    expect_eq(given.thread(&before.id).await?, updated)
+    expect_eq(&updated_thread.metadata, &wanted)?;
+    expect_eq(&updated_thread.title, &before.title)?;
+    expect_eq(given.thread(&before.id).await?, updated_thread)
 }
 
 /// An update increases the revision by one and does not change the version. An update that changes nothing keeps the
@@ -112,35 +112,43 @@ pub(super) async fn an_update_can_state_its_time(given: &Given) -> Verdict {
     let (start, later) = (now.saturating_sub(Duration::from_secs(7200)), now.saturating_sub(Duration::from_secs(3600)));
     let mut draft = NewThread::new(id("t"));
     draft.at = Some(start);
-    let created = threads.create_thread(draft).await?;
-    let updated = threads.update_thread(&created.id, patch_with_title("x").at(later), Expect::Any).await?;
-    expect_eq((updated.created_at, updated.updated_at), (start, later))?;
-    let updated_again = threads.update_thread(&created.id, patch_with_title("y").at(start), Expect::Any).await?;
-    expect_eq((updated_again.title.as_deref(), updated_again.updated_at), (Some("y"), later))?;
+    let created_thread = threads.create_thread(draft).await?;
+    let updated_thread =
+        threads.update_thread(&created_thread.id, patch_with_title("x").at(later), Expect::Any).await?;
+    expect_eq((updated_thread.created_at, updated_thread.updated_at), (start, later))?;
+    let twice_updated_thread =
+        threads.update_thread(&created_thread.id, patch_with_title("y").at(start), Expect::Any).await?;
+    expect_eq((twice_updated_thread.title.as_deref(), twice_updated_thread.updated_at), (Some("y"), later))?;
     for future_time in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
-        let refused = threads.update_thread(&created.id, patch_with_title("z").at(future_time), Expect::Any).await;
+        let refused =
+            threads.update_thread(&created_thread.id, patch_with_title("z").at(future_time), Expect::Any).await;
         expect_kind(refused, ErrorKind::Invalid)?;
     }
-    expect_eq(given.thread(&created.id).await?, updated_again)
+    expect_eq(given.thread(&created_thread.id).await?, twice_updated_thread)
 }
 
 /// An update is refused with `Conflict` if it expects another revision, or if it expects that the thread does not
 /// exist.
 pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
     let threads = given.threads()?;
-    let created = given.create_empty_thread("t").await?;
-    let updated = threads.update_thread(&created.id, patch_with_title("x"), Expect::Version(created.revision)).await?;
-    let (number, generation) = (updated.revision.number(), updated.generation());
+    let created_thread = given.create_empty_thread("t").await?;
+    let updated_thread = threads
+        .update_thread(&created_thread.id, patch_with_title("x"), Expect::Version(created_thread.revision))
+        .await?;
+    let (number, generation) = (updated_thread.revision.number(), updated_thread.generation());
     let other_revisions = [number - 1, number + 1, 0, u64::MAX].map(|number| Version::new(number, generation, 0));
     let other_generations = [Version::new(number, generation + 1, 0), Version::new(number, generation, 1)];
     for stale in other_revisions.into_iter().chain(other_generations) {
         for patch in [patch_with_title("y"), ThreadPatch::default()] {
-            let refused = threads.update_thread(&created.id, patch, Expect::Version(stale)).await;
+            let refused = threads.update_thread(&created_thread.id, patch, Expect::Version(stale)).await;
             expect_kind(refused, ErrorKind::Conflict)?;
         }
     }
-    expect_kind(threads.update_thread(&created.id, patch_with_title("y"), Expect::Absent).await, ErrorKind::Conflict)?;
-    expect_eq(given.thread(&created.id).await?, updated)
+    expect_kind(
+        threads.update_thread(&created_thread.id, patch_with_title("y"), Expect::Absent).await,
+        ErrorKind::Conflict,
+    )?;
+    expect_eq(given.thread(&created_thread.id).await?, updated_thread)
 }
 
 /// Of several concurrent updates that expect the same revision, exactly one succeeds. The others are refused with
@@ -150,11 +158,11 @@ pub(super) async fn one_of_several_concurrent_guarded_updates_succeeds(given: &G
     let mut thread = given.create_empty_thread("t").await?;
     for round in 0..50 {
         let guard = Expect::Version(thread.revision);
-        let updated = run_concurrently(4, |at| {
+        let update_results = run_concurrently(4, |at| {
             let (threads, patch) = (Arc::clone(&threads), patch_with_title(&format!("{round}-{at}")));
             async move { threads.update_thread(&id("t"), patch, guard).await }
         });
-        let (succeeded, refused) = expect_exactly_one(updated.await)?;
+        let (succeeded, refused) = expect_exactly_one(update_results.await)?;
         expect_kinds(refused, ErrorKind::Conflict)?;
         expect_eq(succeeded.revision, thread.revision.plus(1))?;
         expect_eq(given.thread(&thread.id).await?, succeeded.clone())?;
@@ -167,7 +175,7 @@ pub(super) async fn one_of_several_concurrent_guarded_updates_succeeds(given: &G
 /// revision by one.
 pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &Given) -> Verdict {
     let (threads, thread) = (given.threads()?, given.create_empty_thread("t").await?);
-    let updated = run_concurrently(8, |task| {
+    let update_results = run_concurrently(8, |task| {
         let threads = Arc::clone(&threads);
         async move {
             for at in 0..20 {
@@ -177,7 +185,7 @@ pub(super) async fn unguarded_updates_of_different_keys_all_take_effect(given: &
             Result::Ok(())
         }
     });
-    updated.await.into_iter().collect::<Result<Vec<_>>>()?;
+    update_results.await.into_iter().collect::<Result<Vec<_>>>()?;
     let after = given.thread(&thread.id).await?;
     expect_eq(after.metadata.len(), 160)?;
     expect_eq(after.revision, thread.revision.plus(160))
@@ -203,8 +211,8 @@ pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: 
     let after = given.thread(&thread.id).await?;
     expect_eq((after.version, after.revision), (receipt.version, thread.revision.plus(1)))?;
     let guard = Expect::Version(thread.revision.plus(1));
-    let updated = threads.update_thread(&thread.id, patch_with_title("y"), guard).await?;
-    expect_eq((updated.version, updated.head), (receipt.version, receipt.head))
+    let updated_thread = threads.update_thread(&thread.id, patch_with_title("y"), guard).await?;
+    expect_eq((updated_thread.version, updated_thread.head), (receipt.version, receipt.head))
 }
 
 /// Concurrent updates and commits of one thread all take effect. Each update increases the revision, and each commit
@@ -212,7 +220,7 @@ pub(super) async fn updates_and_commits_do_not_affect_each_others_guards(given: 
 pub(super) async fn concurrent_updates_and_commits_all_take_effect(given: &Given) -> Verdict {
     let (threads, commits) = (given.threads()?, given.commits()?);
     let thread = given.create_empty_thread("t").await?;
-    let written = run_concurrently(8, |task| {
+    let write_results = run_concurrently(8, |task| {
         let (threads, commits): (Arc<dyn ThreadRunStore>, _) = (Arc::clone(&threads), Arc::clone(&commits));
         async move {
             for at in 0..15 {
@@ -226,7 +234,7 @@ pub(super) async fn concurrent_updates_and_commits_all_take_effect(given: &Given
             Result::Ok(())
         }
     });
-    written.await.into_iter().collect::<Result<Vec<_>>>()?;
+    write_results.await.into_iter().collect::<Result<Vec<_>>>()?;
     let after = given.thread(&thread.id).await?;
     expect_eq((after.version, after.revision), (thread.version.plus(60), thread.revision.plus(60)))
 }

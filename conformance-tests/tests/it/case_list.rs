@@ -26,7 +26,7 @@ fn every_case_names_lines_of_the_contract() {
 }
 
 #[test]
-fn promises_without_case_have_no_case() {
+fn promises_listed_without_a_case_are_tested_by_no_case() {
     for line in PROMISES_WITHOUT_CASE {
         let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
         assert!(case.is_none(), "{} is in the list PROMISES_WITHOUT_CASE, but the case {case:?} tests it", line.id);

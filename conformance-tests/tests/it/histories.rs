@@ -63,7 +63,8 @@ fn histories_of_leases_find_broken_stores() {
     expect_rejected(Bug::BusyThreadClaimed, |store| ABANDONED_WORK.run(store));
 }
 
-/// A commit that takes effect in two steps is visible to a reader that reads its parts one after the other.
+/// If a commit takes effect in two steps, a reader that reads its parts one by one can see some of them and miss the
+/// others.
 #[test]
 fn histories_of_atomicity_find_broken_stores() {
     expect_rejected(Bug::CommitSettlesInOwnStep, |store| COMMIT_ATOMICITY.run(store));
@@ -112,7 +113,7 @@ fn expect_rejected<T: Display, H: Future<Output = Result<T, Failure>>>(
     for _ in 0..MAX_HISTORIES {
         match runtime.block_on(run_history(ModelFixture::with_bug(bug))) {
             Err(failure) => return println!("{bug:?}: {}", failure.to_string().lines().next().unwrap_or_default()),
-            Ok(figures) => println!("{bug:?} was not found: {figures}"),
+            Ok(summary) => println!("{bug:?} was not found: {summary}"),
         }
     }
     panic!("{bug:?} was not found by {MAX_HISTORIES} histories");

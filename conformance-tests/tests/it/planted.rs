@@ -17,24 +17,30 @@ const CONCURRENT_BUGS: usize = 8;
 
 #[test]
 fn every_planted_bug_is_found_by_its_case() {
-    let (next_bug, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next_bug, missed_bugs) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let test_bugs = || {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         while let Some(&bug) = Bug::ALL.get(next_bug.fetch_add(1, Ordering::SeqCst)) {
             match runtime.block_on(run_named_case(bug.finding_case(), Some(bug))) {
                 Some(Status::Failed(_)) => {}
-                status => missed.lock().unwrap().push(format!("{bug:?} by {}: {status:?}", bug.finding_case())),
+                status => missed_bugs.lock().unwrap().push(format!("{bug:?} by {}: {status:?}", bug.finding_case())),
             }
         }
     };
     std::thread::scope(|scope| (0..CONCURRENT_BUGS).for_each(|_| drop(scope.spawn(test_bugs))));
-    let missed = missed.into_inner().unwrap();
-    assert!(missed.is_empty(), "{} of {} planted bugs missed:\n{}", missed.len(), Bug::ALL.len(), missed.join("\n"));
+    let missed_bugs = missed_bugs.into_inner().unwrap();
+    assert!(
+        missed_bugs.is_empty(),
+        "{} of {} planted bugs missed:\n{}",
+        missed_bugs.len(),
+        Bug::ALL.len(),
+        missed_bugs.join("\n")
+    );
 }
 
 /// Prints the bugs that each case finds, if `AGENTSTORE_BUG_TABLE` is set. The output is visible with `--nocapture`.
 #[test]
-fn table_of_cases_and_bugs() {
+fn the_table_of_cases_and_bugs_is_printed_on_request() {
     if std::env::var_os("AGENTSTORE_BUG_TABLE").is_none() {
         return;
     }
@@ -42,7 +48,7 @@ fn table_of_cases_and_bugs() {
     for case in conformance_tests::cases() {
         let finds =
             |bug: &&Bug| matches!(runtime.block_on(run_named_case(case.name, Some(**bug))), Some(Status::Failed(_)));
-        let found: Vec<_> = Bug::ALL.iter().filter(finds).map(|bug| format!("{bug:?}")).collect();
-        println!("{}: {}", case.name, found.join(" "));
+        let found_bugs: Vec<_> = Bug::ALL.iter().filter(finds).map(|bug| format!("{bug:?}")).collect();
+        println!("{}: {}", case.name, found_bugs.join(" "));
     }
 }

@@ -50,6 +50,6 @@ fn random_histories_find_broken_stores() {
     let is_expected = |bug: &&Bug| !NOT_FOUND_AT_RANDOM.contains(bug) && !bug.finding_case().starts_with("live::");
     // Quick tests try every eighth bug, because each bug is also found by its own case.
     let bug_stride = TestLength::pick_by_env(8, 1, 1);
-    let missed: Vec<_> = Bug::ALL.iter().filter(is_expected).step_by(bug_stride).filter(is_missed).collect();
-    assert!(missed.is_empty(), "{missed:?}");
+    let missed_bugs: Vec<_> = Bug::ALL.iter().filter(is_expected).step_by(bug_stride).filter(is_missed).collect();
+    assert!(missed_bugs.is_empty(), "{missed_bugs:?}");
 }

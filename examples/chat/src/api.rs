@@ -17,7 +17,7 @@ use crate::event;
 /// The maximum number of bytes that are read from the body of a refusal.
 const MAX_REFUSAL_BYTES: u64 = 64 * 1024;
 
-/// Where an API is, and what it needs besides the body of a request.
+/// The URL of an API, and what a request to it needs besides the body.
 pub(crate) struct Endpoint {
     provider: &'static str,
     /// The environment variable for the URL of the server.
@@ -107,8 +107,8 @@ impl Endpoint {
     /// # Errors
     /// The provider is not known.
     pub(crate) fn of(provider: &str) -> Result<&'static Self> {
-        let found = ENDPOINTS.iter().find(|endpoint| endpoint.provider == provider);
-        found.with_context(|| format!("the chat does not know where `{provider}` is"))
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.provider == provider);
+        endpoint.with_context(|| format!("the chat has no URL for `{provider}`"))
     }
 
     fn post(&self, client: &Agent, model: &str, key: &str, body: &Json) -> Result<impl BufRead + use<>> {

@@ -1,7 +1,7 @@
-//! The conversation: what is committed when, and how it continues after a crash.
+//! The conversation: its commits, and how it continues after a crash.
 //!
-//! Each step of an answer begins with what is stored and ends with one commit. So a crash loses at most one step, and
-//! no step needs to know whether the program crashed before it.
+//! Each step of an answer first loads the stored thread, and ends with one commit. So a crash loses at most one step,
+//! and no step needs to know whether the program crashed before it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ const AGENT: &str = "chat";
 const MODEL_KEY: &str = "chat_model";
 /// The maximum number of steps of an answer. A step asks the model, or executes the tools that the model called.
 const MAX_STEPS: u32 = 20;
-/// The stop reasons of the APIs for an answer that ended as it should.
+/// The stop reasons of the APIs for an answer that ended normally.
 const NATURAL_STOPS: [&str; 6] = ["end_turn", "tool_use", "stop", "tool_calls", "completed", "STOP"];
 
 pub(crate) struct Chat {
@@ -50,12 +50,12 @@ impl Chat {
             threads.create_thread(NewThread::new(thread.clone())).await?;
         }
         let mut chat = Self { commits, threads, thread, client: api::client(), model: None };
-        let seen = chat.load().await?;
-        chat.model = seen.state.get(MODEL_KEY).map(Json::to).transpose()?;
-        for run in seen.open_runs.iter().filter(|run| run.agent.as_str() == AGENT) {
+        let thread_context = chat.load().await?;
+        chat.model = thread_context.state.get(MODEL_KEY).map(Json::to).transpose()?;
+        for run in thread_context.open_runs.iter().filter(|run| run.agent.as_str() == AGENT) {
             let outcome = RunOutcome::Stopped { code: "interrupted".to_owned(), detail: None };
-            // The guard refuses this if another program has continued the answer since it was read.
-            let commit = Guard::from(&seen.thread).with_key(key(&run.id, "interrupted")?).commit();
+            // The guard refuses this commit if another program has continued the answer since the thread was read.
+            let commit = Guard::from(&thread_context.thread).with_key(key(&run.id, "interrupted")?).commit();
             chat.commit(commit.with_run(RunChange::new(run.id.clone(), RunStatus::done(outcome)))).await?;
             print_line("The last answer was interrupted.")?;
         }
@@ -92,7 +92,7 @@ impl Chat {
             }
             let losses: Vec<_> = losses.into_iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
             if !losses.is_empty() {
-                print_line(&format!("not sent as it is: {}", losses.join(", ")))?;
+                print_line(&format!("not sent unchanged: {}", losses.join(", ")))?;
             }
             for warning in report.warnings {
                 print_line(&format!("warning: {warning}"))?;
@@ -101,7 +101,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Continues with another model. The stored messages stay as they are, and so do their signatures.
+    /// Continues with another model. The stored messages and their signatures stay unchanged.
     ///
     /// # Errors
     /// Any error of the store.
@@ -123,10 +123,10 @@ impl Chat {
     /// Asks another question in place of the last one. The last question stays, on a branch of its own.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); also if there is no question yet.
+    /// Those of [`ask`](Self::ask). There is no question yet.
     pub(crate) async fn ask_instead(&self, text: String) -> Result<()> {
-        let seen = self.load().await?;
-        let mut query = EntryQuery::path_of(seen.at.context("there is no question yet")?);
+        let thread_context = self.load().await?;
+        let mut query = EntryQuery::path_of(thread_context.at.context("there is no question yet")?);
         query.role = Some(Role::User);
         query = query.with_direction(Direction::Backward).with_page(PageRequest::first(1));
         let questions = self.threads.list_entries(&self.thread, query).await?;
@@ -136,19 +136,19 @@ impl Chat {
     }
 
     async fn ask_below(&self, parent: ParentRef, text: String) -> Result<()> {
-        let (seen, run) = (self.load().await?, new_run()?);
+        let (thread_context, run) = (self.load().await?, new_run()?);
         let question = NewEntry::new(Message::user(text)).with_parent(parent).with_run(run.clone(), None);
-        self.answer(Guard::from(&seen.thread), vec![question], run).await
+        self.answer(Guard::from(&thread_context.thread), vec![question], run).await
     }
 
     /// Asks the model again for the answer that is missing at the head.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); also if no answer is missing.
+    /// Those of [`ask`](Self::ask). No answer is missing.
     pub(crate) async fn retry(&self) -> Result<()> {
-        let seen = self.load().await?;
-        ensure!(lacks_answer(&seen.context), "no answer is missing; ask something");
-        self.answer(Guard::from(&seen.thread), Vec::new(), new_run()?).await
+        let thread_context = self.load().await?;
+        ensure!(lacks_answer(&thread_context.context), "no answer is missing; ask something");
+        self.answer(Guard::from(&thread_context.thread), Vec::new(), new_run()?).await
     }
 
     /// Moves the head to the entry with this sequence number. The next question begins a branch there.
@@ -162,45 +162,46 @@ impl Chat {
         } else {
             let mut query = EntryQuery::all();
             (query.from_seq, query.to_seq) = (Some(seq), Some(seq));
-            let found = self.threads.list_entries(&self.thread, query).await?;
-            RewindTo::Entry(found.items.first().with_context(|| format!("there is no entry {seq}"))?.id.clone())
+            let entries = self.threads.list_entries(&self.thread, query).await?;
+            RewindTo::Entry(entries.items.first().with_context(|| format!("there is no entry {seq}"))?.id.clone())
         };
         let _receipt = self.commits.rewind(Guard::from(&thread), to).await?;
         Ok(())
     }
 
-    /// Begins a run with one commit, and takes its steps. If a step fails, the run ends as failed. What the earlier
-    /// steps committed stays.
+    /// Begins a run with one commit, and takes its steps. If a step fails, the run ends as failed. The commits of the
+    /// earlier steps stay.
     async fn answer(&self, guard: Guard, question: Vec<NewEntry>, run: RunId) -> Result<()> {
         ensure!(self.model.is_some(), "choose a model: /provider API MODEL");
-        let begun = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new(AGENT)?);
-        let begin = guard.with_key(key(&run, "begin")?).commit().entries(question).with_run(begun);
-        self.commit(begin).await?;
+        let run_begin = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new(AGENT)?);
+        let first_commit = guard.with_key(key(&run, "begin")?).commit().entries(question).with_run(run_begin);
+        self.commit(first_commit).await?;
         let Err(error) = self.take_steps(&run).await else { return Ok(()) };
         let outcome = RunOutcome::Failed { error: format!("{error:#}") };
-        let failed = RunChange::new(run.clone(), RunStatus::done(outcome));
-        let end = Commit::new(self.thread.clone()).with_key(key(&run, "failed")?).with_run(failed);
-        match self.commit(end).await {
+        let run_end = RunChange::new(run.clone(), RunStatus::done(outcome));
+        let last_commit = Commit::new(self.thread.clone()).with_key(key(&run, "failed")?).with_run(run_end);
+        match self.commit(last_commit).await {
             Ok(()) => Err(error),
-            Err(second) => Err(error.context(format!("the answer could not be ended: {second:#}"))),
+            Err(commit_error) => Err(error.context(format!("the answer could not be ended: {commit_error:#}"))),
         }
     }
 
     async fn take_steps(&self, run: &RunId) -> Result<()> {
         for step in 1..=MAX_STEPS {
-            let seen = self.load().await?;
-            let calls = open_calls(&seen.context);
-            let messages = if calls.is_empty() { self.ask_model(&seen).await? } else { vec![run_tools(&calls)?] };
-            let is_end = calls.is_empty() && messages.iter().all(|message| calls_of(message).next().is_none());
-            let status = if is_end { RunStatus::done(RunOutcome::NaturalEnd) } else { RunStatus::Running };
+            let thread_context = self.load().await?;
+            let calls = open_calls(&thread_context.context);
+            let messages =
+                if calls.is_empty() { self.ask_model(&thread_context).await? } else { vec![run_tools(&calls)?] };
+            let is_last_step = calls.is_empty() && messages.iter().all(|message| calls_of(message).next().is_none());
+            let status = if is_last_step { RunStatus::done(RunOutcome::NaturalEnd) } else { RunStatus::Running };
             let mut change = RunChange::new(run.clone(), status);
             change.steps = Some(step);
             let entries = messages.into_iter().map(|message| NewEntry::new(message).with_run(run.clone(), Some(step)));
             // The guard is the version that the model saw. If another program has written to the thread since, the
             // commit is refused.
-            let commit = Guard::from(&seen.thread).with_key(key(run, &format!("step-{step}"))?).commit();
+            let commit = Guard::from(&thread_context.thread).with_key(key(run, &format!("step-{step}"))?).commit();
             self.commit(commit.entries(entries).with_run(change)).await?;
-            if is_end {
+            if is_last_step {
                 return Ok(());
             }
         }
@@ -208,14 +209,15 @@ impl Chat {
     }
 
     /// Sends the context to the model, and shows the answer while it is streamed. Nothing is stored here.
-    async fn ask_model(&self, seen: &ThreadContext) -> Result<Vec<Message>> {
+    async fn ask_model(&self, thread_context: &ThreadContext) -> Result<Vec<Message>> {
         let model = self.model.as_ref().context("choose a model: /provider API MODEL")?;
         let target = model.target()?;
-        let body = compile(&seen.context, &target, &model.options()?)?.body;
-        let (client, asked) = (self.client.clone(), target.clone());
+        let body = compile(&thread_context.context, &target, &model.options()?)?.body;
+        let (client, request_target) = (self.client.clone(), target.clone());
         // The client blocks, so it must not run on an OS thread of the runtime.
-        let request =
-            tokio::task::spawn_blocking(move || api::stream(&client, &asked, &body, |text| Ok(print_piece(text)?)));
+        let request = tokio::task::spawn_blocking(move || {
+            api::stream(&client, &request_target, &body, |text| Ok(print_piece(text)?))
+        });
         let messages = normalize(&target, &request.await??)?.messages;
         for stop in messages.iter().filter_map(|message| message.stop.as_deref()) {
             if !NATURAL_STOPS.contains(&stop) {
@@ -259,7 +261,7 @@ fn calls_of(message: &Message) -> impl Iterator<Item = &ToolUse> {
     })
 }
 
-/// Returns whether the model has to say something next.
+/// Returns whether the next message has to come from the model.
 fn lacks_answer(context: &Context) -> bool {
     context.messages.last().is_some_and(|last| matches!(last.message.role, Role::User | Role::Tool))
 }
@@ -274,8 +276,8 @@ fn open_calls(context: &Context) -> Vec<ToolUse> {
         let answers = |block: &Block| matches!(&block.kind, BlockKind::ToolResult(it) if it.tool_use_id == call.id);
         result.message.blocks.iter().any(answers)
     };
-    let caller = context.messages.iter().rfind(|message| !message.synthetic && message.entry == result.entry);
-    caller.into_iter().flat_map(|caller| calls_of(&caller.message)).filter(is_open).cloned().collect()
+    let calling_message = context.messages.iter().rfind(|message| !message.synthetic && message.entry == result.entry);
+    calling_message.into_iter().flat_map(|calling| calls_of(&calling.message)).filter(is_open).cloned().collect()
 }
 
 /// Runs calls, and returns the message with their results.

@@ -1,4 +1,4 @@
-//! What the user types.
+//! The commands and questions that the user types.
 
 use agentstore::Json;
 use anyhow::{Context, Result, bail};
@@ -17,11 +17,11 @@ pub(crate) const HELP: &str = "\
 /// A line of input.
 pub(crate) enum Command {
     /// An empty line.
-    Nothing,
+    Empty,
     /// A question to the model.
-    Say(String),
+    Ask(String),
     Retry,
-    Provider(Model),
+    SetModel(Model),
     Branch(String),
     /// A rewind to the entry with this sequence number.
     Rewind(u64),
@@ -40,16 +40,16 @@ impl Command {
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         Ok(match (name, rest) {
-            ("", _) => Self::Nothing,
+            ("", _) => Self::Empty,
             ("/retry", "") => Self::Retry,
             ("/tree", "") => Self::Tree,
             ("/help", "") => Self::Help,
             ("/quit", "") => Self::Quit,
             ("/branch", text) if !text.is_empty() => Self::Branch(text.to_owned()),
             ("/rewind", number) => Self::Rewind(number.parse().context("/rewind takes the number of an entry")?),
-            ("/provider", rest) => Self::Provider(parse_model(rest)?),
+            ("/provider", rest) => Self::SetModel(parse_model(rest)?),
             (name, _) if name.starts_with('/') => bail!("`{line}` is not a command; /help lists them"),
-            _ => Self::Say(line.to_owned()),
+            _ => Self::Ask(line.to_owned()),
         })
     }
 }

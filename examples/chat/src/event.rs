@@ -1,15 +1,16 @@
-//! Reads from the events of a streamed reply what the chat shows at once. `providers::normalize` reads everything else.
+//! Reads the parts of streamed events that the chat needs at once: texts, errors and the end. `providers::normalize`
+//! reads everything else.
 
 use serde_json::Value;
 
 /// Returns the text that an event adds to the answer.
 pub(crate) fn text(provider: &str, event: &Value) -> String {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-    let at = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text_at = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     match provider {
-        "anthropic" if kind == "content_block_delta" => at("/delta/text"),
-        "openai-chat" => at("/choices/0/delta/content"),
-        "openai-responses" if kind == "response.output_text.delta" => at("/delta"),
+        "anthropic" if kind == "content_block_delta" => text_at("/delta/text"),
+        "openai-chat" => text_at("/choices/0/delta/content"),
+        "openai-responses" if kind == "response.output_text.delta" => text_at("/delta"),
         "google" => {
             let parts = event.pointer("/candidates/0/content/parts").and_then(Value::as_array);
             let answer = parts.into_iter().flatten().filter(|part| part.get("thought") != Some(&Value::Bool(true)));

@@ -2,7 +2,7 @@
 //! with another model, and from an earlier point.
 //!
 //! # Layout
-//! - `chat`: the conversation: what is committed when, and how it continues after a crash
+//! - `chat`: the conversation: its commits, and how it continues after a crash
 //! - `api`, `event`, `model`: requests to the HTTP APIs, their streamed replies, and which model answers
 //! - `tool`: the tool that models can call
 //! - `command`, `terminal`, `tree`: what the user types and sees
@@ -43,7 +43,7 @@ struct Args {
     /// The API of the model: anthropic, openai-chat, openai-responses or google. By default the last one of the thread
     #[arg(long, value_name = "API", requires = "model")]
     provider: Option<Provider>,
-    /// The name of the model, as the API takes it
+    /// The name of the model, as the API expects it
     #[arg(long, value_name = "NAME", requires = "provider")]
     model: Option<String>,
     /// Further fields of each request, for example limits or thinking: a JSON object
@@ -79,14 +79,14 @@ async fn main() -> Result<()> {
 
 async fn execute(command: Command, chat: &mut Chat) -> Result<()> {
     match command {
-        Command::Nothing | Command::Quit => Ok(()),
+        Command::Empty | Command::Quit => Ok(()),
         Command::Help => Ok(print_line(HELP)?),
-        Command::Say(text) => chat.ask(text).await,
+        Command::Ask(text) => chat.ask(text).await,
         Command::Retry => chat.retry().await,
         Command::Branch(text) => chat.ask_instead(text).await,
         Command::Rewind(seq) => chat.rewind(seq).await,
         Command::Tree => tree::print(chat.threads(), chat.thread()).await,
-        Command::Provider(model) => {
+        Command::SetModel(model) => {
             chat.set_model(model).await?;
             chat.print_status().await
         }

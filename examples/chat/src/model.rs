@@ -32,7 +32,8 @@ impl Model {
         Ok(Target::new(self.provider.parse()?, &self.name))
     }
 
-    /// Returns what a request has besides the history: what streaming needs, the tool, and the settings of the user.
+    /// Returns the fields of a request besides the history: those for streaming, the tool, and the settings of the
+    /// user.
     pub(crate) fn options(&self) -> Result<CompileOptions> {
         let mut settings: Map<String, Value> = serde_json::from_str(Endpoint::of(&self.provider)?.settings)?;
         settings.insert("tools".to_owned(), tool::declaration(&self.provider));

@@ -10,7 +10,7 @@ use anyhow::Result;
 /// Whether the last printed line has not ended yet.
 static IS_LINE_OPEN: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line of its own.
+/// Prints a text as a line of its own.
 pub(crate) fn print_line(text: &str) -> io::Result<()> {
     end_line()?;
     print_piece(text)?;

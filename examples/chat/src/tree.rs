@@ -28,12 +28,12 @@ pub(crate) async fn print(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Re
     while let Some(entry) = entries.try_next().await? {
         let mark = if branch.contains(&entry.id) { '*' } else { ' ' };
         let parent = entry.parent.as_ref().and_then(|id| numbers.get(id)).copied();
-        let origin = match parent {
+        let parent_note = match parent {
             _ if parent == previous => String::new(),
             Some(parent) => format!("  (after {parent})"),
             None => "  (a new beginning)".to_owned(),
         };
-        print_line(&format!("{mark} {:>3} {:<9}  {}{origin}", entry.seq, role(&entry), text(&entry)))?;
+        print_line(&format!("{mark} {:>3} {:<9}  {}{parent_note}", entry.seq, role(&entry), text(&entry)))?;
         numbers.insert(entry.id.clone(), entry.seq);
         previous = Some(entry.seq);
     }

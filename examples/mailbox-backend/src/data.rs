@@ -56,11 +56,11 @@ impl MailboxView for TenantData {
 impl TenantData {
     /// Makes a decision and writes its plan. A refused call may have a plan, too.
     pub(crate) fn apply_decision<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
-        let change = decide(self)?;
-        if let Some(plan) = change.plan {
+        let decision = decide(self)?;
+        if let Some(plan) = decision.plan {
             self.write(*plan);
         }
-        change.answer
+        decision.answer
     }
 
     /// Writes a plan. The caller holds the lock, so no reader sees only a part of the plan.
@@ -139,14 +139,11 @@ impl TenantData {
             let now = mailbox::decision_time(Some(record), now);
             let queued = self.queued(thread, record.epoch).map(|(at, _)| *at);
             let (available, waiting): (Vec<QueuePosition>, Vec<QueuePosition>) = queued.partition(|at| at.due <= now);
-            let first = available.first().map(|at| at.priority);
-            let earliest = available.iter().map(|at| at.due).min();
-            let next = waiting.iter().map(|at| at.due).min();
-            let (priority, since) = mailbox::thread_positions(
-                record,
-                QueueSummary { first_priority: first, earliest_due: earliest, next_due: next },
-            )
-            .ready?;
+            let first_priority = available.first().map(|at| at.priority);
+            let earliest_due = available.iter().map(|at| at.due).min();
+            let next_due = waiting.iter().map(|at| at.due).min();
+            let (priority, since) =
+                mailbox::thread_positions(record, QueueSummary { first_priority, earliest_due, next_due }).ready?;
             Some((priority, since, thread.clone()))
         });
         ready.collect()
@@ -176,7 +173,7 @@ impl TenantData {
     }
 }
 
-/// Returns the sort key of a dispatch in the given order; none if the order does not contain it.
+/// Returns the sort key of a dispatch in the given order, or `None` if the order does not contain the dispatch.
 fn sort_key(dispatch: &Dispatch, order: DispatchOrder) -> Option<SortKey> {
     let at = |time: Timestamp| (0, time.as_millis(), dispatch.id.to_string());
     match order {

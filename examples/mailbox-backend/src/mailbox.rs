@@ -14,7 +14,7 @@ use store_core::{
 
 use crate::{data::TenantData, store::Shared};
 
-/// The maximum number of expired leases that one claim ends. The rest is left to later claims.
+/// The maximum number of expired claims that one call of `claim` ends. Later calls end the others.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The mailbox of a tenant.
@@ -70,12 +70,12 @@ impl MailboxConsumer for MapMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
         let single_claim = SingleClaim::of(&request)?;
         self.with_data(|data, decision_context| {
-            let named = match (&request.thread, &request.dispatch) {
+            let named_thread = match (&request.thread, &request.dispatch) {
                 (None, None) => return claim_any(data, &request, single_claim, decision_context),
                 (Some(thread), _) => Some(thread.clone()),
                 (None, Some(id)) => data.dispatch(id)?.map(|stored| stored.body.thread.clone()),
             };
-            match named {
+            match named_thread {
                 Some(thread) => {
                     data.apply_decision(|view| mailbox::claim(view, &thread, single_claim, decision_context))
                 }
@@ -144,13 +144,14 @@ impl MailboxMaintenance for MapMailbox {
         request.check()?;
         self.with_data(|data, decision_context| {
             let finished = data.list_dispatches(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
-            let old = finished.take_while(|dispatch| dispatch.finished_at.is_some_and(|end| end < request.before));
-            let mut removed = 0;
-            for dispatch in old.take(request.limit as usize) {
+            let old_dispatches =
+                finished.take_while(|dispatch| dispatch.finished_at.is_some_and(|end| end < request.before));
+            let mut removed_count = 0;
+            for dispatch in old_dispatches.take(request.limit as usize) {
                 let purge = |view: &TenantData| mailbox::purge(view, &dispatch.id, request.before, decision_context);
-                removed += u64::from(request.dry_run || data.apply_decision(purge)?);
+                removed_count += u64::from(request.dry_run || data.apply_decision(purge)?);
             }
-            Ok(Purged::new(removed))
+            Ok(Purged::new(removed_count))
         })
     }
 

@@ -25,12 +25,12 @@ impl ListRequest {
         let after = Position::from_cursor(key, &self.scope, self.page.cursor.as_ref())?;
         let after = after.map(|at| (at.extra_number, at.rank, at.id));
         let mut offer = |(sort_key, bytes, record): (SortKey, u64, T)| {
-            let is_before = after.as_ref().is_some_and(|after| match self.direction {
+            let is_on_earlier_page = after.as_ref().is_some_and(|after| match self.direction {
                 Direction::Forward => sort_key <= *after,
                 Direction::Backward => sort_key >= *after,
             });
             let (extra_number, rank, id) = sort_key;
-            is_before || page.offer(Position { rank, id, extra_number }, bytes, Some(record))
+            is_on_earlier_page || page.offer(Position { rank, id, extra_number }, bytes, Some(record))
         };
         // `all` stops at the first record that does not fit.
         let _is_last = match self.direction {

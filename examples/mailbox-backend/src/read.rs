@@ -22,12 +22,12 @@ impl MailboxReader for MapMailbox {
         self.with_data(|data, _| {
             query.check()?;
             let scope = CursorScope::new(&self.tenant, "list_dispatches", &query.cursor_binding());
-            let found = data.list_dispatches(&query.filter, query.order)?.into_iter().map(|(sort_key, dispatch)| {
+            let records = data.list_dispatches(&query.filter, query.order)?.into_iter().map(|(sort_key, dispatch)| {
                 let bytes = dispatch.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
                 (sort_key, bytes, dispatch)
             });
             ListRequest { scope, direction: query.direction, page: query.page }
-                .build_page(&self.shared.cursor_key, found)
+                .build_page(&self.shared.cursor_key, records)
         })
     }
 
@@ -44,14 +44,14 @@ impl MailboxReader for MapMailbox {
                 .expired_leases(decision_context.now)
                 .into_iter()
                 .map(|(end, thread)| (AFTER_ALL_PRIORITIES, end, thread));
-            let mut found = Vec::new();
+            let mut records = Vec::new();
             for (first, time, thread) in ready_threads.chain(expired_threads) {
                 if let Some(ready) = mailbox::ready_thread(data, &thread, decision_context)? {
-                    found.push(((first, time.as_millis(), thread.to_string()), 0, ready));
+                    records.push(((first, time.as_millis(), thread.to_string()), 0, ready));
                 }
             }
             ListRequest { scope, direction: Direction::Forward, page }
-                .build_page(&self.shared.cursor_key, found.into_iter())
+                .build_page(&self.shared.cursor_key, records.into_iter())
         })
     }
 

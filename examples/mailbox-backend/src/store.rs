@@ -103,8 +103,8 @@ impl Store for MapStore {
         // The list belongs to the store. The default tenant only fills the field for a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let list = ListRequest { scope, direction: Direction::Forward, page };
-        let filled = state.tenants.iter().filter(|(_, data)| !data.is_empty());
-        list.build_page(&self.shared.cursor_key, filled.map(|(name, _)| ((0, 0, name.to_string()), 0, name.clone())))
+        let non_empty = state.tenants.iter().filter(|(_, data)| !data.is_empty());
+        list.build_page(&self.shared.cursor_key, non_empty.map(|(name, _)| ((0, 0, name.to_string()), 0, name.clone())))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Makes a relay for the rows of the lane [`LANE`], whose targets are URLs.
 ///
 /// # Errors
-/// As [`Relay::new`] and [`Relay::with_options`].
+/// Those of [`Relay::new`] and [`Relay::with_options`].
 pub fn relay(stores: &Stores, tenant: &TenantId, options: WorkerOptions) -> Result<Relay> {
     // `post` decides what a status means, so the client must not turn any status into an error.
     let config = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();

@@ -16,17 +16,17 @@ use crate::{
     value::{Object, Value, base64_of, text_of_base64},
 };
 
-/// The content of the message is a list, although it is one plain text.
+/// Flag: the content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The content of the message is one text, although by default it is a list.
+/// Flag: the content of the message is one text, although by default it is a list.
 const TEXT: &str = "text";
-/// The system message stands inside the conversation.
+/// Flag: the system message stands inside the conversation.
 const INSIDE: &str = "inside";
-/// The message follows a message of the same role, and is not merged with it.
+/// Flag: the message follows a message of the same role, and is not merged with it.
 const SEPARATE: &str = "separate";
-/// The content of the result is a list, although it is one plain text.
+/// Flag: the content of the result is a list, although it is one plain text.
 const RESULT_LIST: &str = "list";
-/// The result has no content.
+/// Flag: the result has no content.
 const NO_CONTENT: &str = "no content";
 
 pub(crate) struct Anthropic;
@@ -73,13 +73,14 @@ impl Api for Anthropic {
             content => content.as_text(),
         });
         if ends_with_assistant && last_text.is_some_and(|text| text.ends_with(char::is_whitespace)) {
-            warnings
-                .push("a request whose last message is of the assistant and ends in white space is refused".to_owned());
+            warnings.push(
+                "a request is refused if its last message is from the assistant and ends in white space".to_owned(),
+            );
         }
         if ends_with_assistant && !target.has(Feature::Prefill) {
             warnings.push(format!("`{}` refuses a request that ends with a message of the assistant", target.model));
         }
-        if write::has_thinking_enabled(body) && lacks_thinking(body) {
+        if write::has_thinking_enabled(body) && last_turn_lacks_thinking(body) {
             warnings.push(
                 "with thinking switched on, a turn whose calls are being answered has to begin with thinking; switch \
                  it off for this request"
@@ -91,8 +92,8 @@ impl Api for Anthropic {
 }
 
 /// Returns whether the last message has results, and the turn before it has calls but does not begin with thinking. The
-/// API takes messages of the assistant in a row as one turn.
-fn lacks_thinking(body: &Object) -> bool {
+/// API takes consecutive messages of the assistant as one turn.
+fn last_turn_lacks_thinking(body: &Object) -> bool {
     let messages = body.list("messages").unwrap_or_default();
     let has_role =
         |message: &Value, role: &str| message.as_object().and_then(|message| message.text("role")) == Some(role);
@@ -103,12 +104,14 @@ fn lacks_thinking(body: &Object) -> bool {
     };
     let turn_length = earlier.iter().rev().take_while(|message| has_role(message, "assistant")).count();
     let turn = earlier.get(earlier.len() - turn_length..).unwrap_or_default();
-    let has = |message: &Value, is_kind: fn(&Value) -> bool| {
+    let has_block = |message: &Value, is_kind: fn(&Value) -> bool| {
         content(message).is_some_and(|blocks| blocks.iter().any(is_kind))
     };
     let begins_with_thinking =
         turn.first().and_then(content).is_some_and(|blocks| blocks.first().is_some_and(write::is_thinking));
-    has(results, write::is_result) && turn.iter().any(|message| has(message, write::is_call)) && !begins_with_thinking
+    has_block(results, write::is_result)
+        && turn.iter().any(|message| has_block(message, write::is_call))
+        && !begins_with_thinking
 }
 
 fn text_block(text: &str) -> Object {

@@ -7,8 +7,8 @@ use super::{
     thinking_block, tool_use_block,
 };
 use crate::{
-    native::Form,
-    normalize::{Reader, is_plain_text, usage},
+    native::FormDiff,
+    normalize::{Reader, is_plain_text, usage_with_raw},
     value::{Diff, Object, Value, lossy_text},
 };
 
@@ -35,7 +35,7 @@ fn read_usage(raw: &Object) -> Result<Usage> {
     let mut tokens = TokenCounts::new(number("input_tokens"), number("output_tokens"));
     tokens.cache_read = number("cache_read_input_tokens");
     tokens.cache_write = number("cache_creation_input_tokens");
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 fn read_request(body: &Object, messages: &[Value], reader: &mut Reader) -> Result<()> {
@@ -44,8 +44,8 @@ fn read_request(body: &Object, messages: &[Value], reader: &mut Reader) -> Resul
     }
     if let Some(system) = body.get("system") {
         let message = Object::new().with_text("role", "system").with("content", system.clone());
-        let (blocks, marks) = read_content(&message, Role::System, reader)?;
-        reader.push(Role::System, blocks, Some(Form { marks, ..Form::default() }))?;
+        let (blocks, flags) = read_content(&message, Role::System, reader)?;
+        reader.push(Role::System, blocks, Some(FormDiff { flags, ..FormDiff::default() }))?;
     }
     let mut previous_role = None;
     for message in messages {
@@ -58,26 +58,26 @@ fn read_request(body: &Object, messages: &[Value], reader: &mut Reader) -> Resul
 
 fn read_message(message: &Object, previous_role: Option<&str>, reader: &mut Reader) -> Result<()> {
     let role = message.text("role").unwrap_or_default();
-    let hub_role = match role {
+    let stored_role = match role {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
         _ => return Err(Error::invalid("messages", format!("the role `{role}` is not known"))),
     };
-    let (blocks, mut marks) = read_content(message, hub_role, reader)?;
+    let (blocks, mut flags) = read_content(message, stored_role, reader)?;
     if previous_role == Some(role) {
-        marks.push(SEPARATE.to_owned());
+        flags.push(SEPARATE.to_owned());
     }
-    if hub_role == Role::System {
-        marks.push(INSIDE.to_owned());
+    if stored_role == Role::System {
+        flags.push(INSIDE.to_owned());
     }
     let default = Object::new().with_text("role", role).with("content", content(message));
-    let mut form = Some(Form { marks, diff: Diff::between(&default, message) });
+    let mut form = Some(FormDiff { flags, diff: Diff::between(&default, message) });
     if form.as_ref().is_some_and(|form| Reader::cannot_keep(&blocks, form)) || blocks.is_empty() {
         let block = reader.opaque_message(message)?;
-        return reader.push(hub_role, vec![block], form);
+        return reader.push(stored_role, vec![block], form);
     }
-    for (role, blocks) in split_results(hub_role, blocks) {
+    for (role, blocks) in split_results(stored_role, blocks) {
         reader.push(role, blocks, form.take())?;
     }
     Ok(())
@@ -96,22 +96,22 @@ fn split_results(role: Role, blocks: Vec<Block>) -> Vec<(Role, Vec<Block>)> {
     out
 }
 
-/// Reads the content of a message. Returns its blocks, and marks that say how its form differs from the default.
+/// Reads the content of a message. Returns its blocks, and flags that say how its form differs from the default.
 fn read_content(message: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>, Vec<String>)> {
     match message.get("content") {
         Some(Value::Text(text)) => {
-            let marks = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
-            Ok((vec![Block::text(text)], marks))
+            let flags = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
+            Ok((vec![Block::text(text)], flags))
         }
         Some(Value::HalfSurrogate(json)) => {
-            let marks = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
-            Ok((vec![reader.half_surrogate_text(json)?], marks))
+            let flags = if role == Role::Assistant { vec![TEXT.to_owned()] } else { Vec::new() };
+            Ok((vec![reader.half_surrogate_text(json)?], flags))
         }
         Some(Value::List(items)) => {
             let blocks = items.iter().map(|item| read_block(item, role, reader)).collect::<Result<Vec<_>>>()?;
             let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));
-            let marks = if is_plain_text && role != Role::Assistant { vec![LIST.to_owned()] } else { Vec::new() };
-            Ok((blocks, marks))
+            let flags = if is_plain_text && role != Role::Assistant { vec![LIST.to_owned()] } else { Vec::new() };
+            Ok((blocks, flags))
         }
         _ => Err(Error::invalid("content", "it is neither a text nor a list")),
     }
@@ -175,7 +175,7 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
 
 fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let Some(id) = raw.text("tool_use_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
-    let (blocks, marks) = match raw.get("content") {
+    let (blocks, flags) = match raw.get("content") {
         None => (Vec::new(), vec![NO_CONTENT.to_owned()]),
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
         Some(Value::HalfSurrogate(json)) => (vec![reader.half_surrogate_text(json)?], Vec::new()),
@@ -195,7 +195,7 @@ fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
         result.is_error = Some(*is_error);
         default.set("is_error", Value::Bool(*is_error));
     }
-    let form = Form { marks, diff: Diff::between(&default, raw) };
+    let form = FormDiff { flags, diff: Diff::between(&default, raw) };
     reader.block_of_form(BlockKind::ToolResult(result), form).map(Some)
 }
 

@@ -13,17 +13,18 @@ use crate::{
     loss::{Action, LossKind, Position},
     media::{media_in, media_kind},
     models::Feature,
-    native::Form,
+    native::FormDiff,
     value::{Object, Value},
 };
 
 /// No limit on the length is known. The limit here keeps ids readable.
-const IDS: IdRule = IdRule { max_length: 512, is_plain: true };
+const IDS: IdRule = IdRule { max_length: 512, plain_only: true };
 /// The limit of output tokens if the settings contain none. The API requires one.
 const MAX_TOKENS: &str = "4096";
-/// The text of the user message before a history that begins with the assistant, which the API refuses.
+/// The text of a user message that is added before a history that begins with the assistant. The API refuses such a
+/// history.
 const BEGINNING: &str = "(The conversation begins with the assistant.)";
-/// The content of a failed result without content, which the API refuses (jlevy/markform#153).
+/// The text that a failed result without content gets. The API refuses such a result (jlevy/markform#153).
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of a mark for the cache in JSON.
 const CACHE_MARK: &str = r#""cache_control":{"#;
@@ -32,8 +33,8 @@ const MAX_CACHE_MARKS: usize = 4;
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer =
-        Writer { messages: Vec::new(), system: Vec::new(), system_form: Form::default(), is_inside: false };
-    compiler.drop_texts(|_, text| is_blank(text));
+        Writer { messages: Vec::new(), system: Vec::new(), system_form: FormDiff::default(), has_begun: false };
+    compiler.drop_refused_texts(|_, text| is_blank(text));
     for part in std::mem::take(&mut compiler.parts) {
         writer.add(&part, compiler)?;
     }
@@ -43,7 +44,7 @@ pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
 /// A message of the request.
 struct Draft {
     role: &'static str,
-    form: Form,
+    form: FormDiff,
     content: Vec<Content>,
     /// The whole message as it was read. If it is set, `content` is empty.
     raw: Option<Object>,
@@ -69,15 +70,15 @@ impl Content {
 struct Writer {
     messages: Vec<Draft>,
     system: Vec<Content>,
-    system_form: Form,
-    /// Whether the conversation has begun, so that system messages no longer go to the field `system`.
-    is_inside: bool,
+    system_form: FormDiff,
+    /// Whether the conversation has begun. System messages then no longer go to the field `system`.
+    has_begun: bool,
 }
 
 impl Writer {
     fn add<'a>(&mut self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<()> {
         if let BlockKind::Opaque(opaque) = &part.block.kind {
-            if let Some(data) = compiler.opaque(part, opaque)? {
+            if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                 self.add_opaque(part, data, compiler);
             }
             return Ok(());
@@ -86,7 +87,7 @@ impl Writer {
             return self.add_system(part, compiler);
         }
         let Some(block) = self.block(part, compiler)? else { return Ok(()) };
-        self.is_inside = true;
+        self.has_begun = true;
         let role = if part.role == Role::Assistant { "assistant" } else { "user" };
         self.push(part, role, block, compiler);
         Ok(())
@@ -94,12 +95,12 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, data: Value, compiler: &mut Compiler<'_>) {
         if opaque_message(&data).is_some_and(|raw| raw.list("content").is_some_and(<[Value]>::is_empty)) {
-            return compiler.drop_empty_message(part);
+            return compiler.report_empty_message(part);
         }
-        self.is_inside = true;
+        self.has_begun = true;
         let role = if part.role == Role::Assistant { "assistant" } else { "user" };
         if let Some(raw) = opaque_message(&data) {
-            let draft = Draft { role, form: Form::default(), content: Vec::new(), raw: Some(raw.clone()) };
+            let draft = Draft { role, form: FormDiff::default(), content: Vec::new(), raw: Some(raw.clone()) };
             self.messages.push(draft);
         } else {
             self.push_block(part, role, data);
@@ -135,8 +136,8 @@ impl Writer {
             compiler.losses.add(&part.position, LossKind::UnknownBlock, Action::Dropped, "it is not a text");
             return Ok(());
         };
-        let came_inside = part.native.message.as_ref().is_some_and(|form| form.has(INSIDE));
-        if !self.is_inside && !came_inside {
+        let was_inside = part.native.message.as_ref().is_some_and(|form| form.has(INSIDE));
+        if !self.has_begun && !was_inside {
             if let Some(form) = &part.native.message {
                 self.system_form = form.clone();
             }
@@ -144,7 +145,7 @@ impl Writer {
             self.system.push(Content::new(part, block));
             return Ok(());
         }
-        self.is_inside = true;
+        self.has_begun = true;
         if compiler.target.has(Feature::SystemInside) {
             self.push_block(part, "system", part.in_native_form(text_block(text)).into());
             return Ok(());
@@ -158,7 +159,7 @@ impl Writer {
     fn block<'a>(&self, part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Object>> {
         let block = match &part.block.kind {
             BlockKind::Text(text) => Some(text_block(text)),
-            BlockKind::Thinking(thinking) => return Ok(thinking_of(part, thinking, compiler)),
+            BlockKind::Thinking(thinking) => return Ok(write_thinking(part, thinking, compiler)),
             BlockKind::ToolUse(call) => Some(write_call(part, call, compiler)?),
             BlockKind::ToolResult(result) => return write_result(part, result, compiler),
             _ => return Ok(write_media(part, compiler)),
@@ -167,7 +168,7 @@ impl Writer {
     }
 
     fn finish(mut self, compiler: &mut Compiler<'_>) -> Result<Object> {
-        self.drop_bare_thinking(compiler);
+        self.drop_refused_thinking(compiler);
         self.move_thinking_first(compiler);
         self.trim_last_text(compiler);
         self.limit_cache_marks(compiler);
@@ -182,10 +183,10 @@ impl Writer {
         }
         if let Some(first) = self.messages.first().filter(|first| first.role == "assistant") {
             if let Some(position) = first.content.first().map(|content| content.position.clone()) {
-                compiler.report_made(&position, LossKind::Empty, "a message of the user has to come first");
+                compiler.report_added_content(&position, LossKind::Empty, "a message of the user has to come first");
             }
             let placeholder = Object::new().with_text("role", "user").with_text("content", BEGINNING);
-            let raw = Draft { role: "user", form: Form::default(), content: Vec::new(), raw: Some(placeholder) };
+            let raw = Draft { role: "user", form: FormDiff::default(), content: Vec::new(), raw: Some(placeholder) };
             self.messages.insert(0, raw);
         }
         let messages = self.messages.into_iter().map(Draft::finish).collect();
@@ -193,7 +194,7 @@ impl Writer {
     }
 
     /// Leaves out thinking at the end of a message, which the API refuses, and all thinking if it is switched off.
-    fn drop_bare_thinking(&mut self, compiler: &mut Compiler<'_>) {
+    fn drop_refused_thinking(&mut self, compiler: &mut Compiler<'_>) {
         let is_off =
             compiler.settings.object("thinking").and_then(|thinking| thinking.text("type")) == Some("disabled");
         for message in &mut self.messages {
@@ -217,9 +218,9 @@ impl Writer {
         self.messages.retain(|message| message.raw.is_some() || !message.content.is_empty());
     }
 
-    /// Moves thinking to the beginning of the last turn with calls, if it is the beginning of a message of the context
-    /// that was merged into this turn. With thinking switched on, the API refuses a turn that begins with anything
-    /// else.
+    /// If a message of the context begins with thinking and was merged into the last turn with calls, moves this
+    /// thinking to the beginning of the turn. With thinking switched on, the API refuses a turn that begins with
+    /// anything else.
     fn move_thinking_first(&mut self, compiler: &mut Compiler<'_>) {
         if !has_thinking_enabled(&compiler.settings) {
             return;
@@ -241,7 +242,7 @@ impl Writer {
     }
 
     /// Removes white space from the end of a last text of the assistant, which the API refuses. A text that the model
-    /// of the target made stays as it is, because the history gets another message before it is sent.
+    /// of the target made stays unchanged, because the caller appends another message before the request is sent.
     fn trim_last_text(&mut self, compiler: &mut Compiler<'_>) {
         let last = self.messages.last_mut().filter(|message| message.role == "assistant");
         let last = last.and_then(|last| last.content.last_mut()).filter(|last| !last.is_own);
@@ -256,12 +257,12 @@ impl Writer {
     /// Removes the first marks for the cache if there are more than the API accepts.
     fn limit_cache_marks(&mut self, compiler: &mut Compiler<'_>) {
         let messages = self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
-        let in_settings = Value::from(compiler.settings.clone()).encode().matches(CACHE_MARK).count();
-        let mut marks = in_settings;
+        let marks_in_settings = Value::from(compiler.settings.clone()).encode().matches(CACHE_MARK).count();
+        let mut cache_marks = marks_in_settings;
         for content in messages.chain(self.system.iter_mut().rev()) {
             let Value::Object(block) = &mut content.block else { continue };
-            marks += Value::from(block.clone()).encode().matches(CACHE_MARK).count();
-            if block.get("cache_control").is_some() && marks > MAX_CACHE_MARKS {
+            cache_marks += Value::from(block.clone()).encode().matches(CACHE_MARK).count();
+            if block.get("cache_control").is_some() && cache_marks > MAX_CACHE_MARKS {
                 block.remove("cache_control");
                 let reason = "the API accepts four marks for the cache";
                 compiler.losses.add(
@@ -335,7 +336,7 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
     Value::List(content)
 }
 
-fn thinking_of(part: &Part<'_>, thinking: &Thinking, compiler: &mut Compiler<'_>) -> Option<Object> {
+fn write_thinking(part: &Part<'_>, thinking: &Thinking, compiler: &mut Compiler<'_>) -> Option<Object> {
     match &thinking.signature {
         Some(signature) if compiler.accepts_thinking(part, thinking) => {
             Some(part.in_native_form(if thinking.redacted {
@@ -357,13 +358,13 @@ fn write_call(part: &Part<'_>, call: &ToolUse, compiler: &mut Compiler<'_>) -> R
 fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Compiler<'a>) -> Result<Option<Object>> {
     let Some(call) = compiler.answered_call(part, result) else { return Ok(None) };
     let mut content = Vec::new();
-    if let Some(raw) = &call.malformed {
+    if let Some(raw) = &call.malformed_arguments {
         content.push(text_block(&format!("The arguments of the call were not JSON: {raw}")).into());
     }
     for part in compiler.parts_of_result(part, result)? {
         let block = match &part.block.kind {
-            BlockKind::Opaque(opaque) => compiler.opaque(&part, opaque)?,
-            BlockKind::Text(text) if compiler.drop_if_blank(&part, text) => None,
+            BlockKind::Opaque(opaque) => compiler.accepted_opaque_value(&part, opaque)?,
+            BlockKind::Text(text) if compiler.report_if_blank(&part, text) => None,
             BlockKind::Text(text) => Some(part.in_native_form(text_block(text)).into()),
             _ => write_media(&part, compiler).map(Value::from),
         };
@@ -371,11 +372,15 @@ fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Comp
     }
     let mut block = Object::of_type("tool_result").with_text("tool_use_id", call.id);
     if content.is_empty() && result.is_error == Some(true) {
-        compiler.report_made(&part.position, LossKind::Empty, "the API refuses a failed result without content");
+        compiler.report_added_content(
+            &part.position,
+            LossKind::Empty,
+            "the API refuses a failed result without content",
+        );
         content.push(text_block(NO_OUTPUT).into());
     }
-    if !part.has_mark(NO_CONTENT) || !content.is_empty() {
-        block.set("content", content_value(content, part.has_mark(RESULT_LIST)));
+    if !part.has_flag(NO_CONTENT) || !content.is_empty() {
+        block.set("content", content_value(content, part.has_flag(RESULT_LIST)));
     }
     if let Some(is_error) = result.is_error {
         block.set("is_error", Value::Bool(is_error));
@@ -385,16 +390,16 @@ fn write_result<'a>(part: &Part<'a>, result: &'a ToolResult, compiler: &mut Comp
 
 fn write_media(part: &Part<'_>, compiler: &mut Compiler<'_>) -> Option<Object> {
     let Some(media) = media_in(&part.block.kind) else {
-        compiler.drop_unknown(part);
+        compiler.report_unknown_block(part);
         return None;
     };
     let kind = media_kind(part.block);
     let Some(block) = media_block(kind, media).filter(|_| part.role != Role::Assistant) else {
         return Some(text_block(&compiler.media_text(part, media, "the API takes no such media")));
     };
-    compiler.drop_type_of_url(part, media);
+    compiler.report_media_type_of_url(part, media);
     if kind == "image" {
-        compiler.drop_title(part, media);
+        compiler.report_title(part, media);
     }
     Some(part.in_native_form(block))
 }

@@ -17,11 +17,11 @@ use crate::{
     value::{Object, Value},
 };
 
-/// The content follows a content of the same role, and is not merged with it.
+/// Flag: the content follows a content of the same role, and is not merged with it.
 const SEPARATE: &str = "separate";
-/// The text of the result is the whole `response`, as JSON.
+/// Flag: the text of the result is the whole `response`, as JSON.
 const WHOLE_RESPONSE: &str = "response";
-/// The provider gave the call no id.
+/// Flag: the provider gave the call no id.
 const NO_ID: &str = "no id";
 
 pub(crate) struct Google;

@@ -6,8 +6,8 @@ use store_core::{Block, BlockKind, Error, Result, Role, TokenCounts, ToolResult,
 use super::{NO_ID, SEPARATE, WHOLE_RESPONSE, call_part, media_of, media_part, result_part, text_part, thought_part};
 use crate::{
     media::media_in,
-    native::Form,
-    normalize::{Reader, usage},
+    native::FormDiff,
+    normalize::{Reader, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
@@ -20,7 +20,7 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
         return Err(Error::invalid("body", "it has neither `contents` nor `candidates`"));
     };
     let content = candidate.object("content").cloned().unwrap_or_default();
-    let mut calls = Calls::new(body.text("responseId").unwrap_or_default());
+    let mut calls = UnansweredCalls::new(body.text("responseId").unwrap_or_default());
     read_content(&content, Some("model"), None, &mut calls, reader)?;
     let usage = body.object("usageMetadata").map(read_usage).transpose()?;
     reader.describe_reply(body.text("responseId"), candidate.text("finishReason"), usage);
@@ -36,7 +36,7 @@ fn read_usage(raw: &Object) -> Result<Usage> {
     let mut tokens = TokenCounts::new(input, number("candidatesTokenCount").saturating_add(thoughts));
     tokens.cache_read = cached;
     tokens.reasoning = thoughts;
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<()> {
@@ -48,10 +48,14 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
         let parts = system.list("parts").unwrap_or_default();
         let blocks = parts.iter().map(|part| read_part(part, false, reader)).collect::<Result<Vec<_>>>()?;
         let default = Object::new().with("parts", Value::List(parts.to_vec()));
-        reader.push(Role::System, blocks, Some(Form { marks: Vec::new(), diff: Diff::between(&default, system) }))?;
+        reader.push(
+            Role::System,
+            blocks,
+            Some(FormDiff { flags: Vec::new(), diff: Diff::between(&default, system) }),
+        )?;
     }
     let contents = contents.as_list().ok_or_else(|| Error::invalid("contents", "they are not a list"))?;
-    let mut calls = Calls::new("");
+    let mut calls = UnansweredCalls::new("");
     let mut previous_role = None;
     for content in contents {
         let content = content.as_object().ok_or_else(|| Error::invalid("contents", "a content is not an object"))?;
@@ -61,32 +65,34 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     Ok(())
 }
 
-/// The calls of the last contents of the model that have no result yet. Results without an id answer them in order.
-struct Calls {
+/// The calls that have no result yet, from the last contents of the model. A result without the id of one of them
+/// answers the first call with the same tool name.
+struct UnansweredCalls {
     /// The id of the reply. Made ids depend on it.
-    reply: String,
+    reply_id: String,
     /// The number of ids that were made so far.
-    made: usize,
+    made_id_count: usize,
     /// The id and the name of each call.
-    open: Vec<(String, String)>,
+    list: Vec<(String, String)>,
 }
 
-impl Calls {
-    fn new(reply: &str) -> Self {
-        Self { reply: reply.to_owned(), made: 0, open: Vec::new() }
+impl UnansweredCalls {
+    fn new(reply_id: &str) -> Self {
+        Self { reply_id: reply_id.to_owned(), made_id_count: 0, list: Vec::new() }
     }
 
-    /// Makes an id for a call without one. It is the same whenever the same body is read.
+    /// Makes an id for a call without one. Each reading of the same body makes the same id.
     fn make_id(&mut self, name: &str, args: &Value) -> String {
-        let digest = Sha256::digest(format!("{}\n{}\n{name}\n{}", self.reply, self.made, args.encode()));
-        self.made += 1;
+        let digest = Sha256::digest(format!("{}\n{}\n{name}\n{}", self.reply_id, self.made_id_count, args.encode()));
+        self.made_id_count += 1;
         digest.iter().take(6).fold("call_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
     }
 
     fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
-        let by_id = id.and_then(|id| self.open.iter().position(|(call, _)| call == id));
-        let at = by_id.or_else(|| self.open.iter().position(|(_, called)| called == name))?;
-        Some(self.open.remove(at).0)
+        let by_id = id.and_then(|id| self.list.iter().position(|(call, _)| call == id));
+        let at = by_id.or_else(|| self.list.iter().position(|(_, called)| called == name))?;
+        let (call_id, _name) = self.list.remove(at);
+        Some(call_id)
     }
 }
 
@@ -94,7 +100,7 @@ fn read_content(
     raw: &Object,
     role: Option<&str>,
     previous_role: Option<&str>,
-    calls: &mut Calls,
+    calls: &mut UnansweredCalls,
     reader: &mut Reader,
 ) -> Result<()> {
     let is_model = match role {
@@ -103,7 +109,7 @@ fn read_content(
         Some(other) => return Err(Error::invalid("contents", format!("the role `{other}` is not known"))),
     };
     if is_model && previous_role != Some("model") {
-        calls.open.clear();
+        calls.list.clear();
     }
     let parts = raw.list("parts").unwrap_or_default();
     let name = if is_model { "model" } else { "user" };
@@ -111,8 +117,8 @@ fn read_content(
     if raw.get("parts").is_some() {
         default.set("parts", Value::List(parts.to_vec()));
     }
-    let marks = if previous_role == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
-    let mut form = Some(Form { marks, diff: Diff::between(&default, raw) });
+    let flags = if previous_role == Some(name) { vec![SEPARATE.to_owned()] } else { Vec::new() };
+    let mut form = Some(FormDiff { flags, diff: Diff::between(&default, raw) });
     let role = if is_model { Role::Assistant } else { Role::User };
     if parts.is_empty() {
         let block = reader.opaque_message(raw)?;
@@ -164,20 +170,20 @@ fn read_part(item: &Value, is_model: bool, reader: &Reader) -> Result<Block> {
     }
 }
 
-fn read_call(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<Block>> {
+fn read_call(raw: &Object, calls: &mut UnansweredCalls, reader: &Reader) -> Result<Option<Block>> {
     let Some(call) = raw.object("functionCall") else { return Ok(None) };
     let Some(name) = call.text("name").filter(|name| !name.trim().is_empty()) else { return Ok(None) };
     let args = call.get("args").cloned().unwrap_or_else(|| Object::new().into());
     let given_id = call.text("id").filter(|id| !id.trim().is_empty());
     let id = given_id.map_or_else(|| calls.make_id(name, &args), str::to_owned);
-    calls.open.push((id.clone(), name.to_owned()));
+    calls.list.push((id.clone(), name.to_owned()));
     let diff = Diff::between(&call_part(given_id, name, args.clone()), raw);
-    let marks = if given_id.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
+    let flags = if given_id.is_none() { vec![NO_ID.to_owned()] } else { Vec::new() };
     let call = BlockKind::ToolUse(ToolUse::new(id, name, args.to_json()?));
-    reader.block_of_form(call, Form { marks, diff }).map(Some)
+    reader.block_of_form(call, FormDiff { flags, diff }).map(Some)
 }
 
-fn read_result(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Option<Block>> {
+fn read_result(raw: &Object, calls: &mut UnansweredCalls, reader: &Reader) -> Result<Option<Block>> {
     let Some(result) = raw.object("functionResponse") else { return Ok(None) };
     let (Some(name), Some(response)) = (result.text("name"), result.object("response")) else { return Ok(None) };
     let Some(id) = calls.answer(result.text("id"), name) else { return Ok(None) };
@@ -194,7 +200,7 @@ fn read_result(raw: &Object, calls: &mut Calls, reader: &Reader) -> Result<Optio
         tool_result.blocks.push(read_part(part, false, reader)?);
     }
     let default = result_part(name, response.clone(), parts.map(<[Value]>::to_vec));
-    let marks = if is_whole { vec![WHOLE_RESPONSE.to_owned()] } else { Vec::new() };
-    let form = Form { marks, diff: Diff::between(&default, raw) };
+    let flags = if is_whole { vec![WHOLE_RESPONSE.to_owned()] } else { Vec::new() };
+    let form = FormDiff { flags, diff: Diff::between(&default, raw) };
     reader.block_of_form(BlockKind::ToolResult(tool_result), form).map(Some)
 }

@@ -12,17 +12,19 @@ use crate::{
     loss::{Action, LossKind, Position},
     media::media_in,
     models::Feature,
-    native::Form,
+    native::FormDiff,
     value::{Object, Value},
 };
 
 /// No limit is known. The limit here keeps ids readable.
-const IDS: IdRule = IdRule { max_length: 512, is_plain: false };
-/// The text of the content before a history that begins with the model, which the API refuses.
+const IDS: IdRule = IdRule { max_length: 512, plain_only: false };
+/// The text of a user content that is added before a history that begins with the model. The API refuses such a
+/// history.
 const BEGINNING: &str = "(The conversation begins with the model.)";
-/// The output of a result without content.
+/// The output that a result without content gets.
 const NO_OUTPUT: &str = "(no output)";
-/// The signature that the documentation gives for calls of another model, if the API requires one.
+/// The signature that the API's documentation prescribes for calls of another model, for models that require a
+/// signature.
 const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Why ids of calls are lost.
@@ -30,7 +32,7 @@ const BY_POSITION: &str = "the API pairs calls and results by position";
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer = Writer::default();
-    compiler.drop_texts(|part, text| {
+    compiler.drop_refused_texts(|part, text| {
         // Later requests have to repeat an empty text with a signature.
         is_blank(text) && part.in_native_form(text_part(text)).get("thoughtSignature").is_none()
     });
@@ -46,7 +48,7 @@ pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
 /// A content that is being written.
 struct Draft {
     role: &'static str,
-    form: Form,
+    form: FormDiff,
     parts: Vec<DraftPart>,
     /// The whole content as it was read. If it is set, `parts` is empty.
     raw: Option<Object>,
@@ -66,9 +68,9 @@ struct DraftPart {
 struct Writer {
     contents: Vec<Draft>,
     system: Vec<Value>,
-    system_form: Form,
+    system_form: FormDiff,
     /// The ids of the calls that the model of the target made.
-    own_calls: BTreeSet<String>,
+    own_call_ids: BTreeSet<String>,
 }
 
 impl Writer {
@@ -76,7 +78,7 @@ impl Writer {
         let role = if part.role == Role::Assistant { "model" } else { "user" };
         match &part.block.kind {
             BlockKind::Opaque(opaque) => {
-                if let Some(data) = compiler.opaque(part, opaque)? {
+                if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                     self.add_opaque(part, role, data, compiler);
                 }
             }
@@ -84,13 +86,13 @@ impl Writer {
             BlockKind::ToolUse(call) => {
                 let (id, value) = write_call(part, call, compiler)?;
                 if part.is_own {
-                    self.own_calls.insert(id);
+                    self.own_call_ids.insert(id);
                 }
                 self.push(part, role, value, compiler).call_id = Some(call.id.clone());
             }
             BlockKind::ToolResult(result) => self.add_result(part, result, compiler)?,
             BlockKind::Thinking(thinking) if compiler.accepts_thinking(part, thinking) => {
-                if thinking.signature.is_some() || !compiler.drop_if_blank(part, &thinking.text) {
+                if thinking.signature.is_some() || !compiler.report_if_blank(part, &thinking.text) {
                     let value = part.in_native_form(thought_part(thinking));
                     self.push(part, role, value, compiler);
                 }
@@ -120,9 +122,9 @@ impl Writer {
                 None => raw.get("role").is_none(),
             };
             if has_no_parts {
-                return compiler.drop_empty_message(part);
+                return compiler.report_empty_message(part);
             }
-            let form = Form::default();
+            let form = FormDiff::default();
             self.contents.push(Draft { role, form, parts: Vec::new(), raw: Some(raw.clone()) });
         } else if part.role == Role::System {
             self.system.push(data);
@@ -185,26 +187,28 @@ impl Writer {
 
     fn add_result<'a>(&mut self, part: &Part<'a>, result: &'a ToolResult, compiler: &mut Compiler<'a>) -> Result<()> {
         let Some(call) = compiler.answered_call(part, result) else { return Ok(()) };
-        if !self.own_calls.contains(&call.id) {
+        if !self.own_call_ids.contains(&call.id) {
             let position = part.position.below("/tool_result/tool_use_id");
             compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
         }
         let (mut texts, mut media) = (Vec::new(), Vec::new());
-        if let Some(raw) = &call.malformed {
+        if let Some(raw) = &call.malformed_arguments {
             texts.push(format!("The arguments of the call were not JSON: {raw}"));
         }
         for part in compiler.parts_of_result(part, result)? {
             match &part.block.kind {
                 BlockKind::Text(text) => {
-                    compiler.drop_native(&part);
+                    compiler.report_native_form(&part);
                     texts.push(text.clone());
                 }
-                BlockKind::Opaque(opaque) => media.extend(compiler.opaque(&part, opaque)?.map(|data| (part, data))),
+                BlockKind::Opaque(opaque) => {
+                    media.extend(compiler.accepted_opaque_value(&part, opaque)?.map(|data| (part, data)))
+                }
                 _ => {
-                    let written = write_media(&part, compiler);
-                    match written.as_ref().and_then(|value| value.text("text")) {
+                    let media_value = write_media(&part, compiler);
+                    match media_value.as_ref().and_then(|value| value.text("text")) {
                         Some(text) => texts.push(text.to_owned()),
-                        None => media.extend(written.map(|value| (part, Value::from(value)))),
+                        None => media.extend(media_value.map(|value| (part, Value::from(value)))),
                     }
                 }
             }
@@ -212,17 +216,18 @@ impl Writer {
         let response = response(part, result, &texts, compiler)?;
         // A result holds only media whose bytes are in the request.
         let takes_media = compiler.target.has(Feature::MediaInResults) || part.is_own;
-        let is_inside =
+        let goes_inside =
             |value: &Value| takes_media && value.as_object().is_some_and(|part| part.get("inlineData").is_some());
-        let (inside, beside): (Vec<_>, Vec<_>) = media.into_iter().partition(|(_, value)| is_inside(value));
-        let parts: Vec<Value> = inside.into_iter().map(|(_, value)| value).collect();
+        let (media_inside, media_after): (Vec<_>, Vec<_>) =
+            media.into_iter().partition(|(_, value)| goes_inside(value));
+        let parts: Vec<Value> = media_inside.into_iter().map(|(_, value)| value).collect();
         let parts = (!parts.is_empty()).then_some(parts);
         let value = part.in_native_form(result_part(&call.name, response, parts));
         self.push(part, "user", value, compiler).answered_id = Some(result.tool_use_id.clone());
-        for (media, value) in beside {
+        for (part, value) in media_after {
             let reason = "the model takes no media in results; they follow the results";
-            compiler.losses.add(&media.position, LossKind::MediaInResult, Action::Moved, reason);
-            self.push_part(&media, "user", value);
+            compiler.losses.add(&part.position, LossKind::MediaInResult, Action::Moved, reason);
+            self.push_part(&part, "user", value);
         }
         Ok(())
     }
@@ -235,11 +240,12 @@ impl Writer {
         }
         if let Some(first) = self.contents.first().filter(|first| first.role == "model") {
             if let Some(position) = first.parts.first().map(|part| part.position.clone()) {
-                compiler.report_made(&position, LossKind::Empty, "a content of the user has to come first");
+                compiler.report_added_content(&position, LossKind::Empty, "a content of the user has to come first");
             }
             let text = Value::List(vec![text_part(BEGINNING).into()]);
             let raw = Object::new().with_text("role", "user").with("parts", text);
-            self.contents.insert(0, Draft { role: "user", form: Form::default(), parts: Vec::new(), raw: Some(raw) });
+            self.contents
+                .insert(0, Draft { role: "user", form: FormDiff::default(), parts: Vec::new(), raw: Some(raw) });
         }
         let mut body = Object::new();
         if !self.system.is_empty() {
@@ -253,15 +259,16 @@ impl Writer {
 
     /// Puts the results of a turn in the order of their calls, before other parts.
     fn order_results(&mut self) {
-        let mut order: Vec<String> = Vec::new();
+        let mut call_order: Vec<String> = Vec::new();
         for content in &mut self.contents {
             if content.role == "model" {
-                order = content.parts.iter().filter_map(|part| part.call_id.clone()).collect();
+                call_order = content.parts.iter().filter_map(|part| part.call_id.clone()).collect();
                 continue;
             }
             content.parts.sort_by_key(|part| {
                 let answered_id = part.answered_id.as_ref();
-                answered_id.map_or(usize::MAX, |id| order.iter().position(|call| call == id).unwrap_or(usize::MAX - 1))
+                answered_id
+                    .map_or(usize::MAX, |id| call_order.iter().position(|call| call == id).unwrap_or(usize::MAX - 1))
             });
         }
     }
@@ -299,19 +306,19 @@ impl Draft {
 fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<(String, Object)> {
     let id = compiler.call_id(part, call, IDS);
     let args = compiler.object_arguments(part, call)?;
-    let is_known = part.is_own && !part.has_mark(NO_ID);
+    let keeps_id = part.is_own && !part.has_flag(NO_ID);
     if !part.is_own {
         let position = part.position.below("/tool_use/id");
         compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
     }
-    let object = part.in_native_form(call_part(is_known.then_some(id.as_str()), &call.name, args));
+    let object = part.in_native_form(call_part(keeps_id.then_some(id.as_str()), &call.name, args));
     Ok((id, object))
 }
 
 /// Returns the `response` of a result.
 fn response(part: &Part<'_>, result: &ToolResult, texts: &[String], compiler: &mut Compiler<'_>) -> Result<Object> {
     if let [text] = texts
-        && part.has_mark(WHOLE_RESPONSE)
+        && part.has_flag(WHOLE_RESPONSE)
         && let Ok(Value::Object(object)) = Value::parse(text)
     {
         return Ok(object);
@@ -321,7 +328,7 @@ fn response(part: &Part<'_>, result: &ToolResult, texts: &[String], compiler: &m
         compiler.losses.add(&position, LossKind::Merged, Action::Moved, "the output of a result is one text");
     }
     if texts.is_empty() {
-        compiler.report_made(&part.position, LossKind::Empty, "a result needs some output");
+        compiler.report_added_content(&part.position, LossKind::Empty, "a result needs some output");
     }
     let text = if texts.is_empty() { NO_OUTPUT.to_owned() } else { texts.join("\n") };
     let has_failed = result.is_error == Some(true);
@@ -335,12 +342,12 @@ fn response(part: &Part<'_>, result: &ToolResult, texts: &[String], compiler: &m
 
 fn write_media(part: &Part<'_>, compiler: &mut Compiler<'_>) -> Option<Object> {
     let Some(media) = media_in(&part.block.kind) else {
-        compiler.drop_unknown(part);
+        compiler.report_unknown_block(part);
         return None;
     };
     let Some(value) = media_part(media, part.is_own) else {
         return Some(text_part(&compiler.media_text(part, media, "the API takes no such media")));
     };
-    compiler.drop_title(part, media);
+    compiler.report_title(part, media);
     Some(part.in_native_form(value))
 }

@@ -16,13 +16,13 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// The content of the message is a list, although it is one plain text.
+/// Flag: the content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The text is a refusal.
+/// Flag: the text is a refusal.
 const REFUSAL: &str = "refusal";
-/// The tool that is called takes a text instead of JSON.
+/// Flag: the tool that is called takes a text instead of JSON.
 const CUSTOM: &str = "custom";
-/// The fields in which vendors of compatible APIs put thinking. The mark of a thinking block is the name of its field.
+/// The fields in which vendors of compatible APIs put thinking. The flag of a thinking block is the name of its field.
 const THINKING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 pub(crate) struct OpenAiChat;
@@ -63,7 +63,7 @@ impl Api for OpenAiChat {
     fn read_foreign_data(&self, data: &Value, native: &mut Native) -> bool {
         // Other tools store the name of the field as the signature of thinking.
         let field = data.as_text().filter(|text| THINKING_FIELDS.contains(text));
-        native.part.marks.extend(field.map(str::to_owned));
+        native.part.flags.extend(field.map(str::to_owned));
         field.is_some()
     }
 }

@@ -7,8 +7,8 @@ use super::{
     text_part,
 };
 use crate::{
-    native::Form,
-    normalize::{Reader, call_of_text, is_plain_text, usage},
+    native::FormDiff,
+    normalize::{Reader, call_with_text_arguments, is_plain_text, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
@@ -37,13 +37,13 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
 /// counts these separately.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
-    let cached = detail("prompt_tokens_details", "cached_tokens");
-    let written = detail("prompt_tokens_details", "cache_write_tokens");
-    let input = raw.number("prompt_tokens").unwrap_or_default().saturating_sub(cached).saturating_sub(written);
+    let cache_read = detail("prompt_tokens_details", "cached_tokens");
+    let cache_write = detail("prompt_tokens_details", "cache_write_tokens");
+    let input = raw.number("prompt_tokens").unwrap_or_default().saturating_sub(cache_read).saturating_sub(cache_write);
     let mut tokens = TokenCounts::new(input, raw.number("completion_tokens").unwrap_or_default());
-    (tokens.cache_read, tokens.cache_write) = (cached, written);
+    (tokens.cache_read, tokens.cache_write) = (cache_read, cache_write);
     tokens.reasoning = detail("completion_tokens_details", "reasoning_tokens");
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 fn read_message(raw: &Object, reader: &mut Reader) -> Result<()> {
@@ -60,24 +60,24 @@ fn read_message(raw: &Object, reader: &mut Reader) -> Result<()> {
     if role == Role::Tool {
         return read_result(raw, reader);
     }
-    let (mut blocks, mut marks) = (Vec::new(), Vec::new());
+    let (mut blocks, mut flags) = (Vec::new(), Vec::new());
     let mut default = default_message(role, raw);
     read_thinking(raw, &mut default, &mut blocks, reader)?;
     let content = read_content(raw, reader)?;
     if matches!(content.as_slice(), [block] if is_plain_text(block)) && raw.list("content").is_some() {
-        marks.push(LIST.to_owned());
+        flags.push(LIST.to_owned());
     }
     blocks.extend(content);
     if let Some(refusal) = raw.text("refusal").filter(|_| role == Role::Assistant) {
-        blocks.push(marked_block(BlockKind::Text(refusal.to_owned()), REFUSAL, reader)?);
+        blocks.push(flagged_block(BlockKind::Text(refusal.to_owned()), REFUSAL, reader)?);
         default.set("refusal", Value::text(refusal));
     }
     if role == Role::Assistant {
         blocks.extend(read_calls(raw, reader)?);
     }
-    let form = Form { marks, diff: Diff::between(&default, raw) };
+    let form = FormDiff { flags, diff: Diff::between(&default, raw) };
     if blocks.is_empty() || Reader::cannot_keep(&blocks, &form) {
-        return reader.push(role, vec![reader.opaque_message(raw)?], Some(Form::default()));
+        return reader.push(role, vec![reader.opaque_message(raw)?], Some(FormDiff::default()));
     }
     reader.push(role, blocks, Some(form))
 }
@@ -102,14 +102,14 @@ fn default_message(role: Role, raw: &Object) -> Object {
     default
 }
 
-fn marked_block(kind: BlockKind, mark: &str, reader: &Reader) -> Result<Block> {
-    reader.block_of_form(kind, Form { marks: vec![mark.to_owned()], diff: Diff::default() })
+fn flagged_block(kind: BlockKind, flag: &str, reader: &Reader) -> Result<Block> {
+    reader.block_of_form(kind, FormDiff { flags: vec![flag.to_owned()], diff: Diff::default() })
 }
 
 fn read_thinking(raw: &Object, default: &mut Object, blocks: &mut Vec<Block>, reader: &Reader) -> Result<()> {
     for field in THINKING_FIELDS {
         if let Some(text) = raw.text(field) {
-            blocks.push(marked_block(BlockKind::Thinking(reader.thinking(text, None)), field, reader)?);
+            blocks.push(flagged_block(BlockKind::Thinking(reader.thinking(text, None)), field, reader)?);
             default.set(field, Value::text(text));
         }
     }
@@ -130,7 +130,7 @@ fn read_part(item: &Value, reader: &Reader) -> Result<Block> {
     match (raw.text("type"), raw.text("text"), raw.text("refusal")) {
         (Some("text"), Some(text), _) => reader.block(BlockKind::Text(text.to_owned()), &text_part(text), raw),
         (Some("refusal"), _, Some(text)) => {
-            let form = Form { marks: vec![REFUSAL.to_owned()], diff: Diff::between(&refusal_part(text), raw) };
+            let form = FormDiff { flags: vec![REFUSAL.to_owned()], diff: Diff::between(&refusal_part(text), raw) };
             reader.block_of_form(BlockKind::Text(text.to_owned()), form)
         }
         _ => match media_of(raw) {
@@ -157,12 +157,12 @@ fn read_call(item: &Value, reader: &Reader) -> Result<Block> {
     };
     if let Some((id, name, arguments)) = fields("function", "arguments") {
         let default = call_object(&id, &name, &arguments);
-        return reader.block(BlockKind::ToolUse(call_of_text(&id, &name, &arguments)?), &default, raw);
+        return reader.block(BlockKind::ToolUse(call_with_text_arguments(&id, &name, &arguments)?), &default, raw);
     }
     if let Some((id, name, input)) = fields("custom", "input") {
         let diff = Diff::between(&custom_call_object(&id, &name, &input), raw);
         let call = BlockKind::ToolUse(ToolUse::new(id, name, Json::of(&input)?));
-        return reader.block_of_form(call, Form { marks: vec![CUSTOM.to_owned()], diff });
+        return reader.block_of_form(call, FormDiff { flags: vec![CUSTOM.to_owned()], diff });
     }
     reader.opaque_block(item)
 }
@@ -172,10 +172,10 @@ fn read_result(raw: &Object, reader: &mut Reader) -> Result<()> {
     let id = id.ok_or_else(|| Error::invalid("messages", "a tool message has no `tool_call_id`"))?;
     let blocks = read_content(raw, reader)?;
     let is_plain_text = matches!(blocks.as_slice(), [block] if is_plain_text(block));
-    let marks = if is_plain_text && raw.list("content").is_some() { vec![LIST.to_owned()] } else { Vec::new() };
+    let flags = if is_plain_text && raw.list("content").is_some() { vec![LIST.to_owned()] } else { Vec::new() };
     let mut default = Object::new().with_text("role", "tool").with_text("tool_call_id", id);
     default.set("content", raw.get("content").cloned().unwrap_or(Value::Null));
-    let form = Form { marks, diff: Diff::between(&default, raw) };
+    let form = FormDiff { flags, diff: Diff::between(&default, raw) };
     let block = reader.block_of_form(BlockKind::ToolResult(ToolResult::new(id, blocks)), form)?;
-    reader.push(Role::Tool, vec![block], Some(Form::default()))
+    reader.push(Role::Tool, vec![block], Some(FormDiff::default()))
 }

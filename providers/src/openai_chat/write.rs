@@ -9,13 +9,13 @@ use crate::{
     calls::IdRule,
     compile::{Compiler, Part, opaque_message},
     loss::{Action, LossKind},
-    native::Form,
+    native::FormDiff,
     value::{Object, Value},
 };
 
 /// The API refuses longer ids (agno-agi/agno#5382).
-const IDS: IdRule = IdRule { max_length: 40, is_plain: false };
-/// The content of a result without content, which the API refuses.
+const IDS: IdRule = IdRule { max_length: 40, plain_only: false };
+/// The text that a result without content gets. The API refuses such a result.
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of the text of a failed result. The API has no field for failures.
 const ERROR_PREFIX: &str = "[error] ";
@@ -37,7 +37,7 @@ pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
 /// A message that is being written.
 struct Draft {
     role: &'static str,
-    form: Form,
+    form: FormDiff,
     content: Vec<Value>,
     calls: Vec<Value>,
     /// Fields beside the content.
@@ -49,7 +49,7 @@ struct Writer {
     messages: Vec<Value>,
     draft: Option<Draft>,
     /// The content of the results of a turn that is not text. It goes to a user message after all results of the turn.
-    after_results: Vec<Value>,
+    content_after_results: Vec<Value>,
 }
 
 impl Writer {
@@ -59,11 +59,11 @@ impl Writer {
         }
         if part.role == Role::Tool {
             let content = content_part(part, compiler)?;
-            self.after_results.extend(content);
+            self.content_after_results.extend(content);
             return Ok(());
         }
         if let BlockKind::Opaque(opaque) = &part.block.kind {
-            if let Some(data) = compiler.opaque(part, opaque)? {
+            if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                 self.add_opaque(part, data, compiler);
             }
             return Ok(());
@@ -74,7 +74,7 @@ impl Writer {
                 self.draft(part).calls.push(call);
             }
             BlockKind::Thinking(thinking) => self.add_thinking(part, thinking, compiler),
-            BlockKind::Text(text) if part.has_mark(REFUSAL) && part.native.part.diff.is_empty() => {
+            BlockKind::Text(text) if part.has_flag(REFUSAL) && part.native.part.diff.is_empty() => {
                 // A refusal is a field of its own, unless it is a part of a list.
                 self.draft(part).fields.set("refusal", Value::text(text));
             }
@@ -105,8 +105,8 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        if !self.after_results.is_empty() {
-            let content = Value::List(std::mem::take(&mut self.after_results));
+        if !self.content_after_results.is_empty() {
+            let content = Value::List(std::mem::take(&mut self.content_after_results));
             self.messages.push(Object::new().with_text("role", "user").with("content", content).into());
         }
         self.messages.extend(self.draft.take().and_then(Draft::finish));
@@ -119,7 +119,7 @@ impl Writer {
                 value => value.is_none_or(|value| *value == Value::Null),
             };
             if is_missing("content") && is_missing("audio") && is_missing("function_call") {
-                return compiler.drop_empty_message(part);
+                return compiler.report_empty_message(part);
             }
             self.flush();
             self.messages.push(raw.clone().into());
@@ -132,13 +132,13 @@ impl Writer {
     }
 
     fn add_thinking<'a>(&mut self, part: &Part<'a>, thinking: &'a Thinking, compiler: &mut Compiler<'a>) {
-        let field = THINKING_FIELDS.into_iter().find(|field| part.has_mark(field) || is_name_of(field, thinking));
+        let field = THINKING_FIELDS.into_iter().find(|field| part.has_flag(field) || is_name_of(field, thinking));
         match field.filter(|_| compiler.accepts_thinking(part, thinking)) {
             Some(field) => {
                 let fields = &mut self.draft(part).fields;
                 let existing = fields.text(field).unwrap_or_default();
-                let joined = format!("{existing}{}", thinking.text);
-                fields.set(field, Value::Text(joined));
+                let joined_text = format!("{existing}{}", thinking.text);
+                fields.set(field, Value::Text(joined_text));
             }
             None => {
                 if let Some(text) = compiler.thinking_text(part, thinking) {
@@ -152,7 +152,7 @@ impl Writer {
         let Some(call) = compiler.answered_call(part, result) else { return Ok(()) };
         self.messages.extend(self.draft.take().and_then(Draft::finish));
         let mut texts: Vec<Object> = Vec::new();
-        if let Some(raw) = &call.malformed {
+        if let Some(raw) = &call.malformed_arguments {
             texts.push(text_part(&format!("The arguments of the call were not JSON: {raw}")));
         }
         for part in compiler.parts_of_result(part, result)? {
@@ -161,12 +161,12 @@ impl Writer {
                 continue;
             }
             if let Some(content) = content_part(&part, compiler)? {
-                let number = self.after_results.iter().filter(|part| !is_text(part)).count() + 1;
+                let number = self.content_after_results.iter().filter(|part| !is_text(part)).count() + 1;
                 let reason = "results hold only text; the media follow all results of the turn";
                 compiler.losses.add(&part.position, LossKind::MediaInResult, Action::Moved, reason);
                 texts.push(text_part(&format!("[{number}: see the next message]")));
-                self.after_results.push(text_part(&format!("[{number}, of {}]", call.name)).into());
-                self.after_results.push(content);
+                self.content_after_results.push(text_part(&format!("[{number}, of {}]", call.name)).into());
+                self.content_after_results.push(content);
             }
         }
         if compiler.error_as_text(part, result) {
@@ -186,7 +186,7 @@ impl Writer {
             );
             texts.push(text_part(NO_OUTPUT));
         }
-        let content = content_value(texts.into_iter().map(Value::from).collect(), part.has_mark(LIST));
+        let content = content_value(texts.into_iter().map(Value::from).collect(), part.has_flag(LIST));
         let message =
             Object::new().with_text("role", "tool").with_text("tool_call_id", call.id).with("content", content);
         self.messages.push(part.in_native_form(message).into());
@@ -242,16 +242,16 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
 /// Returns a block as a part of the content of a message.
 fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Value>> {
     let object = match &part.block.kind {
-        BlockKind::Text(text) if part.has_mark(REFUSAL) => refusal_part(text),
+        BlockKind::Text(text) if part.has_flag(REFUSAL) => refusal_part(text),
         BlockKind::Text(text) => text_part(text),
-        BlockKind::Opaque(opaque) => return compiler.opaque(part, opaque),
+        BlockKind::Opaque(opaque) => return compiler.accepted_opaque_value(part, opaque),
         BlockKind::Image(media) | BlockKind::Document(media) | BlockKind::Audio(media) | BlockKind::Video(media) => {
             let is_accepted = matches!(part.role, Role::User | Role::Tool);
             match media_part(&part.block.kind).filter(|_| is_accepted) {
                 Some(object) => {
-                    compiler.drop_type_of_url(part, media);
+                    compiler.report_media_type_of_url(part, media);
                     if !matches!(part.block.kind, BlockKind::Document(_)) {
-                        compiler.drop_title(part, media);
+                        compiler.report_title(part, media);
                     }
                     object
                 }
@@ -263,7 +263,7 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
             }
         }
         _ => {
-            compiler.drop_unknown(part);
+            compiler.report_unknown_block(part);
             return Ok(None);
         }
     };
@@ -272,7 +272,7 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
 
 fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<Value> {
     let id = compiler.call_id(part, call, IDS);
-    if part.has_mark(CUSTOM) {
+    if part.has_flag(CUSTOM) {
         let input = Value::of(&call.input)?;
         let object = custom_call_object(&id, &call.name, input.as_text().unwrap_or_default());
         return Ok(part.in_native_form(object).into());

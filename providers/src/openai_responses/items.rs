@@ -1,4 +1,4 @@
-//! Writes messages one by one as items, for files that hold items of the API.
+//! Writes single messages as items, for files that hold items of the API.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ impl ItemWriter {
     /// System messages are items, too. A result without an earlier call is left out.
     ///
     /// # Errors
-    /// `Invalid` if the API of the target is another one.
+    /// `Invalid` if the API of the target is not OpenAI Responses.
     pub fn write(&mut self, message: &ContextMessage, target: &Target) -> Result<WrittenItems> {
         if target.provider.name() != "openai-responses" {
             return Err(Error::invalid("target", "only OpenAI Responses has items"));

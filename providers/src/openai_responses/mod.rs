@@ -18,19 +18,19 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// The content of the message is a list, although it is one plain text.
+/// Flag: the content of the message is a list, although it is one plain text.
 const LIST: &str = "list";
-/// The content of the message is one text, although by default it is a list.
+/// Flag: the content of the message is one text, although by default it is a list.
 const TEXT: &str = "text";
-/// The system message is an item of the input.
+/// Flag: the system message is an item of the input.
 const INPUT: &str = "input";
-/// The text is a refusal.
+/// Flag: the text is a refusal.
 const REFUSAL: &str = "refusal";
-/// The tool that is called takes a text instead of JSON. The results of its calls have this mark, too.
+/// Flag: the tool that is called takes a text instead of JSON. The results of its calls have this flag, too.
 const CUSTOM: &str = "custom";
-/// The content of the result is a list, although it is one plain text.
+/// Flag: the content of the result is a list, although it is one plain text.
 const RESULT_LIST: &str = "list";
-/// The reasoning has its text in the field `content`.
+/// Flag: the reasoning has its text in the field `content`.
 const CONTENT: &str = "content";
 
 pub(crate) struct OpenAiResponses;

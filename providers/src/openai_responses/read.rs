@@ -7,14 +7,14 @@ use super::{
     input_text, media_of, media_part, output_item, output_text, reasoning_item, refusal_part,
 };
 use crate::{
-    native::Form,
-    normalize::{Reader, call_of_text, is_plain_text, usage},
+    native::FormDiff,
+    normalize::{Reader, call_with_text_arguments, is_plain_text, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
 pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     if let Some(output) = body.list("output") {
-        let mut items = Items::default();
+        let mut items = AssistantItems::default();
         for item in output {
             items.add(item, reader)?;
         }
@@ -34,12 +34,12 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
         reader.settings.set(name, value.clone());
     }
     if let Some(instructions) = body.text("instructions") {
-        reader.push(Role::System, vec![Block::text(instructions)], Some(Form::default()))?;
+        reader.push(Role::System, vec![Block::text(instructions)], Some(FormDiff::default()))?;
     }
     match body.get("input") {
-        Some(Value::Text(text)) => reader.push(Role::User, vec![Block::text(text)], Some(Form::default())),
+        Some(Value::Text(text)) => reader.push(Role::User, vec![Block::text(text)], Some(FormDiff::default())),
         Some(Value::List(input)) => {
-            let mut items = Items::default();
+            let mut items = AssistantItems::default();
             for item in input {
                 items.add(item, reader)?;
             }
@@ -53,20 +53,22 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
 /// counts these separately.
 fn read_usage(raw: &Object) -> Result<Usage> {
     let detail = |object: &str, name: &str| raw.object(object).and_then(|raw| raw.number(name)).unwrap_or_default();
-    let cached = detail("input_tokens_details", "cached_tokens");
-    let written = detail("input_tokens_details", "cache_write_tokens");
-    let input = raw.number("input_tokens").unwrap_or_default().saturating_sub(cached).saturating_sub(written);
+    let cache_read = detail("input_tokens_details", "cached_tokens");
+    let cache_write = detail("input_tokens_details", "cache_write_tokens");
+    let input = raw.number("input_tokens").unwrap_or_default().saturating_sub(cache_read).saturating_sub(cache_write);
     let mut tokens = TokenCounts::new(input, raw.number("output_tokens").unwrap_or_default());
-    (tokens.cache_read, tokens.cache_write) = (cached, written);
+    (tokens.cache_read, tokens.cache_write) = (cache_read, cache_write);
     tokens.reasoning = detail("output_tokens_details", "reasoning_tokens");
-    usage(tokens, raw)
+    usage_with_raw(tokens, raw)
 }
 
 /// Collects consecutive items of the assistant in one message.
 #[derive(Default)]
-struct Items(Vec<Block>);
+struct AssistantItems {
+    blocks: Vec<Block>,
+}
 
-impl Items {
+impl AssistantItems {
     fn add(&mut self, item: &Value, reader: &mut Reader) -> Result<()> {
         let Some(raw) = item.as_object() else { return Err(Error::invalid("input", "an item is not an object")) };
         match raw.text("type") {
@@ -79,15 +81,15 @@ impl Items {
             Some("function_call_output" | "custom_tool_call_output" | "tool_search_output") => {
                 let Some(result) = read_result(raw, reader)? else { return self.add_block(None, item, reader) };
                 self.flush(reader)?;
-                reader.push(Role::Tool, vec![result], Some(Form::default()))
+                reader.push(Role::Tool, vec![result], Some(FormDiff::default()))
             }
             _ => self.add_block(None, item, reader),
         }
     }
 
-    /// Adds a block. If there is none, adds the item as it is.
+    /// Adds a block. If there is none, adds the item as an opaque block.
     fn add_block(&mut self, block: Option<Block>, item: &Value, reader: &Reader) -> Result<()> {
-        self.0.push(block.map_or_else(|| reader.opaque_block(item), Ok)?);
+        self.blocks.push(block.map_or_else(|| reader.opaque_block(item), Ok)?);
         Ok(())
     }
 
@@ -96,14 +98,14 @@ impl Items {
             BlockKind::ToolUse(call) => Some(call.id.clone()),
             _ => None,
         };
-        self.0.iter().any(|known| id(known).is_some() && id(known) == id(block))
+        self.blocks.iter().any(|known| id(known).is_some() && id(known) == id(block))
     }
 
     fn flush(&mut self, reader: &mut Reader) -> Result<()> {
-        if self.0.is_empty() {
+        if self.blocks.is_empty() {
             return Ok(());
         }
-        reader.push(Role::Assistant, std::mem::take(&mut self.0), Some(Form::default()))
+        reader.push(Role::Assistant, std::mem::take(&mut self.blocks), Some(FormDiff::default()))
     }
 
     fn add_message(&mut self, raw: &Object, reader: &mut Reader) -> Result<()> {
@@ -124,7 +126,7 @@ impl Items {
             if let Some(first) = blocks.first_mut() {
                 reader.begin_message(first, form)?;
             }
-            self.0.extend(blocks);
+            self.blocks.extend(blocks);
             return Ok(());
         }
         self.flush(reader)?;
@@ -133,7 +135,7 @@ impl Items {
 }
 
 /// Reads the content of a message item, and how the item differs from the default.
-fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>, Form)> {
+fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>, FormDiff)> {
     let content = raw.get("content").cloned().unwrap_or(Value::Null);
     let (blocks, is_list) = match &content {
         Value::Text(text) => (vec![Block::text(text)], false),
@@ -154,17 +156,17 @@ fn read_content(raw: &Object, role: Role, reader: &Reader) -> Result<(Vec<Block>
         default.set("type", Value::text("message"));
     }
     // By default, a writer writes one plain text as a text and not as a list.
-    let needs_list_mark = is_list && matches!(blocks.as_slice(), [block] if is_plain_text(block));
-    let mut marks = Vec::new();
+    let needs_list_flag = is_list && matches!(blocks.as_slice(), [block] if is_plain_text(block));
+    let mut flags = Vec::new();
     if role == Role::Assistant {
-        marks.push(if is_list { LIST } else { TEXT }.to_owned());
-    } else if needs_list_mark {
-        marks.push(LIST.to_owned());
+        flags.push(if is_list { LIST } else { TEXT }.to_owned());
+    } else if needs_list_flag {
+        flags.push(LIST.to_owned());
     }
     if role == Role::System {
-        marks.push(INPUT.to_owned());
+        flags.push(INPUT.to_owned());
     }
-    Ok((blocks, Form { marks, diff: Diff::between(&default, raw) }))
+    Ok((blocks, FormDiff { flags, diff: Diff::between(&default, raw) }))
 }
 
 fn read_part(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
@@ -175,7 +177,7 @@ fn read_part(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
             reader.block(BlockKind::Text(text.to_owned()), &default(text), raw)
         }
         (Some("refusal"), _, Some(text)) => {
-            let form = Form { marks: vec![REFUSAL.to_owned()], diff: Diff::between(&refusal_part(text), raw) };
+            let form = FormDiff { flags: vec![REFUSAL.to_owned()], diff: Diff::between(&refusal_part(text), raw) };
             reader.block_of_form(BlockKind::Text(text.to_owned()), form)
         }
         _ => match media_of(raw) {
@@ -199,14 +201,18 @@ fn read_reasoning(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let signature = raw.text("encrypted_content").map(str::to_owned);
     let thinking = reader.thinking(if in_content { content } else { summary }, signature);
     let diff = Diff::between(&reasoning_item(&thinking, in_content), raw);
-    let marks = if in_content { vec![CONTENT.to_owned()] } else { Vec::new() };
-    reader.block_of_form(BlockKind::Thinking(thinking), Form { marks, diff }).map(Some)
+    let flags = if in_content { vec![CONTENT.to_owned()] } else { Vec::new() };
+    reader.block_of_form(BlockKind::Thinking(thinking), FormDiff { flags, diff }).map(Some)
 }
 
 fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     if let Some(call) = provider_tool_call(raw) {
         return reader
-            .block(BlockKind::ToolUse(call_of_text(call.id, call.name, &call.arguments)?), &call.item(), raw)
+            .block(
+                BlockKind::ToolUse(call_with_text_arguments(call.id, call.name, &call.arguments)?),
+                &call.item(),
+                raw,
+            )
             .map(Some);
     }
     let (Some(id), Some(name)) = (raw.text("call_id"), raw.text("name")) else { return Ok(None) };
@@ -216,11 +222,11 @@ fn read_call(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     if let Some(input) = raw.text("input").filter(|_| raw.text("type") == Some("custom_tool_call")) {
         let diff = Diff::between(&custom_call_item(id, name, input), raw);
         let call = BlockKind::ToolUse(ToolUse::new(id, name, Json::of(input)?));
-        return reader.block_of_form(call, Form { marks: vec![CUSTOM.to_owned()], diff }).map(Some);
+        return reader.block_of_form(call, FormDiff { flags: vec![CUSTOM.to_owned()], diff }).map(Some);
     }
     let Some(arguments) = raw.text("arguments") else { return Ok(None) };
     let default = call_item(id, name, arguments);
-    reader.block(BlockKind::ToolUse(call_of_text(id, name, arguments)?), &default, raw).map(Some)
+    reader.block(BlockKind::ToolUse(call_with_text_arguments(id, name, arguments)?), &default, raw).map(Some)
 }
 
 /// A call of a tool that the provider defines and the caller runs.
@@ -249,11 +255,12 @@ fn provider_tool_call(raw: &Object) -> Option<ProviderToolCall<'_>> {
 fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     let Some(id) = raw.text("call_id").filter(|id| !id.trim().is_empty()) else { return Ok(None) };
     if let Some(tools) = raw.get("tools").filter(|_| raw.text("type") == Some("tool_search_output")) {
-        // Descriptions of tools are of use only to the provider that has the tool for the search.
+        // The result describes the tools that were found. Only the provider of the search tool can use these
+        // descriptions.
         let result = BlockKind::ToolResult(ToolResult::new(id, vec![reader.opaque_block(tools)?]));
         return reader.block(result, &output_item(id, Value::List(vec![tools.clone()])), raw).map(Some);
     }
-    let (blocks, mut marks) = match raw.get("output") {
+    let (blocks, mut flags) = match raw.get("output") {
         Some(Value::Text(text)) => (vec![Block::text(text)], Vec::new()),
         Some(Value::HalfSurrogate(json)) => (vec![reader.half_surrogate_text(json)?], Vec::new()),
         Some(Value::List(parts)) => {
@@ -265,10 +272,10 @@ fn read_result(raw: &Object, reader: &Reader) -> Result<Option<Block>> {
     };
     let kind = raw.text("type").unwrap_or_default();
     if kind == "custom_tool_call_output" {
-        marks.push(CUSTOM.to_owned());
+        flags.push(CUSTOM.to_owned());
     }
     let output = raw.get("output").cloned().unwrap_or(Value::Null);
     let default = Object::of_type(kind).with_text("call_id", id).with("output", output);
-    let form = Form { marks, diff: Diff::between(&default, raw) };
+    let form = FormDiff { flags, diff: Diff::between(&default, raw) };
     reader.block_of_form(BlockKind::ToolResult(ToolResult::new(id, blocks)), form).map(Some)
 }

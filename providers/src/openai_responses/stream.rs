@@ -4,7 +4,7 @@ use store_core::{Error, Result};
 
 use crate::value::{Object, Value};
 
-/// Returns the response of the event that ends the stream. Without one, the response consists of the items that are
+/// Returns the response of the last event that has one. If that response has no output, it gets the items that are
 /// complete.
 pub(super) fn join(events: &[Value]) -> Result<Object> {
     let mut response: Option<Object> = None;

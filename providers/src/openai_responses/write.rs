@@ -12,21 +12,21 @@ use crate::{
     calls::IdRule,
     compile::{Compiler, Part},
     loss::{Action, LossKind, Position},
-    native::Form,
+    native::FormDiff,
     normalize::OPAQUE_MESSAGE,
     value::{Object, Value},
 };
 
 /// The API refuses longer ids of calls (NousResearch/hermes-agent#72006).
-pub(super) const IDS: IdRule = IdRule { max_length: 64, is_plain: false };
-/// The output of a result without content.
+pub(super) const IDS: IdRule = IdRule { max_length: 64, plain_only: false };
+/// The output that a result without content gets.
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of the text of a failed result. The API has no field for failures.
 const ERROR_PREFIX: &str = "[error] ";
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer =
-        Writer { is_stored: compiler.settings.get("store") != Some(&Value::Bool(false)), ..Writer::default() };
+        Writer { replies_are_stored: compiler.settings.get("store") != Some(&Value::Bool(false)), ..Writer::default() };
     writer.add_parts(compiler)?;
     writer.drop_unfollowed_reasoning(compiler);
     writer.simplify_messages_without_id(compiler);
@@ -43,8 +43,8 @@ pub(super) struct Item {
     pub(super) value: Value,
     position: Position,
     /// For a message: the position of each part of its content.
-    parts: Vec<Position>,
-    /// Whether the item is of the assistant.
+    part_positions: Vec<Position>,
+    /// Whether the item comes from the assistant.
     is_output: bool,
 }
 
@@ -57,7 +57,7 @@ impl Item {
 /// A message item that is being written.
 struct Draft {
     role: Role,
-    form: Form,
+    form: FormDiff,
     content: Vec<Value>,
     positions: Vec<Position>,
 }
@@ -72,7 +72,7 @@ pub(super) struct Writer {
     /// The ids of the calls of tools that take text.
     pub(super) custom_calls: BTreeSet<String>,
     /// Whether the provider stores replies, so that it can look up items by their id.
-    is_stored: bool,
+    replies_are_stored: bool,
     /// Whether reasoning was left out since the last message that is not of the assistant. Items that the model made
     /// after this reasoning must not have an id.
     pub(super) has_dropped_reasoning: bool,
@@ -80,9 +80,9 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Adds every part of the context. Another API may begin a reply with an empty text, for example if the reply is
-    /// only a call. This text would be a message without content.
+    /// only a call. This text would be a message without content, so it is left out.
     pub(super) fn add_parts(&mut self, compiler: &mut Compiler<'_>) -> Result<()> {
-        compiler.drop_texts(|part, text| part.role == Role::Assistant && !part.is_own && text.is_empty());
+        compiler.drop_refused_texts(|part, text| part.role == Role::Assistant && !part.is_own && text.is_empty());
         for part in std::mem::take(&mut compiler.parts) {
             self.add(&part, compiler)?;
         }
@@ -95,7 +95,7 @@ impl Writer {
             self.has_dropped_reasoning = false;
         }
         match &part.block.kind {
-            BlockKind::Text(text) if part.role == Role::System && self.is_leading(part) => {
+            BlockKind::Text(text) if part.role == Role::System && self.belongs_to_instructions(part) => {
                 if !self.instructions.is_empty() {
                     let reason = "the instructions are one text";
                     compiler.losses.add(&part.position, LossKind::Merged, Action::Moved, reason);
@@ -104,7 +104,7 @@ impl Writer {
                 Ok(())
             }
             BlockKind::Opaque(opaque) => {
-                if let Some(data) = compiler.opaque(part, opaque)? {
+                if let Some(data) = compiler.accepted_opaque_value(part, opaque)? {
                     self.add_opaque(part, data, compiler);
                 }
                 Ok(())
@@ -126,7 +126,7 @@ impl Writer {
 
     /// Returns whether a system message belongs to the instructions: it is before the conversation, and did not come as
     /// an item of the input.
-    fn is_leading(&self, part: &Part<'_>) -> bool {
+    fn belongs_to_instructions(&self, part: &Part<'_>) -> bool {
         let came_as_item =
             !part.native.part.is_empty() || part.native.message.as_ref().is_some_and(|form| form.has(INPUT));
         !self.has_no_instructions && self.items.is_empty() && self.draft.is_none() && !came_as_item
@@ -135,14 +135,14 @@ impl Writer {
     fn push(&mut self, part: &Part<'_>, value: Value) {
         self.flush();
         let is_output = part.role == Role::Assistant;
-        self.items.push(Item { value, position: part.position.clone(), parts: Vec::new(), is_output });
+        self.items.push(Item { value, position: part.position.clone(), part_positions: Vec::new(), is_output });
     }
 
     fn flush(&mut self) {
         if let Some(mut draft) = self.draft.take() {
-            let (parts, is_output) = (std::mem::take(&mut draft.positions), draft.role == Role::Assistant);
-            if let Some(position) = parts.first().cloned() {
-                self.items.push(Item { value: draft.finish(), position, parts, is_output });
+            let (part_positions, is_output) = (std::mem::take(&mut draft.positions), draft.role == Role::Assistant);
+            if let Some(position) = part_positions.first().cloned() {
+                self.items.push(Item { value: draft.finish(), position, part_positions, is_output });
             }
         }
     }
@@ -197,10 +197,11 @@ impl Writer {
             }
             return;
         }
-        let item = whole_item(thinking)
-            .unwrap_or_else(|| part.in_native_form(reasoning_item(thinking, part.has_mark(CONTENT))));
+        let item = reasoning_item_of_other_tool(thinking)
+            .unwrap_or_else(|| part.in_native_form(reasoning_item(thinking, part.has_flag(CONTENT))));
         // The provider looks up stored reasoning by its id, and reads other reasoning from its encrypted content.
-        let is_readable = item.text("encrypted_content").is_some() || self.is_stored && item.text("id").is_some();
+        let is_readable =
+            item.text("encrypted_content").is_some() || self.replies_are_stored && item.text("id").is_some();
         if is_readable {
             self.push(part, item.into());
         } else {
@@ -212,7 +213,7 @@ impl Writer {
 
     fn add_call<'a>(&mut self, part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<()> {
         let id = compiler.call_id(part, call, IDS);
-        let item = if part.has_mark(CUSTOM) {
+        let item = if part.has_flag(CUSTOM) {
             let input = Value::of(&call.input)?;
             self.custom_calls.insert(id.clone());
             custom_call_item(&id, &call.name, input.as_text().unwrap_or_default())
@@ -231,12 +232,12 @@ impl Writer {
     fn add_result<'a>(&mut self, part: &Part<'a>, result: &'a ToolResult, compiler: &mut Compiler<'a>) -> Result<()> {
         let Some(call) = compiler.answered_call(part, result) else { return Ok(()) };
         let mut content: Vec<Value> = Vec::new();
-        if let Some(raw) = &call.malformed {
+        if let Some(raw) = &call.malformed_arguments {
             content.push(input_text(&format!("The arguments of the call were not JSON: {raw}")).into());
         }
         for part in compiler.parts_of_result(part, result)? {
             content.extend(match &part.block.kind {
-                BlockKind::Opaque(opaque) => compiler.opaque(&part, opaque)?,
+                BlockKind::Opaque(opaque) => compiler.accepted_opaque_value(&part, opaque)?,
                 _ => content_part(&part, compiler)?,
             });
         }
@@ -247,9 +248,9 @@ impl Writer {
             compiler.losses.add(&part.position, LossKind::Empty, Action::Made, "a result needs some output");
             content.push(input_text(NO_OUTPUT).into());
         }
-        let is_custom = part.has_mark(CUSTOM) || self.custom_calls.contains(&call.id);
+        let is_custom = part.has_flag(CUSTOM) || self.custom_calls.contains(&call.id);
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
-        let output = content_value(content, part.has_mark(RESULT_LIST));
+        let output = content_value(content, part.has_flag(RESULT_LIST));
         let item = Object::of_type(kind).with_text("call_id", call.id).with("output", output);
         self.push(part, part.in_native_form(item).into());
         Ok(())
@@ -259,17 +260,18 @@ impl Writer {
     /// of another model has no id, because only the model that made a message accepts its id.
     fn simplify_messages_without_id(&mut self, compiler: &mut Compiler<'_>) {
         for item in std::mem::take(&mut self.items) {
-            match without_id(&item, compiler) {
+            match messages_without_id(&item, compiler) {
                 Some(messages) => self.items.extend(messages),
                 None => self.items.push(item),
             }
         }
     }
 
-    /// Leaves out reasoning that is not followed by an item to which it could have led, because the API refuses it.
+    /// Leaves out reasoning with an id if no other item of the assistant follows it, because the API refuses such
+    /// reasoning.
     fn drop_unfollowed_reasoning(&mut self, compiler: &mut Compiler<'_>) {
         let mut is_followed = false;
-        let mut kept = Vec::with_capacity(self.items.len());
+        let mut kept_items = Vec::with_capacity(self.items.len());
         for item in std::mem::take(&mut self.items).into_iter().rev() {
             let has_id = item.value.as_object().is_some_and(|item| item.get("id").is_some());
             if item.is_reasoning() && has_id && !is_followed {
@@ -278,16 +280,16 @@ impl Writer {
                 continue;
             }
             is_followed = item.is_output && !item.is_reasoning();
-            kept.push(item);
+            kept_items.push(item);
         }
-        kept.reverse();
-        self.items = kept;
+        kept_items.reverse();
+        self.items = kept_items;
     }
 }
 
-/// Returns a message of the assistant as messages that need no id, one for each text. `None` if it has an id, or is a
-/// text already.
-fn without_id(item: &Item, compiler: &mut Compiler<'_>) -> Option<Vec<Item>> {
+/// Returns a message of the assistant as messages that need no id, one for each text. Returns `None` if it has an id,
+/// or is a text already.
+fn messages_without_id(item: &Item, compiler: &mut Compiler<'_>) -> Option<Vec<Item>> {
     let message = item.value.as_object().filter(|message| message.text("role") == Some("assistant"))?;
     let content = message.list("content").filter(|_| message.get("id").is_none())?;
     let reason = "without its id, a message of the assistant is only a text";
@@ -295,7 +297,7 @@ fn without_id(item: &Item, compiler: &mut Compiler<'_>) -> Option<Vec<Item>> {
         compiler.losses.add(&item.position.below("/opaque"), LossKind::of_field(name), Action::Dropped, reason);
     }
     let mut messages = Vec::new();
-    for (part, position) in content.iter().filter_map(Value::as_object).zip(&item.parts) {
+    for (part, position) in content.iter().filter_map(Value::as_object).zip(&item.part_positions) {
         for (name, value) in part.iter().filter(|(name, _)| !matches!(*name, "type" | "text" | "refusal")) {
             if value.as_list().is_none_or(|items| !items.is_empty()) {
                 compiler.losses.add(&position.below("/opaque"), LossKind::of_field(name), Action::Dropped, reason);
@@ -309,8 +311,8 @@ fn without_id(item: &Item, compiler: &mut Compiler<'_>) -> Option<Vec<Item>> {
         if let Some(phase) = message.get("phase") {
             value.set("phase", phase.clone());
         }
-        let (position, parts) = (position.clone(), vec![position.clone()]);
-        messages.push(Item { value: value.into(), position, parts, is_output: true });
+        let (position, part_positions) = (position.clone(), vec![position.clone()]);
+        messages.push(Item { value: value.into(), position, part_positions, is_output: true });
     }
     Some(messages)
 }
@@ -353,7 +355,7 @@ fn content_value(content: Vec<Value>, as_list: bool) -> Value {
 }
 
 /// Returns the whole reasoning item, if another tool stored it as the signature of the thinking.
-fn whole_item(thinking: &Thinking) -> Option<Object> {
+fn reasoning_item_of_other_tool(thinking: &Thinking) -> Option<Object> {
     let item = Value::parse(thinking.signature.as_deref().filter(|text| text.starts_with('{'))?).ok()?;
     item.as_object().filter(|item| item.text("type") == Some("reasoning")).cloned()
 }
@@ -372,14 +374,14 @@ fn mark_as_error(content: &mut Vec<Value>) {
 fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Option<Value>> {
     let text_part = if part.role == Role::Assistant { output_text } else { input_text };
     let object = match &part.block.kind {
-        BlockKind::Text(text) if part.has_mark(REFUSAL) => refusal_part(text),
+        BlockKind::Text(text) if part.has_flag(REFUSAL) => refusal_part(text),
         BlockKind::Text(text) => text_part(text),
         BlockKind::Image(media) | BlockKind::Document(media) | BlockKind::Audio(media) | BlockKind::Video(media) => {
             match media_part(&part.block.kind).filter(|_| part.role != Role::Assistant) {
                 Some(object) => {
-                    compiler.drop_type_of_url(part, media);
+                    compiler.report_media_type_of_url(part, media);
                     if matches!(part.block.kind, BlockKind::Image(_)) || object.get("file_url").is_some() {
-                        compiler.drop_title(part, media);
+                        compiler.report_title(part, media);
                     }
                     object
                 }
@@ -391,7 +393,7 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
             }
         }
         _ => {
-            compiler.drop_unknown(part);
+            compiler.report_unknown_block(part);
             return Ok(None);
         }
     };

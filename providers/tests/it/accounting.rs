@@ -10,17 +10,17 @@ use store_core::{BlockKind, Message};
 /// Returns the values of messages that are neither in the body nor in the list of losses.
 pub(crate) fn unreported_losses(messages: &[Message], compiled: &Compiled) -> Vec<String> {
     let body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
-    let mut sent = Sent::default();
-    sent.add(&body);
+    let mut body_values = BodyValues::default();
+    body_values.add(&body);
     let made_ids = made_ids(messages);
-    let mut lost = Vec::new();
+    let mut unreported = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let blocks = serde_json::to_value(&message.blocks).unwrap();
         visit_innermost(&blocks, &format!("/messages/{at}/blocks"), &mut |pointer, value| {
             let is_listed = compiled.losses.iter().any(|loss| {
                 pointer.strip_prefix(loss.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             });
-            // Gemini says with the name of a field that a tool failed.
+            // For Gemini, the name of a field says that a tool failed.
             let is_error_field =
                 pointer.ends_with("/is_error") && compiled.body.as_str().contains(r#""response":{"error":"#);
             // Chat Completions has the name of a format instead of the media type of audio.
@@ -30,17 +30,17 @@ pub(crate) fn unreported_losses(messages: &[Message], compiled: &Compiled) -> Ve
             let decoded =
                 value.as_str().filter(|_| pointer.ends_with("/base64")).and_then(|text| STANDARD.decode(text).ok());
             let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-            let is_decoded = decoded.is_some_and(|text| sent.has(&Value::String(text)));
+            let is_decoded = decoded.is_some_and(|text| body_values.has(&Value::String(text)));
             let is_in_other_form = is_error_field
                 || is_audio_format
                 || is_decoded
                 || value.as_str().is_some_and(|text| made_ids.contains(text));
-            if !is_listed && !is_in_other_form && !is_about_form(pointer) && !sent.has(value) {
-                lost.push(format!("{pointer}: {value}"));
+            if !is_listed && !is_in_other_form && !is_about_form(pointer) && !body_values.has(value) {
+                unreported.push(format!("{pointer}: {value}"));
             }
         });
     }
-    lost
+    unreported
 }
 
 /// Returns the ids that were made for calls to which the provider gave none.
@@ -62,23 +62,23 @@ fn is_about_form(pointer: &str) -> bool {
 
 /// The values of a body.
 #[derive(Default)]
-struct Sent {
+struct BodyValues {
     texts: Vec<String>,
-    others: Vec<String>,
+    other_values: Vec<String>,
 }
 
-impl Sent {
+impl BodyValues {
     fn add(&mut self, value: &Value) {
         visit_innermost(value, "", &mut |_, value| match value {
             Value::String(text) => self.texts.push(text.clone()),
-            other => self.others.push(other.to_string()),
+            other => self.other_values.push(other.to_string()),
         });
         // Arguments and outputs are JSON in a text.
         let inner: Vec<Value> = self.texts.iter().filter_map(|text| parse(text)).collect();
         for value in inner {
             visit_innermost(&value, "", &mut |_, value| match value {
                 Value::String(text) => self.texts.push(text.clone()),
-                other => self.others.push(other.to_string()),
+                other => self.other_values.push(other.to_string()),
             });
         }
     }
@@ -92,7 +92,7 @@ impl Sent {
             }
             Value::Array(_) | Value::Object(_) => true,
             other => {
-                self.others.contains(&other.to_string())
+                self.other_values.contains(&other.to_string())
                     || self.texts.iter().any(|sent| sent.contains(&other.to_string()))
             }
         }

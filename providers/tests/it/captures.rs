@@ -47,13 +47,16 @@ fn json(value: &Value) -> Json {
     Json::of(value).unwrap()
 }
 
-fn api(capture_name: &str) -> (&'static str, &'static str) {
-    let (_, name, history) = APIS.iter().find(|(capture, _, _)| *capture == capture_name).unwrap();
-    (name, history)
+fn api_name(capture_name: &str) -> &'static str {
+    APIS.iter().find(|(capture, ..)| *capture == capture_name).unwrap().1
+}
+
+fn history_field(capture_name: &str) -> &'static str {
+    APIS.iter().find(|(capture, ..)| *capture == capture_name).unwrap().2
 }
 
 fn target(capture_name: &str, model: &str) -> Target {
-    Target::new(api(capture_name).0.parse().unwrap(), model)
+    Target::new(api_name(capture_name).parse().unwrap(), model)
 }
 
 fn context(messages: Vec<Message>) -> Context {
@@ -129,64 +132,69 @@ impl Capture {
 fn difference(messages: &[Message], target: &Target, field: &str, expected: &(Vec<Value>, Value)) -> Option<String> {
     let compiled = compiled(messages, target);
     let (conversation, system) = history(&body(&compiled), field);
+    let (expected_conversation, expected_system) = expected;
     if let Some(loss) = compiled.losses.first() {
         return Some(format!("a loss: {loss}"));
     }
-    if conversation.len() != expected.0.len() {
-        return Some(format!("{} items instead of {}", conversation.len(), expected.0.len()));
+    if conversation.len() != expected_conversation.len() {
+        return Some(format!("{} items instead of {}", conversation.len(), expected_conversation.len()));
     }
-    let differs = conversation.iter().zip(&expected.0).find(|(have, want)| have != want);
-    if let Some((have, want)) = differs {
+    let first_difference = conversation.iter().zip(expected_conversation).find(|(have, want)| have != want);
+    if let Some((have, want)) = first_difference {
         return Some(format!("\n  have {have}\n  want {want}"));
     }
-    (system != expected.1).then(|| format!("\n  have {system}\n  want {}", expected.1))
+    (system != *expected_system).then(|| format!("\n  have {system}\n  want {expected_system}"))
 }
 
 #[test]
-fn captured_follow_ups_are_reproduced() {
-    let mut wrong = Vec::new();
-    let (mut exact, mut streams) = (0, 0);
+fn captured_follow_up_requests_are_reproduced() {
+    let mut failures = Vec::new();
+    let (mut exact_count, mut stream_count) = (0, 0);
     for capture in Capture::all() {
-        let (target, field) = (capture.target(), api(capture.provider()).1);
+        let (target, field) = (capture.target(), history_field(capture.provider()));
         let Some(request) = capture.file("request") else { continue };
         let mut messages = capture.messages(&request);
         if let Some(streamed) = capture.file("response-streaming") {
             let reply = capture.messages(&streamed);
-            let mut again = compiled(&reply, &target);
-            let joined = body(&again);
-            let normalized = normalize(&target, &again.body).unwrap();
-            again = compiled(&normalized.messages, &target);
-            streams += 1;
-            if body(&again) != joined {
-                wrong.push(format!("{} (streamed): {} instead of {joined}", capture.name, again.body.as_str()));
+            let mut recompiled = compiled(&reply, &target);
+            let first_body = body(&recompiled);
+            let normalized = normalize(&target, &recompiled.body).unwrap();
+            recompiled = compiled(&normalized.messages, &target);
+            stream_count += 1;
+            if body(&recompiled) != first_body {
+                failures.push(format!(
+                    "{} (streamed): {} instead of {first_body}",
+                    capture.name,
+                    recompiled.body.as_str()
+                ));
             }
         }
         if capture.index_entry["continuation"] != "exact" {
             let text = difference(&messages, &target, field, &history(&request, field));
             if let Some(text) = text.filter(|_| capture.index_entry["request_accepted"] == true) {
-                wrong.push(format!("{} (request): {text}", capture.name));
+                failures.push(format!("{} (request): {text}", capture.name));
             }
             continue;
         }
         messages.extend(capture.messages(&capture.file("response").unwrap()));
         let follow_up = capture.file("followup-request").unwrap();
         let (mut expected, system) = history(&follow_up, field);
-        let added = expected.pop().unwrap();
+        let added_message = expected.pop().unwrap();
         let mut text = difference(&messages, &target, field, &(expected.clone(), system.clone()));
         if text.is_none() {
-            expected.push(added);
+            expected.push(added_message);
             let messages = capture.messages(&follow_up);
             text = difference(&messages, &target, field, &(expected, system));
         }
         match text {
-            None => exact += 1,
-            Some(text) => wrong.push(format!("{}: {text}", capture.name)),
+            None => exact_count += 1,
+            Some(text) => failures.push(format!("{}: {text}", capture.name)),
         }
-        let differs = wrong.last().is_some_and(|text| text.starts_with(&capture.name));
+        let differs = failures.last().is_some_and(|text| text.starts_with(&capture.name));
         println!("{}: {}", capture.name, if differs { "differs" } else { "same" });
     }
-    println!("{exact} follow-ups reproduced, {streams} streamed replies");
-    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    println!("{exact_count} follow-ups reproduced, {stream_count} streamed replies");
+    assert!(failures.is_empty(), "{}\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Models of each API, to which histories of the other APIs are sent.
@@ -209,7 +217,7 @@ pub(crate) fn schema(capture_name: &str) -> Option<Validator> {
 fn faults(capture_name: &str, body: &Value, schema: &Validator) -> Vec<String> {
     let errors = schema.iter_errors(body).map(|error| format!("schema, {}: {error}", error.instance_path()));
     let mut faults: Vec<String> = errors.map(|text| text.chars().take(300).collect()).collect();
-    faults.extend(rules::broken(api(capture_name).0, body));
+    faults.extend(rules::broken_rules(api_name(capture_name), body));
     faults
 }
 
@@ -230,8 +238,8 @@ fn answer_open_calls(messages: &mut Vec<Message>) {
 }
 
 #[test]
-fn histories_of_one_api_are_valid_for_every_other() {
-    let mut wrong = Vec::new();
+fn histories_of_one_api_are_valid_for_every_other_api() {
+    let mut failures = Vec::new();
     let mut pairs = 0;
     for (name, model) in MODELS {
         let Some(schema) = schema(name) else { return };
@@ -244,11 +252,11 @@ fn histories_of_one_api_are_valid_for_every_other() {
             let mut faults = faults(name, &body(&compiled), &schema);
             faults.extend(unreported_losses(&messages, &compiled).into_iter().map(|text| format!("lost: {text}")));
             pairs += 1;
-            wrong.extend(faults.into_iter().map(|text| format!("{} to {model}: {text}", capture.name)));
+            failures.extend(faults.into_iter().map(|text| format!("{} to {model}: {text}", capture.name)));
         }
     }
     println!("{pairs} pairs of a history and a target");
-    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{}\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Removes fields that are null, which the API reads as absent.
@@ -267,7 +275,7 @@ fn without_nulls(value: &mut Value) {
 fn accepted_translations_compile_to_themselves() {
     let Some(folder) = folder() else { return };
     let index = read(&folder.join("index.json")).unwrap();
-    let (mut wrong, mut accepted) = (Vec::new(), 0);
+    let (mut failures, mut accepted) = (Vec::new(), 0);
     for entry in index["transforms"].as_array().unwrap() {
         let text = |name: &str| entry[name].as_str().unwrap();
         let (name, case) = (text("target"), text("case"));
@@ -278,16 +286,16 @@ fn accepted_translations_compile_to_themselves() {
         }
         let target = target(name, text("model"));
         let messages = normalize(&target, &json(&request)).unwrap_or_else(|e| panic!("{case} to {name}: {e}")).messages;
-        let field = api(name).1;
+        let field = history_field(name);
         accepted += 1;
         let mut faults: Vec<String> =
             difference(&messages, &target, field, &history(&request, field)).into_iter().collect();
         let schema = schema(name).unwrap();
         faults.extend(self::faults(name, &body(&compiled(&messages, &target)), &schema));
-        wrong.extend(faults.into_iter().map(|text| format!("{}_to_{name}/{case}: {text}", entry["source"])));
+        failures.extend(faults.into_iter().map(|text| format!("{}_to_{name}/{case}: {text}", entry["source"])));
     }
     println!("{accepted} accepted translations");
-    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{}\n{}", failures.len(), failures.join("\n"));
 }
 
 /// For each request that an API refused because of its history or its tools: a text that the report must contain. The

@@ -21,7 +21,7 @@ fn claude() -> Target {
     target("anthropic", "claude-sonnet-4-5")
 }
 
-fn id(text: &str) -> ThreadId {
+fn thread_id(text: &str) -> ThreadId {
     ThreadId::new(text).unwrap()
 }
 
@@ -53,24 +53,24 @@ fn context(messages: &[Message]) -> Context {
 }
 
 async fn append(commits: &dyn CommitCoordinator, thread: &str, messages: Vec<Message>) {
-    let found = commits.threads().load_thread(&id(thread)).await.unwrap().unwrap();
+    let loaded = commits.threads().load_thread(&thread_id(thread)).await.unwrap().unwrap();
     let entries = messages.into_iter().map(NewEntry::new);
-    let _receipt = commits.commit(Guard::from(&found).commit().entries(entries)).await.unwrap();
+    let _receipt = commits.commit(Guard::from(&loaded).commit().entries(entries)).await.unwrap();
 }
 
 async fn thread_of_claude() -> Arc<dyn CommitCoordinator> {
     let store = MemoryStore::open(MemoryConfig::default()).unwrap();
     let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
-    let _receipt = commits.commit(Commit::new(id("t")).creating(ThreadFields::default())).await.unwrap();
+    let _receipt = commits.commit(Commit::new(thread_id("t")).creating(ThreadFields::default())).await.unwrap();
     let mut request = request();
     request["messages"][1] = json!({"role": "assistant", "content": signed_reply()["content"].clone()});
     append(&*commits, "t", read(&claude(), &request)).await;
     commits
 }
 
-async fn body(commits: &dyn CommitCoordinator, thread: &str, target: &Target) -> (Value, usize) {
-    let found = commits.threads().load_context(&id(thread), ContextRequest::head()).await.unwrap();
-    let compiled = compile(&found.context, target, &CompileOptions::default()).unwrap();
+async fn body_and_loss_count(commits: &dyn CommitCoordinator, thread: &str, target: &Target) -> (Value, usize) {
+    let loaded = commits.threads().load_context(&thread_id(thread), ContextRequest::head()).await.unwrap();
+    let compiled = compile(&loaded.context, target, &CompileOptions::default()).unwrap();
     (serde_json::from_str(compiled.body.as_str()).unwrap(), compiled.losses.len())
 }
 
@@ -78,7 +78,7 @@ async fn body(commits: &dyn CommitCoordinator, thread: &str, target: &Target) ->
 async fn a_thread_switches_to_another_provider_and_back() {
     let commits = thread_of_claude().await;
     let gpt = target("openai-responses", "gpt-5-nano");
-    let (to_gpt, losses) = body(&*commits, "t", &gpt).await;
+    let (to_gpt, losses) = body_and_loss_count(&*commits, "t", &gpt).await;
     assert!(losses > 0 && !to_gpt.to_string().contains("EqQB"), "{to_gpt}");
     let reply = json!({"id": "resp_1", "output": [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
@@ -87,9 +87,9 @@ async fn a_thread_switches_to_another_provider_and_back() {
     ]});
     append(&*commits, "t", read(&gpt, &reply)).await;
     append(&*commits, "t", vec![Message::user("And tomorrow?")]).await;
-    let (again, _) = body(&*commits, "t", &gpt).await;
+    let (again, _) = body_and_loss_count(&*commits, "t", &gpt).await;
     assert_eq!(again["input"].as_array().unwrap()[3..5], reply["output"].as_array().unwrap()[..], "{again}");
-    let (back, _) = body(&*commits, "t", &claude()).await;
+    let (back, _) = body_and_loss_count(&*commits, "t", &claude()).await;
     assert_eq!(back["system"], "Be brief.");
     assert_eq!(back["messages"][1]["content"], signed_reply()["content"]);
     assert_eq!(back["messages"][3]["content"], json!([{"type": "text", "text": "4 degrees."}]));
@@ -98,46 +98,46 @@ async fn a_thread_switches_to_another_provider_and_back() {
 #[tokio::test]
 async fn a_conversion_makes_a_new_thread_and_lists_its_losses() {
     let commits = thread_of_claude().await;
-    let before = commits.threads().load_thread(&id("t")).await.unwrap().unwrap();
+    let before = commits.threads().load_thread(&thread_id("t")).await.unwrap().unwrap();
     let google = target("google", "gemini-2.5-flash");
     let options = ConvertOptions::default();
-    let converted = convert(&*commits, &id("t"), id("new"), &google, &options).await.unwrap();
+    let converted = convert(&*commits, &thread_id("t"), thread_id("new"), &google, &options).await.unwrap();
     let kinds: Vec<_> = converted.losses.iter().map(|loss| loss.kind.name()).collect();
     assert!(kinds.contains(&"thinking") && kinds.contains(&"tool_id"), "{kinds:?}");
-    assert_eq!(commits.threads().load_thread(&id("t")).await.unwrap().unwrap(), before);
-    let new = commits.threads().load_thread(&id("new")).await.unwrap().unwrap();
+    assert_eq!(commits.threads().load_thread(&thread_id("t")).await.unwrap().unwrap(), before);
+    let new = commits.threads().load_thread(&thread_id("new")).await.unwrap().unwrap();
     let from: Value = serde_json::from_str(new.metadata[CONVERTED_FROM].as_str()).unwrap();
     assert_eq!((&from["thread"], &from["provider"]), (&json!("t"), &json!("google")));
-    let entries = commits.threads().list_entries(&id("new"), EntryQuery::default()).await.unwrap().items;
+    let entries = commits.threads().list_entries(&thread_id("new"), EntryQuery::default()).await.unwrap().items;
     let losses = entries.iter().find_map(|entry| match &*entry.body {
         Body::Custom(custom) if custom.kind == LOSSES_KIND => Some(custom.data.clone()),
         _ => None,
     });
     assert_eq!(losses.unwrap(), Json::of(&converted.losses).unwrap());
-    let (converted_body, losses) = body(&*commits, "new", &google).await;
-    assert_eq!(converted_body["contents"], body(&*commits, "t", &google).await.0["contents"]);
+    let (converted_body, losses) = body_and_loss_count(&*commits, "new", &google).await;
+    assert_eq!(converted_body["contents"], body_and_loss_count(&*commits, "t", &google).await.0["contents"]);
     assert_eq!(losses, 0);
-    let again = convert(&*commits, &id("t"), id("new"), &google, &options).await.unwrap();
-    assert_eq!(again, converted);
-    let taken = convert(&*commits, &id("t"), id("t"), &google, &options).await.unwrap_err();
-    assert!(matches!(taken.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict), "{taken}");
+    let repeated = convert(&*commits, &thread_id("t"), thread_id("new"), &google, &options).await.unwrap();
+    assert_eq!(repeated, converted);
+    let refusal = convert(&*commits, &thread_id("t"), thread_id("t"), &google, &options).await.unwrap_err();
+    assert!(matches!(refusal.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict), "{refusal}");
 }
 
 #[tokio::test]
-async fn the_report_agrees_with_what_is_compiled() {
+async fn the_report_lists_the_losses_of_the_compilation() {
     let commits = thread_of_claude().await;
-    let found = commits.threads().load_context(&id("t"), ContextRequest::head()).await.unwrap();
+    let loaded = commits.threads().load_context(&thread_id("t"), ContextRequest::head()).await.unwrap();
     let options = CompileOptions::default();
     for (target, compatible) in [(claude(), true), (target("openai-chat", "gpt-5-nano"), false)] {
-        let report = check(&found.context, &target, &options).unwrap();
-        assert_eq!(report.losses, compile(&found.context, &target, &options).unwrap().losses);
+        let report = check(&loaded.context, &target, &options).unwrap();
+        assert_eq!(report.losses, compile(&loaded.context, &target, &options).unwrap().losses);
         assert_eq!(report.compatible, compatible, "{report:?}");
     }
 }
 
 /// Details of a result are listed, and the history that is sent is the same without them (SE-3).
 #[test]
-fn records_that_no_model_gets_are_no_reason_to_refuse() {
+fn details_of_results_do_not_make_a_target_incompatible() {
     let mut messages = read(&claude(), &request());
     let options = CompileOptions::default();
     let body = |messages: &[Message]| compile(&context(messages), &claude(), &options).unwrap().body;
@@ -153,7 +153,7 @@ fn records_that_no_model_gets_are_no_reason_to_refuse() {
     assert_eq!(body(&messages), before);
 }
 
-/// A turn whose calls are answered has to begin with thinking if thinking is switched on.
+/// If thinking is switched on, a turn has to begin with thinking when the request answers its calls.
 #[test]
 fn thinking_comes_first_in_a_turn_that_is_continued() {
     let mut options = CompileOptions::default();

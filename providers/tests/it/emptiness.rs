@@ -38,7 +38,7 @@ fn body(compiled: &Compiled) -> Value {
 fn compiled(target_names: (&str, &str), messages: Vec<Message>) -> (Value, Vec<String>) {
     let compiled = compile(&context(messages), &target(target_names), &CompileOptions::default()).unwrap();
     let body = body(&compiled);
-    assert_eq!(rules::broken(target_names.0, &body), Vec::<String>::new(), "{body}");
+    assert_eq!(rules::broken_rules(target_names.0, &body), Vec::<String>::new(), "{body}");
     let losses = compiled.losses.iter().map(|loss| format!("{} {}", loss.path, loss.kind.name())).collect();
     let history = ["messages", "input", "contents"].iter().find_map(|name| body.get(name)).unwrap();
     (history.clone(), losses)
@@ -91,28 +91,28 @@ fn a_text_after_an_empty_one_still_begins_its_message() {
         ),
         (TARGETS[3], json!([{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}])),
     ] {
-        let (found, losses) = compiled(target_names, messages(&history));
+        let (written_history, losses) = compiled(target_names, messages(&history));
         assert_eq!(
-            (found, losses),
+            (written_history, losses),
             (expected, vec!["/messages/1/blocks/0 empty".to_owned(), "/messages/1/blocks/1 merged".to_owned()]),
             "{target_names:?}"
         );
     }
     let history = json!([
         {"role": "user", "blocks": [{"text": "q"}]}, {"role": "assistant", "blocks": [{"text": ""}, {"text": "b"}]}]);
-    let (found, losses) = compiled(TARGETS[2], messages(&history));
-    assert_eq!(found[1], json!({"role": "assistant", "content": "b"}));
+    let (written_history, losses) = compiled(TARGETS[2], messages(&history));
+    assert_eq!(written_history[1], json!({"role": "assistant", "content": "b"}));
     assert_eq!(losses, ["/messages/1/blocks/0 empty"]);
 }
 
 #[test]
-fn a_turn_that_is_empty_is_left_out() {
+fn an_empty_turn_is_left_out() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "q"}]}, {"role": "assistant", "blocks": [{"text": ""}]},
         {"role": "user", "blocks": [{"text": "r"}]}]);
     for target_names in [TARGETS[0], TARGETS[2], TARGETS[3]] {
-        let (found, losses) = compiled(target_names, messages(&history));
-        assert!(!found.to_string().contains("\"\""), "{target_names:?}: {found}");
+        let (written_history, losses) = compiled(target_names, messages(&history));
+        assert!(!written_history.to_string().contains("\"\""), "{target_names:?}: {written_history}");
         assert_eq!(losses[0], "/messages/1/blocks/0 empty", "{target_names:?}");
     }
 }
@@ -131,8 +131,11 @@ fn a_message_without_content_is_left_out_and_reported() {
         };
         let request = json!({field: [question, empty, question]});
         let read = normalize(&target(target_names), &Json::of(&request).unwrap()).unwrap().messages;
-        let (found, losses) = compiled(target_names, read);
-        assert!(!found.to_string().contains("[]") && !found.to_string().contains("null"), "{target_names:?}: {found}");
+        let (written_history, losses) = compiled(target_names, read);
+        assert!(
+            !written_history.to_string().contains("[]") && !written_history.to_string().contains("null"),
+            "{target_names:?}: {written_history}"
+        );
         assert_eq!(losses[0], "/messages/1/blocks/0 empty", "{target_names:?}");
     }
 }
@@ -145,13 +148,13 @@ fn a_failed_result_without_content_gets_a_text() {
             {"role": "assistant", "blocks": [{"tool_use": {"id": "c", "name": "n", "input": {}}}]},
             {"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "c", "blocks": blocks, "is_error": true}}]}]);
         for target_names in TARGETS {
-            let (found, losses) = compiled(target_names, messages(&history));
+            let (written_history, losses) = compiled(target_names, messages(&history));
             let has_text = match target_names.0 {
-                "anthropic" => found[2]["content"][0]["content"] == "(no output)",
-                "google" => found[2]["parts"][0]["functionResponse"]["response"]["error"].is_string(),
-                _ => found.to_string().contains("[error]"),
+                "anthropic" => written_history[2]["content"][0]["content"] == "(no output)",
+                "google" => written_history[2]["parts"][0]["functionResponse"]["response"]["error"].is_string(),
+                _ => written_history.to_string().contains("[error]"),
             };
-            assert!(has_text, "{target_names:?}: {found}");
+            assert!(has_text, "{target_names:?}: {written_history}");
             assert!(
                 target_names.0 != "anthropic" || losses.contains(&"/messages/2/blocks/0 empty".to_owned()),
                 "{losses:?}"
@@ -161,7 +164,7 @@ fn a_failed_result_without_content_gets_a_text() {
 }
 
 #[test]
-fn histories_with_odd_orders_of_roles_are_valid_for_every_api() {
+fn histories_with_unusual_orders_of_roles_become_valid_for_every_api() {
     let history = json!([
         {"role": "assistant", "blocks": [{"text": "first"}]},
         {"role": "assistant", "blocks": [{"text": "second"}, {"tool_use": {"id": "c", "name": "n", "input": {}}}]},
@@ -170,13 +173,13 @@ fn histories_with_odd_orders_of_roles_are_valid_for_every_api() {
         {"role": "user", "blocks": [{"text": "third"}]},
         {"role": "user", "blocks": [{"text": "fourth"}]}]);
     for target_names in TARGETS {
-        let (found, losses) = compiled(target_names, messages(&history));
+        let (written_history, losses) = compiled(target_names, messages(&history));
         for text in ["first", "second", "third", "fourth", "y"] {
-            assert!(found.to_string().contains(text), "{target_names:?}: {found}");
+            assert!(written_history.to_string().contains(text), "{target_names:?}: {written_history}");
         }
         assert!(losses.contains(&"/messages/2/blocks/0 orphan_result".to_owned()), "{losses:?}");
-        let begins_with_user = found[0]["role"] == "user";
-        assert_eq!(begins_with_user, matches!(target_names.0, "anthropic" | "google"), "{found}");
+        let begins_with_user = written_history[0]["role"] == "user";
+        assert_eq!(begins_with_user, matches!(target_names.0, "anthropic" | "google"), "{written_history}");
     }
 }
 
@@ -186,9 +189,9 @@ fn a_call_without_a_result_is_a_warning_for_every_api() {
         {"role": "user", "blocks": [{"text": "q"}]},
         {"role": "assistant", "blocks": [{"tool_use": {"id": "open", "name": "n", "input": {}}}]}]);
     for target_names in TARGETS {
-        let open = check(&context(messages(&history)), &target(target_names), &CompileOptions::default()).unwrap();
-        let is_named = open.warnings.iter().any(|warning| warning.contains("the call `open` has no result"));
-        assert!(is_named && !open.compatible, "{target_names:?}: {:?}", open.warnings);
+        let report = check(&context(messages(&history)), &target(target_names), &CompileOptions::default()).unwrap();
+        let is_named = report.warnings.iter().any(|warning| warning.contains("the call `open` has no result"));
+        assert!(is_named && !report.compatible, "{target_names:?}: {:?}", report.warnings);
         let mut answered = messages(&history);
         answered.extend(messages(&json!([
             {"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "open", "blocks": [{"text": "x"}]}}]}])));

@@ -25,8 +25,8 @@ const MODELS: [(&str, &str); 5] = [
     ("google", "gemini-3-flash-preview"),
 ];
 
-fn target(at: usize) -> Target {
-    let (provider, model) = MODELS[at];
+fn target(model_index: usize) -> Target {
+    let (provider, model) = MODELS[model_index];
     Target::new(provider.parse().unwrap(), model)
 }
 
@@ -183,8 +183,8 @@ fn history() -> impl Strategy<Value = Vec<Message>> {
     let user = vec(block(content(&[1, 2])), 1..3).prop_map(|blocks| vec![Message::new(Role::User, blocks)]);
     let system = vec(block(text().prop_map(BlockKind::Text)), 1..3);
     let system = system.prop_map(|blocks| vec![Message::new(Role::System, blocks)]);
-    let whole = vec(prop_oneof![3 => user, 1 => system, 4 => turn()], 0..6);
-    whole.prop_map(|turns| {
+    let turns = vec(prop_oneof![3 => user, 1 => system, 4 => turn()], 0..6);
+    turns.prop_map(|turns| {
         let messages = turns.into_iter().flatten().filter(|message| !message.blocks.is_empty());
         // A request ends with a message that the model did not make.
         messages.chain([Message::user("Go on.")]).collect()
@@ -192,7 +192,7 @@ fn history() -> impl Strategy<Value = Vec<Message>> {
 }
 
 /// The number of histories that are generated.
-fn cases() -> u32 {
+fn history_count() -> u32 {
     TestLength::pick_by_env(2_000, 100_000, 1_000_000)
 }
 
@@ -201,7 +201,9 @@ static SCHEMAS: LazyLock<BTreeMap<&str, Validator>> =
     LazyLock::new(|| APIS.iter().filter_map(|(capture_name, name, _)| Some((*name, schema(capture_name)?))).collect());
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: history_count(), failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn generated_histories_are_valid_and_every_loss_is_reported(
@@ -223,10 +225,10 @@ proptest! {
                 return Ok(());
             }
         };
-        let lost = unreported_losses(&messages, &compiled);
-        prop_assert!(lost.is_empty(), "{target:?}\n{}\n{lost:#?}", compiled.body.as_str());
+        let unreported = unreported_losses(&messages, &compiled);
+        prop_assert!(unreported.is_empty(), "{target:?}\n{}\n{unreported:#?}", compiled.body.as_str());
         let body = serde_json::from_str(compiled.body.as_str()).unwrap();
-        let mut broken = rules::broken(target.provider.name(), &body);
+        let mut broken = rules::broken_rules(target.provider.name(), &body);
         if let Some(schema) = SCHEMAS.get(target.provider.name()) {
             broken.extend(schema.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path())));
         }

@@ -27,9 +27,9 @@ fn compiled(target: &str, messages: &Value, options: &CompileOptions) -> (Value,
 
 #[track_caller]
 fn check(target: &str, messages: &Value, expected: &Value, losses: &[&str]) {
-    let (body, found) = compiled(target, messages, &CompileOptions::default());
+    let (body, loss_kinds) = compiled(target, messages, &CompileOptions::default());
     assert_eq!(body, *expected, "{target}");
-    assert_eq!(found, losses, "{target}");
+    assert_eq!(loss_kinds, losses, "{target}");
 }
 
 /// A question, two calls with thinking before them, and their results, one of which is an error.
@@ -120,7 +120,7 @@ fn thinking_becomes_text_only_on_request() {
 }
 
 #[test]
-fn an_image_in_a_result_is_written_where_the_api_takes_it() {
+fn an_image_in_a_result_is_written_where_the_api_accepts_it() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "Look."}]},
         {"role": "assistant", "blocks": [{"tool_use": {"id": "c", "name": "shot", "input": {}}}]},
@@ -142,7 +142,7 @@ fn an_image_in_a_result_is_written_where_the_api_takes_it() {
 }
 
 #[test]
-fn ids_of_calls_are_accepted_and_unique() {
+fn written_ids_of_calls_are_valid_and_unique() {
     let call = |id: &str| json!({"role": "assistant", "blocks": [{"tool_use": {"id": id, "name": "n", "input": {}}}]});
     let result = |id: &str| json!({"role": "tool", "blocks": [{"tool_result": {"tool_use_id": id, "blocks": [{"text": "ok"}]}}]});
     let history = json!([{"role": "user", "blocks": [{"text": "x"}]}, call("Shell:0"), result("Shell:0"), call("Shell:0"), result("Shell:0")]);
@@ -195,7 +195,7 @@ fn arguments_that_are_not_json_are_quoted_in_the_result() {
 }
 
 #[test]
-fn system_messages_stand_where_the_model_takes_them() {
+fn system_messages_are_written_where_the_model_accepts_them() {
     let history = json!([
         {"role": "user", "blocks": [{"text": "x"}]}, {"role": "system", "blocks": [{"text": "Now in French."}]},
     ]);
@@ -262,8 +262,8 @@ fn reasoning_that_the_provider_did_not_store_needs_its_content() {
 fn a_history_without_messages_is_refused() {
     let context = Context::default();
     let target = Target::new("google".parse().unwrap(), "gemini-2.5-flash");
-    let refused = compile(&context, &target, &CompileOptions::default()).unwrap_err();
-    assert!(refused.to_string().contains("append a message first"), "{refused}");
+    let error = compile(&context, &target, &CompileOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("append a message first"), "{error}");
 }
 
 #[test]

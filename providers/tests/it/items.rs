@@ -13,18 +13,18 @@ fn message(message: Message) -> ContextMessage {
 }
 
 /// Reads items one by one, and writes each again.
-fn written_again(items: &[Value]) -> Vec<Value> {
+fn rewritten_items(items: &[Value]) -> Vec<Value> {
     let mut writer = ItemWriter::new();
-    let mut found = Vec::new();
+    let mut rewritten = Vec::new();
     for item in items {
         let body = Json::of(&json!({"input": [item]})).unwrap();
         for read in normalize(&target(), &body).unwrap().messages {
             let written = writer.write(&message(read), &target()).unwrap();
             assert_eq!(written.losses, []);
-            found.extend(written.items.iter().map(|item| serde_json::from_str(item.as_str()).unwrap()));
+            rewritten.extend(written.items.iter().map(|item| serde_json::from_str(item.as_str()).unwrap()));
         }
     }
-    found
+    rewritten
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn items_of_the_target_are_written_unchanged() {
         json!({"type": "tool_search_output", "call_id": "c3", "execution": "client", "tools": [{"name": "send"}]}),
         json!({"type": "web_search_call", "id": "ws_1", "status": "completed"}),
     ];
-    assert_eq!(written_again(&items), items);
+    assert_eq!(rewritten_items(&items), items);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_result_is_written_only_after_its_call() {
     assert_eq!((orphan.items.len(), orphan.losses[0].kind.name()), (0, "orphan_result"));
     writer.expect_call("c");
     assert_eq!(writer.write(&result(), &target()).unwrap().items.len(), 1);
-    let refused = writer.write(&result(), &Target::new("anthropic".parse().unwrap(), "m")).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid);
-    assert!(matches!(refused.detail(), Detail::Invalid { what, .. } if what == "target"), "{refused}");
+    let error = writer.write(&result(), &Target::new("anthropic".parse().unwrap(), "m")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(matches!(error.detail(), Detail::Invalid { what, .. } if what == "target"), "{error}");
 }

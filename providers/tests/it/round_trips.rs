@@ -27,10 +27,10 @@ fn context(messages: &[Message]) -> Context {
 fn check_round_trip(provider: &str, body: &Value) {
     let target = target(provider);
     let compiled = compile(&context(&messages(&target, body)), &target, &CompileOptions::default()).unwrap();
-    let mut found: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
-    let fields = found.as_object_mut().unwrap();
+    let mut written_body: Value = serde_json::from_str(compiled.body.as_str()).unwrap();
+    let fields = written_body.as_object_mut().unwrap();
     fields.retain(|name, _| body.get(name).is_some());
-    assert_eq!(found, *body);
+    assert_eq!(written_body, *body);
     assert!(compiled.losses.is_empty(), "{:?}", compiled.losses);
 }
 
@@ -119,7 +119,7 @@ fn requests_of_google_are_written_unchanged() {
     );
 }
 
-/// A string with half of a surrogate pair is no text in Rust, but it comes back to the provider as it was.
+/// No Rust string can hold half of a surrogate pair. The provider still gets such a text back unchanged.
 #[test]
 fn numbers_and_halves_of_surrogate_pairs_keep_their_spelling() {
     let target = target("anthropic");
@@ -132,7 +132,7 @@ fn numbers_and_halves_of_surrogate_pairs_keep_their_spelling() {
 }
 
 #[test]
-fn streamed_replies_are_joined() {
+fn the_events_of_a_stream_are_joined_to_one_reply() {
     let events = [
         (
             "anthropic",
@@ -181,11 +181,11 @@ fn streamed_replies_are_joined() {
         ),
     ];
     for (provider, events, stop, output) in events {
-        let found = messages(&target(provider), &events);
-        assert_eq!(found.len(), 1, "{provider}");
-        assert_eq!((found[0].role, found[0].stop.as_deref()), (Role::Assistant, Some(stop)), "{provider}");
-        assert_eq!(found[0].usage.as_ref().unwrap().tokens.output, output, "{provider}");
-        let text = serde_json::to_string(&found[0].blocks).unwrap();
+        let reply = messages(&target(provider), &events);
+        assert_eq!(reply.len(), 1, "{provider}");
+        assert_eq!((reply[0].role, reply[0].stop.as_deref()), (Role::Assistant, Some(stop)), "{provider}");
+        assert_eq!(reply[0].usage.as_ref().unwrap().tokens.output, output, "{provider}");
+        let text = serde_json::to_string(&reply[0].blocks).unwrap();
         assert!(text.contains("Hello") || text.contains("EqQB") && text.contains(r#""a":1.0"#), "{provider}: {text}");
     }
 }
@@ -199,8 +199,8 @@ fn tokens_written_to_a_cache_are_not_counted_as_input() {
         "status": "completed", "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]}],
         "usage": {"input_tokens": 100, "output_tokens": 7, "input_tokens_details": details}});
     for (provider, body) in [("openai-chat", chat), ("openai-responses", responses)] {
-        let found = messages(&target(provider), &body);
-        let tokens = &found[0].usage.as_ref().unwrap().tokens;
+        let reply = messages(&target(provider), &body);
+        let tokens = &reply[0].usage.as_ref().unwrap().tokens;
         let counts = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write);
         assert_eq!(counts, (70, 7, 10, 20), "{provider}");
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// Returns which rules a body breaks.
-pub(crate) fn broken(api: &str, body: &Value) -> Vec<String> {
+pub(crate) fn broken_rules(api: &str, body: &Value) -> Vec<String> {
     match api {
         "anthropic" => anthropic(body),
         "openai-chat" => openai_chat(body),
@@ -23,7 +23,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns the turns of a conversation: neighbours of one role are one turn.
+/// Returns the turns of a conversation. Consecutive messages of one role are one turn.
 fn turns<'a>(messages: &'a Value, content: &str) -> Vec<(&'a str, Vec<&'a Value>)> {
     let mut turns: Vec<(&str, Vec<&Value>)> = Vec::new();
     for message in items(messages) {
@@ -142,7 +142,7 @@ fn openai_responses(body: &Value) -> Vec<String> {
                     next["type"] != "reasoning" && next["role"] != "user" && !text(&next["type"]).ends_with("_output")
                 });
                 if !follows {
-                    broken.push("R2: reasoning without what it led to".to_owned());
+                    broken.push("R2: reasoning without the item that it led to".to_owned());
                 }
             }
             _ => {}
@@ -150,8 +150,8 @@ fn openai_responses(body: &Value) -> Vec<String> {
         if let Some(id) = item["id"].as_str() {
             let prefixes =
                 [("message", "msg_"), ("reasoning", "rs_"), ("function_call", "fc_"), ("custom_tool_call", "ctc_")];
-            let wrong = prefixes.iter().find(|(kind, prefix)| item["type"] == *kind && !id.starts_with(prefix));
-            if wrong.is_some() || id.is_empty() || id.len() > 64 || !ids.insert(id) {
+            let wrong_prefix = prefixes.iter().find(|(kind, prefix)| item["type"] == *kind && !id.starts_with(prefix));
+            if wrong_prefix.is_some() || id.is_empty() || id.len() > 64 || !ids.insert(id) {
                 broken.push(format!("R6: the id {id}"));
             }
         }
@@ -191,7 +191,7 @@ fn google(body: &Value) -> Vec<String> {
                 broken.push(format!("G6: a part without one kind of data: {part}"));
             }
         }
-        // A content without a role is of the user.
+        // A content without a role comes from the user.
         if !matches!(role, "user" | "model" | "") {
             broken.push(format!("G8: the role {role}"));
         }

@@ -16,7 +16,7 @@ pub(super) struct CallsOfLine {
     pub(super) calls: Vec<String>,
     /// The ids of the calls that it answers.
     pub(super) results: Vec<String>,
-    /// The id that is made for a `tool` line that names none.
+    /// The id that is made for the call of a `tool` line without `toolCallId`.
     pub(super) made_id: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn has_wrong_call_id(object: &Object<'_>) -> bool {
     object.has("toolCallId") && object.text("toolCallId").is_none()
 }
 
-/// The id of the call of a `tool` line that names none.
+/// The id that is made for the call of a `tool` line without `toolCallId`.
 pub(super) fn made_call_id(id: Option<&str>, line: u64) -> String {
     id.map_or_else(|| format!("L{line}.0"), |id| format!("{id}.0"))
 }
@@ -90,8 +90,8 @@ impl KnownCalls {
     pub(super) fn is_declared_above(&self, tree: &Tree<LineData>, at: usize, id: &str) -> bool {
         let digest = digest(id);
         let first = self.lines.partition_point(|(other, _)| *other < digest);
-        let same = self.lines.iter().skip(first).take_while(|(other, _)| *other == digest);
-        let mut nodes = same.filter_map(|(_, line)| tree.position(u64::from(*line)));
+        let with_same_digest = self.lines.iter().skip(first).take_while(|(other, _)| *other == digest);
+        let mut nodes = with_same_digest.filter_map(|(_, line)| tree.position(u64::from(*line)));
         nodes.any(|other| other != at && tree.is_on_path(at, other))
     }
 }

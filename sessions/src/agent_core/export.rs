@@ -24,16 +24,16 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     let mut writer =
         ThreadWriter { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
     note_thread(thread, &mut writer.losses);
-    let whole = WholeMessages::find(source, thread.head.as_ref(), is_of_agent_core).await?;
+    let whole_messages = WholeMessages::find(source, thread.head.as_ref(), is_of_agent_core).await?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            if let Some(entry) = whole.written(source, entry, &mut writer.losses).await? {
+            if let Some(entry) = whole_messages.written(source, entry, &mut writer.losses).await? {
                 writer.write_entry(&entry)?;
             }
         }
     }
-    writer.write_head(thread, thread.head.as_ref().map(|head| whole.line_of(head)))?;
+    writer.write_head(thread, thread.head.as_ref().map(|head| whole_messages.line_of(head)))?;
     Ok(Written::with_losses(writer.losses))
 }
 
@@ -45,7 +45,8 @@ fn is_of_agent_core(entry: &Entry) -> bool {
 struct ThreadWriter<'a, 'b> {
     out: &'a mut ExportFiles<'b>,
     losses: Vec<Loss>,
-    /// The id that children of an entry name as their parent, if it is not the id of the entry.
+    /// For each entry whose last line has another id than the entry: the id of that line, which the children of the
+    /// entry name as their parent.
     id_of_last_line: HashMap<EntryId, String>,
     /// The entry that a reader of the lines written so far would take for the head.
     implied_head: Option<EntryId>,
@@ -68,8 +69,8 @@ impl ThreadWriter<'_, '_> {
         if is_agent_core && origin.is_some_and(|origin| origin.line == 0) {
             return Ok(());
         }
-        let foreign = loss_of_foreign_line(entry).filter(|_| !is_agent_core);
-        if let Some((path, what)) = foreign {
+        let loss_of_line = loss_of_foreign_line(entry).filter(|_| !is_agent_core);
+        if let Some((path, what)) = loss_of_line {
             Losses::new(&entry.id, &mut self.losses).add(path, what);
         }
         if Provenance::read(entry).is_some() {
@@ -91,8 +92,8 @@ impl ThreadWriter<'_, '_> {
         }
     }
 
-    /// Writes the raw bytes of a line that was imported from this format. If the line itself contains no id or no
-    /// parent, because they followed from the order of the lines, they are inserted.
+    /// Writes the raw bytes of a line that was imported from this format. If the line has no id or no parent, these
+    /// follow from the order of the lines, and are inserted.
     fn write_raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
@@ -112,13 +113,13 @@ impl ThreadWriter<'_, '_> {
         self.write_line(entry, &with_fields(text, &inserted_fields))
     }
 
-    /// Writes a line. Each root after the first gets an explicit `parentId` of null. Without it, a reader of a file
-    /// in which no line names a parent would take the lines for a chain.
+    /// Writes a line. Each root after the first gets an explicit `parentId` of null. Without it, a reader of a file in
+    /// which no line names a parent would take each line for the child of the line before it.
     fn write_line(&mut self, entry: &Entry, line: &str) -> Result<()> {
         let is_root = entry.parent.is_none() && !entry.side;
-        let is_later = is_root && std::mem::replace(&mut self.has_root, true);
+        let is_later_root = is_root && std::mem::replace(&mut self.has_root, true);
         let names_parent = Object::parse(line).is_some_and(|object| object.raw("parentId").is_some());
-        let line = with_fields(line, if is_later && !names_parent { "\"parentId\":null," } else { "" });
+        let line = with_fields(line, if is_later_root && !names_parent { "\"parentId\":null," } else { "" });
         self.out.write_line(line.as_bytes(), b"\n")
     }
 
@@ -136,17 +137,17 @@ impl ThreadWriter<'_, '_> {
     fn with_line_ids<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
         let last_line_id = |id: &EntryId| EntryId::new(self.id_of_last_line.get(id)?).ok();
         let mut body = Cow::Borrowed(body);
-        let renamed = match &*body {
+        let new_id = match &*body {
             Body::Rewind(rewind) => rewind.to.as_ref().and_then(last_line_id),
             Body::Compaction(compaction) => compaction.covers.as_ref().and_then(|covers| last_line_id(&covers.to)),
             _ => None,
         };
-        let Some(renamed) = renamed else { return body };
+        let Some(new_id) = new_id else { return body };
         match body.to_mut() {
-            Body::Rewind(rewind) => rewind.to = Some(renamed),
+            Body::Rewind(rewind) => rewind.to = Some(new_id),
             Body::Compaction(compaction) => {
                 if let Some(covers) = &mut compaction.covers {
-                    covers.to = renamed;
+                    covers.to = new_id;
                 }
             }
             _ => {}

@@ -23,7 +23,7 @@ pub(super) fn note_entry(entry: &Entry, is_own: bool, list: &mut Vec<Loss>) {
     if !entry.extra.is_empty() {
         losses.add_no_field_for("", "unknown_field");
     }
-    // The body of a side entry is written as it is, so nothing of it is lost.
+    // The body of a side entry is written completely, so nothing of it is lost.
     let Some(message) = entry.message().filter(|_| !entry.side && !is_own) else { return };
     note_message(&mut losses, message);
     if message.role == Role::Tool {
@@ -48,10 +48,10 @@ fn note_message(losses: &mut Losses<'_>, message: &Message) {
         (message.stop.is_some(), "/stop", "stop"),
         (message.role == Role::Tool && !message.metadata.is_empty(), "/metadata", "metadata"),
         (!message.extra.is_empty(), "", "unknown_field"),
-        (provenance.is_some_and(|found| found.message_id.is_some()), "/provenance/message_id", "item_id"),
-        (provenance.is_some_and(|found| found.agent.is_some()), "/provenance/agent", "agent"),
-        (provenance.is_some_and(|found| found.format.is_some()), "/provenance/format", "format"),
-        (provenance.is_some_and(|found| found.origin.is_some()), "/provenance/origin", "origin"),
+        (provenance.is_some_and(|provenance| provenance.message_id.is_some()), "/provenance/message_id", "item_id"),
+        (provenance.is_some_and(|provenance| provenance.agent.is_some()), "/provenance/agent", "agent"),
+        (provenance.is_some_and(|provenance| provenance.format.is_some()), "/provenance/format", "format"),
+        (provenance.is_some_and(|provenance| provenance.origin.is_some()), "/provenance/origin", "origin"),
     ] {
         if is_lost {
             losses.add_no_field_for(path, kind);
@@ -111,22 +111,22 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
     }
 }
 
-/// The blocks of a message that have been visited. The format has thinking first, then text, then calls. Blocks in
-/// another order are moved, which is a loss.
+/// Counts the visited blocks of a message, and tracks their order. The format has thinking first, then text, then
+/// calls. Blocks in another order are moved, which is a loss.
 #[derive(Default)]
 struct BlockOrder {
     texts: u32,
     thoughts: u32,
-    /// The greatest part so far: 0 for thinking, 1 for text, 2 for calls.
-    greatest_part: u32,
+    /// The latest part of the message so far: 0 for thinking, 1 for text, 2 for calls.
+    latest_part: u32,
 }
 
 impl BlockOrder {
     /// Notes a loss if a block of a later part came before this block.
     fn note_if_moved(&mut self, losses: &mut Losses<'_>, path: &str, part: u32) {
-        if part < self.greatest_part {
+        if part < self.latest_part {
             losses.add(path, ("order", "the format has thinking, text and calls in this order", "moved"));
         }
-        self.greatest_part = self.greatest_part.max(part);
+        self.latest_part = self.latest_part.max(part);
     }
 }

@@ -12,16 +12,16 @@ type ReadResult = Result<(), String>;
 /// The message in the provider's own form, if the line still contains it. It takes precedence over the other fields.
 pub(super) fn original_message<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let normalized = || object.object("normalized")?.object("metadata");
-    let from = |metadata: Object<'a>| metadata.object("originalFormat");
-    object.object("metadata").and_then(from).or_else(|| normalized().and_then(from))
+    let original_format = |metadata: Object<'a>| metadata.object("originalFormat");
+    object.object("metadata").and_then(original_format).or_else(|| normalized().and_then(original_format))
 }
 
 /// The provider and the model that wrote the content of the line.
 pub(super) fn origin_of_line(object: &Object<'_>) -> Option<Origin> {
     let metadata = object.object("metadata");
     let normalized = object.object("normalized").and_then(|normalized| normalized.object("metadata"));
-    let named = |metadata: &Object<'_>| metadata.text("migratedFrom").or_else(|| metadata.text("provider"));
-    let provider = metadata.as_ref().and_then(named).or_else(|| normalized.as_ref().and_then(named))?;
+    let provider_name = |metadata: &Object<'_>| metadata.text("migratedFrom").or_else(|| metadata.text("provider"));
+    let provider = metadata.as_ref().and_then(provider_name).or_else(|| normalized.as_ref().and_then(provider_name))?;
     let mut origin = Origin::new(provider);
     origin.model = metadata.and_then(|metadata| metadata.text("model"));
     Some(origin)
@@ -123,7 +123,7 @@ fn read_image(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
 /// Reads a part of a Gemini message.
 fn read_part(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
-    let before = blocks.list.len();
+    let count_before = blocks.list.len();
     if item.has("functionCall") {
         read_function_call(item.raw("functionCall").unwrap_or_default(), blocks);
     } else if let Some(data) = item.object("inlineData") {
@@ -137,16 +137,16 @@ fn read_part(raw: &str, blocks: &mut MessageBlocks<'_>) {
     } else {
         blocks.push_unknown(raw);
     }
-    let signed = item.text("thoughtSignature").filter(|_| blocks.list.len() > before);
+    let signature = item.text("thoughtSignature").filter(|_| blocks.list.len() > count_before);
     // An opaque block contains the whole part, including its signature.
     let block = blocks.list.last_mut().filter(|block| !matches!(block.kind, BlockKind::Opaque(_)));
-    if let (Some(signature), Some(block)) = (signed, block) {
+    if let (Some(signature), Some(block)) = (signature, block) {
         block.opaque = Some(Opaque::new(blocks.origin.clone(), json_string(&signature)));
     }
 }
 
-/// Reads a call. If it has no id, its id is made from its line and its position. A call that `blocks` already
-/// contains is the same call and is not added again.
+/// Reads a call. If it has no id, its id is made from its line and its position. If `blocks` already contains the same
+/// call, it is not added again.
 fn read_function_call(raw: &str, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_malformed(raw, "a call that is not an object") };
     let name = item.text("name");

@@ -1,5 +1,5 @@
-//! Events: their kind is the tenant's own id. They are in the scopes of the thread `same` and of the run with the
-//! tenant's own id.
+//! Events whose kind is the tenant's own id, in the scopes of the thread `same` and of the run with the tenant's own
+//! id.
 
 use async_trait::async_trait;
 use store_core::{
@@ -37,12 +37,12 @@ async fn list_events(tenant: &TenantUnderTest, scope: Scope) -> Result<Vec<Event
 #[async_trait]
 impl TenantActions for EventActions {
     async fn write_records(&self, tenant: &TenantUnderTest) -> Verdict {
-        let before = events(tenant)?.load_scope(&own_run_scope(tenant)).await?.appended;
+        let appended_before = events(tenant)?.load_scope(&own_run_scope(tenant)).await?.appended;
         let mut stream =
             events(tenant)?.subscribe(Subscribe::new(shared_thread_scope(), SubscriptionStart::Now)).await?.events;
         let draft = NewEvent::new(id(&tenant.own_id), [shared_thread_scope(), own_run_scope(tenant)]);
-        let guarded_append = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), before);
-        let keyed_append = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
+        let guarded_append = AppendEvents::new([draft.clone()]).expecting(shared_thread_scope(), appended_before);
+        let keyed_append = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {appended_before}")));
         for request in [guarded_append, keyed_append] {
             expect(!events(tenant)?.append_events(request).await?.deduplicated, "the append was deduplicated")?;
             let event = expect_some(next_event(&mut stream).await.transpose()?, "event")?;
@@ -53,22 +53,26 @@ impl TenantActions for EventActions {
 
     async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
         for scope in [shared_thread_scope(), own_run_scope(tenant)] {
-            let found = list_events(tenant, scope.clone()).await?;
+            let found_events = list_events(tenant, scope.clone()).await?;
             expect_eq(
-                found.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
+                found_events.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
                 [&tenant.own_id, &tenant.own_id],
             )?;
             expect_eq(events(tenant)?.count_events(&scope, &EventFilter::default()).await?, 2)?;
             let mut stream = events(tenant)?.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?.events;
-            for event in found {
+            for event in found_events {
                 expect_eq(next_event(&mut stream).await.transpose()?, Some(event))?;
             }
         }
         Ok(())
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let scope = own_run_scope(foreign);
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
+        let scope = own_run_scope(other_tenant);
         expect_eq(events(tenant)?.load_scope(&scope).await?.appended, 0)?;
         expect_eq(list_events(tenant, scope.clone()).await?, [])?;
         let trim = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
@@ -76,8 +80,8 @@ impl TenantActions for EventActions {
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {
-        let found = list_events(tenant, shared_thread_scope()).await?;
-        for event in &found {
+        let found_events = list_events(tenant, shared_thread_scope()).await?;
+        for event in &found_events {
             expect_eq(events(tenant)?.load_event(&event.id).await?.as_ref(), Some(event))?;
         }
         for scope in [shared_thread_scope(), own_run_scope(tenant)] {

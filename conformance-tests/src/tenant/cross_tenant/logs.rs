@@ -42,7 +42,7 @@ impl TenantActions for LogActions {
         let log = threads.list_entries(&thread, EntryQuery::all()).await?.items;
         expect_eq((log.len(), log[0].id.as_str()), (2, tenant.own_id.as_str()))?;
         let snapshots = threads.list_snapshots(&thread, PageRequest::default()).await?.items;
-        expect_eq(snapshots.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
+        expect_eq(snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
         expect_eq(threads.list_leaves(&thread, PageRequest::default()).await?.items.len(), 1)?;
         let (mut by_agent, all) = (RunFilter::default(), RunFilter::default());
         by_agent.agent = Some(id("agent"));
@@ -55,17 +55,21 @@ impl TenantActions for LogActions {
         expect_eq(context.state.get("own"), Some(&Json::of(&tenant.own_id)?))
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
         let threads = threads(tenant)?;
-        expect_eq(threads.load_run(&id(&foreign.own_id)).await?, None)?;
-        expect_eq(threads.load_entry(&id("same"), &id(&foreign.own_id)).await?, None)?;
-        let change = RunChange::new(id(&foreign.own_id), RunStatus::done(RunOutcome::NaturalEnd));
+        expect_eq(threads.load_run(&id(&other_tenant.own_id)).await?, None)?;
+        expect_eq(threads.load_entry(&id("same"), &id(&other_tenant.own_id)).await?, None)?;
+        let change = RunChange::new(id(&other_tenant.own_id), RunStatus::done(RunOutcome::NaturalEnd));
         let commit = Commit::new(id("same")).with_key(id("reach")).with_run(change);
         // The change names no agent, so it cannot create a run. It would only be valid for a run that exists.
         expect_kind(commits(tenant)?.commit(commit).await, ErrorKind::Invalid)?;
-        let commit_below_foreign_entry =
-            Commit::new(id("same")).with_key(id("reach")).entry(message_entry("x").below(id(&foreign.own_id)));
-        expect_kind(commits(tenant)?.commit(commit_below_foreign_entry).await, ErrorKind::Invalid).map(drop)
+        let commit_below_entry_of_other_tenant =
+            Commit::new(id("same")).with_key(id("reach")).entry(message_entry("x").below(id(&other_tenant.own_id)));
+        expect_kind(commits(tenant)?.commit(commit_below_entry_of_other_tenant).await, ErrorKind::Invalid).map(drop)
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {

@@ -38,20 +38,24 @@ impl TenantActions for DispatchActions {
         let (mut by_run, mut by_key) = (DispatchFilter::default(), DispatchFilter::of_thread(id("same")));
         (by_run.run, by_key.dedupe_key) = (Some(id("run")), Some(id("dedupe")));
         expect_eq(mailbox(tenant)?.list_dispatches(DispatchQuery::new(by_run)).await?.items.len(), 2)?;
-        let found = mailbox(tenant)?.list_dispatches(DispatchQuery::new(by_key)).await?.items;
-        expect_eq(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
+        let dispatches = mailbox(tenant)?.list_dispatches(DispatchQuery::new(by_key)).await?.items;
+        expect_eq(dispatches.iter().map(|dispatch| dispatch.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
         let mut ready = mailbox(tenant)?.list_ready_threads(PageRequest::default()).await?.items;
         ready.sort_by(|one, other| one.thread.cmp(&other.thread));
         expect_eq(ready.iter().map(|ready| ready.thread.as_str()).collect::<Vec<_>>(), ["same", "stopped"])
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
         let mailbox = mailbox(tenant)?;
-        expect_eq(mailbox.load_dispatch(&id(&foreign.own_id)).await?, None)?;
-        let claim = ClaimRequest::new(id("w"), LEASE).of_dispatch(id(&foreign.own_id));
+        expect_eq(mailbox.load_dispatch(&id(&other_tenant.own_id)).await?, None)?;
+        let claim = ClaimRequest::new(id("w"), LEASE).of_dispatch(id(&other_tenant.own_id));
         expect_eq(mailbox.claim(claim).await?.claimed.len(), 0)?;
-        expect_kind(mailbox.cancel(&id(&foreign.own_id)).await, ErrorKind::NotFound)?;
-        let claim = ClaimRef::new(id(&foreign.own_id), ClaimToken::new("token"));
+        expect_kind(mailbox.cancel(&id(&other_tenant.own_id)).await, ErrorKind::NotFound)?;
+        let claim = ClaimRef::new(id(&other_tenant.own_id), ClaimToken::new("token"));
         expect_kind(mailbox.extend(&claim, LEASE).await, ErrorKind::ClaimLost)?;
         expect_kind(mailbox.settle(vec![(claim, ack())]).await?.remove(0), ErrorKind::ClaimLost).map(drop)
     }

@@ -37,7 +37,11 @@ trait TenantActions: Send + Sync {
 
     /// Tries to read, change and delete the records of another tenant, by their ids. Checks that the answers are those
     /// for records that do not exist.
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict;
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict;
 
     /// Changes and removes everything that [`write_records`](Self::write_records) wrote.
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict;
@@ -72,8 +76,8 @@ async fn for_all_tenants<'a, F: Future<Output = Verdict>>(
 
 /// Each of fifty tenants with similar names sees only its own records in every list, count, claim and subscription.
 /// Calls with ids of records of the 49 others are answered as if these records did not exist. After that, the tenants
-/// change and remove their records, one tenant after the other. They write the records again, and then change and
-/// remove them in the reverse order. Before a tenant changes its records, it checks that they are as it wrote them.
+/// change and remove their records, one tenant at a time. They write the records again, and then change and remove them
+/// in the reverse order. Before a tenant changes its records, it checks that they are still unchanged.
 pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> Verdict {
     let actions = &*actions_for(given.contract());
     let mut tenants = Vec::new();
@@ -91,11 +95,11 @@ pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> V
             .skip_while(|other| other.own_id != tenant.own_id)
             .skip(1)
             .take(all_tenants.len() - 1);
-        for foreign in others.step_by(step) {
+        for other_tenant in others.step_by(step) {
             actions
-                .expect_foreign_unreachable(tenant, foreign)
+                .expect_other_records_unreachable(tenant, other_tenant)
                 .await
-                .map_err(|failure| failure.about(&foreign.own_id))?;
+                .map_err(|failure| failure.about(&other_tenant.own_id))?;
         }
         Ok(())
     })
@@ -105,7 +109,7 @@ pub(super) async fn no_data_of_another_tenant_can_be_reached(given: &Given) -> V
     change_and_remove_all(actions, tenants.iter().zip(SIMILAR_TENANT_NAMES).rev()).await
 }
 
-/// One tenant after the other checks that its records are unchanged, and then changes and removes them.
+/// In the order of `tenants`, each tenant checks that its records are unchanged, and then changes and removes them.
 async fn change_and_remove_all(
     actions: &dyn TenantActions,
     tenants: impl Iterator<Item = (&TenantUnderTest, &'static str)>,

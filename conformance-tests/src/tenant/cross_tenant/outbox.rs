@@ -21,9 +21,9 @@ fn outbox(tenant: &TenantUnderTest) -> Result<&dyn OutboxStore, Failure> {
 
 /// Checks that the list for this filter has one row, which is the tenant's own, and returns it.
 async fn expect_only_own_row(tenant: &TenantUnderTest, filter: OutboxFilter) -> Result<OutboxRow, Failure> {
-    let mut found = outbox(tenant)?.list_outbox(OutboxQuery::new(filter)).await?.items;
-    expect_eq(found.iter().map(|row| row.target.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
-    Ok(found.remove(0))
+    let mut rows = outbox(tenant)?.list_outbox(OutboxQuery::new(filter)).await?.items;
+    expect_eq(rows.iter().map(|row| row.target.as_str()).collect::<Vec<_>>(), [&tenant.own_id])?;
+    Ok(rows.remove(0))
 }
 
 #[async_trait]
@@ -39,23 +39,27 @@ impl TenantActions for OutboxRowActions {
     async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
         for filter in [OutboxFilter::default(), OutboxFilter::default().of_lane(id("lane"))] {
             expect_eq(outbox(tenant)?.count_outbox(&filter).await?.pending, 1)?;
-            let found = expect_only_own_row(tenant, filter).await?;
-            expect_eq(outbox(tenant)?.load_outbox(&found.id).await?, Some(found))?;
+            let row = expect_only_own_row(tenant, filter).await?;
+            expect_eq(outbox(tenant)?.load_outbox(&row.id).await?, Some(row))?;
         }
         Ok(())
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let filter = OutboxFilter::default().for_target(id(&foreign.own_id));
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
+        let filter = OutboxFilter::default().for_target(id(&other_tenant.own_id));
         expect_eq(outbox(tenant)?.count_outbox(&filter).await?.pending, 0)?;
-        let claim = ClaimOutbox::new(id("lane"), id("w"), 10).for_target(id(&foreign.own_id));
+        let claim = ClaimOutbox::new(id("lane"), id("w"), 10).for_target(id(&other_tenant.own_id));
         expect_eq(outbox(tenant)?.claim_outbox(claim).await?.rows.len(), 0)?;
-        let foreign_id = expect_only_own_row(foreign, OutboxFilter::default()).await?.id;
-        expect_eq(outbox(tenant)?.load_outbox(&foreign_id).await?, None)?;
+        let other_row_id = expect_only_own_row(other_tenant, OutboxFilter::default()).await?.id;
+        expect_eq(outbox(tenant)?.load_outbox(&other_row_id).await?, None)?;
         let token = || ClaimToken::new("token");
-        let extend = ExtendOutbox::new(foreign_id.clone(), token(), std::time::Duration::from_secs(1));
+        let extend = ExtendOutbox::new(other_row_id.clone(), token(), std::time::Duration::from_secs(1));
         expect_kind(outbox(tenant)?.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
-        let settle = SettleOutbox::new(foreign_id, token(), OutboxSettlement::Delivered);
+        let settle = SettleOutbox::new(other_row_id, token(), OutboxSettlement::Delivered);
         expect_kind(outbox(tenant)?.settle_outbox(vec![settle]).await?.remove(0), ErrorKind::ClaimLost).map(drop)
     }
 

@@ -34,13 +34,17 @@ impl TenantActions for QueueActions {
         expect_eq(queue.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), [&tenant.own_id])
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let (pending, foreign_id): (_, ThreadId) = (pending(tenant)?, id(&foreign.own_id));
-        expect_eq(pending.load_queue(&foreign_id).await?.inputs, [])?;
-        for thread in [foreign_id, id("same")] {
-            let update = PendingUpdate::new(thread.clone(), id(&foreign.own_id)).with_message(Message::user("y"));
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
+        let (pending, other_thread_id): (_, ThreadId) = (pending(tenant)?, id(&other_tenant.own_id));
+        expect_eq(pending.load_queue(&other_thread_id).await?.inputs, [])?;
+        for thread in [other_thread_id, id("same")] {
+            let update = PendingUpdate::new(thread.clone(), id(&other_tenant.own_id)).with_message(Message::user("y"));
             expect_kind(pending.update_pending(update).await, ErrorKind::NotFound)?;
-            expect_kind(pending.retract_pending(&thread, &id(&foreign.own_id)).await, ErrorKind::NotFound)?;
+            expect_kind(pending.retract_pending(&thread, &id(&other_tenant.own_id)).await, ErrorKind::NotFound)?;
         }
         Ok(())
     }

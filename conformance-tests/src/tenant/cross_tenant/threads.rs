@@ -29,9 +29,9 @@ fn thread_fields(parent: Option<ThreadId>) -> ThreadFields {
 /// Checks that a list and a count with this filter show exactly these threads.
 async fn expect_threads(tenant: &TenantUnderTest, filter: ThreadFilter, wanted: &[&str]) -> Verdict {
     expect_eq(threads(tenant)?.count_threads(&filter).await?, wanted.len() as u64)?;
-    let mut found = threads(tenant)?.list_threads(ThreadQuery::new(filter)).await?.items;
-    found.sort_by(|one, other| one.id.cmp(&other.id));
-    expect_eq(found.iter().map(|thread| thread.id.as_str()).collect::<Vec<_>>(), wanted)
+    let mut found_threads = threads(tenant)?.list_threads(ThreadQuery::new(filter)).await?.items;
+    found_threads.sort_by(|one, other| one.id.cmp(&other.id));
+    expect_eq(found_threads.iter().map(|thread| thread.id.as_str()).collect::<Vec<_>>(), wanted)
 }
 
 #[async_trait]
@@ -56,18 +56,22 @@ impl TenantActions for ThreadActions {
         expect_threads(tenant, by_parent, &["same"]).await
     }
 
-    async fn expect_foreign_unreachable(&self, tenant: &TenantUnderTest, foreign: &TenantUnderTest) -> Verdict {
-        let (threads, foreign_id): (_, ThreadId) = (threads(tenant)?, id(&foreign.own_id));
-        expect_eq(threads.load_thread(&foreign_id).await?, None)?;
+    async fn expect_other_records_unreachable(
+        &self,
+        tenant: &TenantUnderTest,
+        other_tenant: &TenantUnderTest,
+    ) -> Verdict {
+        let (threads, other_thread_id): (_, ThreadId) = (threads(tenant)?, id(&other_tenant.own_id));
+        expect_eq(threads.load_thread(&other_thread_id).await?, None)?;
         let mut children = ThreadFilter::default();
-        children.parent = Some(ParentFilter::Of(foreign_id.clone()));
+        children.parent = Some(ParentFilter::Of(other_thread_id.clone()));
         expect_eq(threads.count_threads(&children).await?, 0)?;
         let patch = ThreadPatch::default().with_title("x");
-        expect_kind(threads.update_thread(&foreign_id, patch, Expect::Any).await, ErrorKind::NotFound)?;
-        expect_kind(threads.delete_thread(&foreign_id, DeleteRequest::default()).await, ErrorKind::NotFound)?;
-        let child_patch = ThreadPatch::default().with_parent(Some(foreign_id.clone()));
+        expect_kind(threads.update_thread(&other_thread_id, patch, Expect::Any).await, ErrorKind::NotFound)?;
+        expect_kind(threads.delete_thread(&other_thread_id, DeleteRequest::default()).await, ErrorKind::NotFound)?;
+        let child_patch = ThreadPatch::default().with_parent(Some(other_thread_id.clone()));
         expect_kind(threads.update_thread(&id("same"), child_patch, Expect::Any).await, ErrorKind::NotFound)?;
-        expect_kind(threads.validate_parent(&id("same"), &foreign_id).await, ErrorKind::NotFound).map(drop)
+        expect_kind(threads.validate_parent(&id("same"), &other_thread_id).await, ErrorKind::NotFound).map(drop)
     }
 
     async fn change_and_remove(&self, tenant: &TenantUnderTest) -> Verdict {

@@ -94,7 +94,7 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
         time += 1;
         if !late_operations.is_empty() && random.once_in(6) {
             let operation: usize = late_operations.swap_remove(random.below(late_operations.len()));
-            take_effect::<S>(&mut states, &history[operation].op);
+            apply_operation::<S>(&mut states, &history[operation].op);
         }
         let client = random.below(clients.len());
         clients[client] = match std::mem::replace(&mut clients[client], ClientState::Idle) {
@@ -107,13 +107,13 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
                 // The answer is lost. The operation takes effect later, now, or never.
                 match random.below(3) {
                     0 => late_operations.push(operation),
-                    1 => drop(take_effect::<S>(&mut states, &history[operation].op)),
+                    1 => drop(apply_operation::<S>(&mut states, &history[operation].op)),
                     _ => {}
                 }
                 ClientState::Idle
             }
             ClientState::Invoked(operation) => {
-                ClientState::Answered(operation, take_effect::<S>(&mut states, &history[operation].op))
+                ClientState::Answered(operation, apply_operation::<S>(&mut states, &history[operation].op))
             }
             ClientState::Answered(operation, answer) => {
                 history[operation].returned = Some((time, answer));
@@ -124,15 +124,15 @@ pub(crate) fn correct_history<S: ExecutableSpec>(
     history
 }
 
-fn take_effect<S: ExecutableSpec>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answer {
+fn apply_operation<S: ExecutableSpec>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answer {
     let spec = S::default();
     let key = spec.key(op);
     let index = states.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
         states.push((key, spec.initial()));
         states.len() - 1
     });
-    let (answer, after) = S::execute(&states[index].1, op);
-    states[index].1 = after;
+    let (answer, new_state) = S::execute(&states[index].1, op);
+    states[index].1 = new_state;
     answer
 }
 
@@ -167,8 +167,8 @@ fn move_one_moment<O, A>(random: &mut Random, history: &mut [Operation<O, A>]) {
         moments.extend(operation.returned.as_mut().map(|(time, _)| time));
     }
     moments.sort_unstable();
-    let moved = moments.remove(random.below(moments.len()));
-    moments.insert(random.below(moments.len() + 1), moved);
+    let moment = moments.remove(random.below(moments.len()));
+    moments.insert(random.below(moments.len() + 1), moment);
     (1..).zip(moments).for_each(|(time, moment)| *moment = time);
     for Operation { invoked, returned, .. } in history {
         if let Some((time, _)) = returned.as_mut().filter(|(time, _)| *time < *invoked) {

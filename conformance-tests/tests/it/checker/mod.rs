@@ -13,7 +13,7 @@ use conformance_tests::{
 use self::generated_histories::ExecutableSpec;
 
 /// How many histories of each kind are checked.
-const HISTORIES: usize = 10_000;
+const HISTORY_COUNT: usize = 10_000;
 
 fn seeded_random() -> Random {
     let seed = seed_from_env("AGENTSTORE_HISTORY_SEED");
@@ -30,17 +30,22 @@ fn random_correct_histories_are_accepted() {
 }
 
 fn expect_accepted<S: ExecutableSpec>(random: &mut Random) {
-    let (mut operations, mut unknown) = (0, 0);
-    for number in 0..HISTORIES {
+    let (mut operation_count, mut unknown_count) = (0, 0);
+    for number in 0..HISTORY_COUNT {
         let (length, clients) = (1 + random.below(60), 1 + random.below(10));
         let history = generated_histories::correct_history::<S>(random, length, clients);
         match check(&S::default(), &history) {
-            Ok(checked) => (operations, unknown) = (operations + checked.operations, unknown + checked.unknown),
+            Ok(checked) => {
+                operation_count += checked.operations;
+                unknown_count += checked.unknown;
+            }
             Err(violation) => panic!("history {number}: {violation}\n{history:#?}"),
         }
     }
-    println!("{HISTORIES} histories of {operations} operations accepted, {unknown} of them without an answer");
-    assert!(unknown > HISTORIES, "too few answers were lost");
+    println!(
+        "{HISTORY_COUNT} histories of {operation_count} operations accepted, {unknown_count} of them without an answer"
+    );
+    assert!(unknown_count > HISTORY_COUNT, "too few answers were lost");
 }
 
 /// Correct histories are changed by one or two mutations. Both checkers must give the same verdict on each.
@@ -53,7 +58,7 @@ fn mutated_histories_get_the_same_verdict_from_another_checker() {
 
 fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
     let mut rejected = 0;
-    for number in 0..HISTORIES {
+    for number in 0..HISTORY_COUNT {
         let (length, clients) = (2 + random.below(7), 2 + random.below(3));
         let mut history = generated_histories::correct_history::<S>(random, length, clients);
         for _ in 0..=random.below(2) {
@@ -64,9 +69,9 @@ fn expect_same_verdicts<S: ExecutableSpec>(random: &mut Random) {
         assert_eq!(is_accepted, other_accepts, "history {number}: {history:#?}");
         rejected += usize::from(!is_accepted);
     }
-    println!("both checkers agree on {HISTORIES} histories and rejected {rejected} of them");
+    println!("both checkers agree on {HISTORY_COUNT} histories and rejected {rejected} of them");
     assert!(
-        (HISTORIES / 10..HISTORIES * 9 / 10).contains(&rejected),
+        (HISTORY_COUNT / 10..HISTORY_COUNT * 9 / 10).contains(&rejected),
         "too few histories were accepted or rejected: {rejected} were rejected"
     );
 }

@@ -1,22 +1,28 @@
 //! Errors of the APIs.
 
-use crate::{Fake, MODELS, Mode, Program, fake::KEY, store};
+use crate::{FakeServer, MODELS, Mode, Program, fake::KEY, store};
 
 /// The question stays, the run has the error, and nothing else is stored.
 #[tokio::test]
 async fn after_an_error_only_the_question_is_stored_and_it_can_be_asked_again() {
     for model in MODELS {
-        let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-        fake.next([Mode::Refuse, Mode::Overload, Mode::Break]);
-        let mut program = Program::start_with_model(folder.path(), &fake, model);
-        let refused = program.ask("hello you there");
-        assert!(refused.contains("error: ") && refused.contains("429 Too Many Requests: slow down"), "{refused}");
-        let overloaded = program.ask("/retry");
-        assert!(overloaded.contains("error: ") && overloaded.contains("overloaded for now"), "{overloaded}");
-        assert!(program.ask("/retry").contains("the answer broke off"), "{model:?}: {}", program.unread);
+        let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
+        server.set_next_modes([Mode::Refuse, Mode::Overload, Mode::Break]);
+        let mut program = Program::start_with_model(folder.path(), &server, model);
+        let refusal_output = program.ask("hello you there");
+        assert!(
+            refusal_output.contains("error: ") && refusal_output.contains("429 Too Many Requests: slow down"),
+            "{refusal_output}"
+        );
+        let overload_output = program.ask("/retry");
+        assert!(
+            overload_output.contains("error: ") && overload_output.contains("overloaded for now"),
+            "{overload_output}"
+        );
+        assert!(program.ask("/retry").contains("the answer broke off"), "{model:?}: {}", program.output_since_command);
         assert_eq!(program.ask("/retry"), "You said: hello you there\n", "{model:?}");
         assert!(program.end().success());
-        fake.expect_no_violations();
+        server.expect_no_violations();
         let expected = ["user: hello you there", "assistant: You said: hello you there"];
         assert_eq!(store::messages(folder.path()).await, expected, "{model:?}");
         let outcomes = store::outcomes(folder.path()).await;
@@ -34,30 +40,30 @@ async fn after_an_error_only_the_question_is_stored_and_it_can_be_asked_again() 
 async fn a_key_reaches_neither_the_terminal_nor_the_store() {
     const WRONG_KEY: &str = "wrong-key-3141592653";
     for (provider, model) in MODELS {
-        let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
+        let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
         let arguments = ["--provider", provider, "--model", model];
-        let mut program = Program::start_with_key(folder.path(), &fake, WRONG_KEY, &arguments);
-        let refused = program.ask("hello");
-        assert!(refused.contains("401 Unauthorized: incorrect key: [key]"), "{refused}");
-        assert!(!refused.contains(WRONG_KEY));
+        let mut program = Program::start_with_key(folder.path(), &server, WRONG_KEY, &arguments);
+        let refusal_output = program.ask("hello");
+        assert!(refusal_output.contains("401 Unauthorized: incorrect key: [key]"), "{refusal_output}");
+        assert!(!refusal_output.contains(WRONG_KEY));
         assert!(program.end().success());
         store::expect_absent(folder.path(), WRONG_KEY);
         let outcomes = store::outcomes(folder.path()).await;
         assert!(outcomes[0].contains("[key]"), "{outcomes:?}");
 
-        let mut program = Program::start_with_key(folder.path(), &fake, "", &[]);
-        assert!(program.ask("/retry").contains("_API_KEY to your key"), "{}", program.unread);
-        assert!(fake.requests().is_empty());
+        let mut program = Program::start_with_key(folder.path(), &server, "", &[]);
+        assert!(program.ask("/retry").contains("_API_KEY to your key"), "{}", program.output_since_command);
+        assert!(server.requests().is_empty());
     }
 }
 
 /// A server answers with a redirect. The chat does not follow it, because the request contains the key.
 #[tokio::test]
 async fn a_request_is_not_sent_to_another_server() {
-    let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    fake.next([Mode::Redirect]);
-    let mut program = Program::start_with_model(folder.path(), &fake, MODELS[0]);
-    assert!(program.ask("hello").contains("307 Temporary Redirect"), "{}", program.unread);
-    assert_eq!(fake.requests().len(), 1);
+    let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
+    server.set_next_modes([Mode::Redirect]);
+    let mut program = Program::start_with_model(folder.path(), &server, MODELS[0]);
+    assert!(program.ask("hello").contains("307 Temporary Redirect"), "{}", program.output_since_command);
+    assert_eq!(server.requests().len(), 1);
     assert_eq!(program.ask("/retry"), "You said: hello\n");
 }

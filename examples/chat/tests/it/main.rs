@@ -15,7 +15,7 @@ mod program;
 mod store;
 mod turns;
 
-use self::fake::{Fake, Mode};
+use self::fake::{FakeServer, Mode};
 use self::program::Program;
 
 /// The APIs, each with a model.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use crate::fake::{Fake, KEY};
+use crate::fake::{FakeServer, KEY};
 
 /// How long the program may need for an answer. It is long, because many tests run at once.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -21,21 +21,21 @@ pub(crate) struct Program {
     stdin: Option<ChildStdin>,
     output: Receiver<Vec<u8>>,
     /// The output since the last command.
-    pub(crate) unread: String,
+    pub(crate) output_since_command: String,
 }
 
 impl Program {
     /// Starts the program with a store in `folder`.
-    pub(crate) fn start(folder: &Path, fake: &Fake, arguments: &[&str]) -> Self {
-        Self::start_with_key(folder, fake, KEY, arguments)
+    pub(crate) fn start(folder: &Path, server: &FakeServer, arguments: &[&str]) -> Self {
+        Self::start_with_key(folder, server, KEY, arguments)
     }
 
     /// Starts the program, and waits until it asks for input.
-    pub(crate) fn start_with_key(folder: &Path, fake: &Fake, key: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start_with_key(folder: &Path, server: &FakeServer, key: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chat-example"));
         command.env_clear().arg("--store").arg(format!("file:{}", folder.join("store").display())).args(arguments);
         for provider in ["ANTHROPIC", "OPENAI", "GEMINI"] {
-            command.env(format!("{provider}_API_KEY"), key).env(format!("{provider}_BASE_URL"), fake.url());
+            command.env(format!("{provider}_API_KEY"), key).env(format!("{provider}_BASE_URL"), server.url());
         }
         command.stderr(File::options().create(true).append(true).open(folder.join("stderr")).unwrap());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -49,19 +49,19 @@ impl Program {
                 }
             }
         });
-        let mut program = Self { child, stdin, output, unread: String::new() };
+        let mut program = Self { child, stdin, output, output_since_command: String::new() };
         program.wait_until(asks_for_input);
         program
     }
 
     /// Starts the program with this model.
-    pub(crate) fn start_with_model(folder: &Path, fake: &Fake, (provider, model): (&str, &str)) -> Self {
-        Self::start(folder, fake, &["--provider", provider, "--model", model])
+    pub(crate) fn start_with_model(folder: &Path, server: &FakeServer, (provider, model): (&str, &str)) -> Self {
+        Self::start(folder, server, &["--provider", provider, "--model", model])
     }
 
     /// Types a line.
     pub(crate) fn send(&mut self, line: &str) {
-        self.unread.clear();
+        self.output_since_command.clear();
         writeln!(self.stdin.as_ref().unwrap(), "{line}").unwrap();
     }
 
@@ -69,20 +69,20 @@ impl Program {
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.send(line);
         self.wait_until(asks_for_input);
-        self.unread.strip_suffix("> ").unwrap().to_owned()
+        self.output_since_command.strip_suffix("> ").unwrap().to_owned()
     }
 
     /// Waits until the output since the last command contains a text.
     pub(crate) fn wait_for(&mut self, text: &str) {
-        self.wait_until(|unread| unread.contains(text));
+        self.wait_until(|output| output.contains(text));
     }
 
     fn wait_until(&mut self, is_enough: impl Fn(&str) -> bool) {
-        while !is_enough(&self.unread) {
+        while !is_enough(&self.output_since_command) {
             match self.output.recv_timeout(DEADLINE) {
-                Ok(bytes) => self.unread.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(RecvTimeoutError::Timeout) => panic!("the program is silent after: {}", self.unread),
-                Err(RecvTimeoutError::Disconnected) => panic!("the program ended after: {}", self.unread),
+                Ok(bytes) => self.output_since_command.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Timeout) => panic!("the program is silent after: {}", self.output_since_command),
+                Err(RecvTimeoutError::Disconnected) => panic!("the program ended after: {}", self.output_since_command),
             }
         }
     }
@@ -100,8 +100,8 @@ impl Program {
     }
 }
 
-fn asks_for_input(unread: &str) -> bool {
-    unread == "> " || unread.ends_with("\n> ")
+fn asks_for_input(output: &str) -> bool {
+    output == "> " || output.ends_with("\n> ")
 }
 
 impl Drop for Program {

@@ -19,12 +19,12 @@ pub(crate) async fn messages(folder: &Path) -> Vec<String> {
     let threads = stores.threads(&TenantId::default_tenant()).unwrap();
     let page = threads.list_entries(&thread(), EntryQuery::all()).await.unwrap();
     assert!(page.next.is_none());
-    let lines = page.items.iter().filter_map(|entry| entry.message().map(line)).collect();
+    let lines = page.items.iter().filter_map(|entry| entry.message().map(message_line)).collect();
     stores.close().await.unwrap();
     lines
 }
 
-fn line(message: &Message) -> String {
+fn message_line(message: &Message) -> String {
     let blocks = message.blocks.iter().filter_map(|block| match &block.kind {
         BlockKind::Text(text) if !text.is_empty() => Some(text.clone()),
         BlockKind::ToolUse(call) => Some(format!("{}{}", call.name, call.input)),

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use crate::{Fake, MODELS, Program, store};
+use crate::{FakeServer, MODELS, Program, store};
 
-fn two_turns(model: (&str, &str)) -> (tempfile::TempDir, Fake) {
-    let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let mut program = Program::start_with_model(folder.path(), &fake, model);
+fn run_two_turns(model: (&str, &str)) -> (tempfile::TempDir, FakeServer) {
+    let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
+    let mut program = Program::start_with_model(folder.path(), &server, model);
     assert_eq!(program.ask("add 17 25"), "[add({\"a\":17,\"b\":25}): 42]\nThe sum is 42.\n", "{model:?}");
     assert_eq!(program.ask("add 1 2"), "[add({\"a\":1,\"b\":2}): 3]\nThe sum is 3.\n", "{model:?}");
     assert!(program.end().success());
-    fake.expect_no_violations();
-    (folder, fake)
+    server.expect_no_violations();
+    (folder, server)
 }
 
 /// A call, its result and the answer are separate steps. The server refuses a request in which a result, a signature or
@@ -19,7 +19,7 @@ fn two_turns(model: (&str, &str)) -> (tempfile::TempDir, Fake) {
 #[tokio::test]
 async fn two_turns_with_a_tool_call_are_answered_by_each_provider() {
     for model in MODELS {
-        let (folder, fake) = two_turns(model);
+        let (folder, server) = run_two_turns(model);
         let call = |a: u32, b: u32| format!("assistant: add{{\"a\":{a},\"b\":{b}}}");
         let expected = [
             "user: add 17 25".to_owned(),
@@ -36,7 +36,7 @@ async fn two_turns_with_a_tool_call_are_answered_by_each_provider() {
         assert_eq!(store::outcomes(folder.path()).await, ["NaturalEnd", "NaturalEnd"]);
         assert_eq!(runs.iter().map(|run| run.steps).collect::<Vec<_>>(), [3, 3]);
         assert!(runs.iter().all(|run| run.spent.output > 0), "{runs:?}");
-        assert_eq!(fake.requests().len(), 4);
+        assert_eq!(server.requests().len(), 4);
     }
 }
 
@@ -44,26 +44,26 @@ async fn two_turns_with_a_tool_call_are_answered_by_each_provider() {
 #[tokio::test]
 async fn the_first_provider_gets_its_signed_blocks_back_after_another_one_answered() {
     for (at, model) in MODELS.into_iter().enumerate() {
-        let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-        let mut program = Program::start_with_model(folder.path(), &fake, model);
+        let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
+        let mut program = Program::start_with_model(folder.path(), &server, model);
         program.ask("add 17 25");
-        let signed: Vec<Value> = fake.issued();
+        let issued_parts: Vec<Value> = server.issued();
         for (provider, name) in MODELS.into_iter().cycle().skip(at + 1).take(3) {
             program.ask(&format!("/provider {provider} {name}"));
-            assert!(program.ask("add 1 2").ends_with("The sum is 3.\n"), "{}", program.unread);
+            assert!(program.ask("add 1 2").ends_with("The sum is 3.\n"), "{}", program.output_since_command);
         }
         program.ask(&format!("/provider {} {}", model.0, model.1));
-        assert!(program.ask("add 3 4").ends_with("The sum is 7.\n"), "{}", program.unread);
+        assert!(program.ask("add 3 4").ends_with("The sum is 7.\n"), "{}", program.output_since_command);
         assert!(program.end().success());
-        fake.expect_no_violations();
-        let last = fake.requests().pop().unwrap();
-        assert_eq!(signed.len(), 2);
-        for value in signed.into_iter().filter(|value| !value.is_null()) {
+        server.expect_no_violations();
+        let last = server.requests().pop().unwrap();
+        assert_eq!(issued_parts.len(), 2);
+        for value in issued_parts.into_iter().filter(|value| !value.is_null()) {
             assert!(contains(&last, &value), "{model:?}: {value} is not in {last}");
         }
         // The model is stored, so the next start needs no options.
-        let mut program = Program::start(folder.path(), &fake, &[]);
-        assert!(program.unread.contains(model.1), "{}", program.unread);
+        let mut program = Program::start(folder.path(), &server, &[]);
+        assert!(program.output_since_command.contains(model.1), "{}", program.output_since_command);
         assert_eq!(program.ask("hello"), "You said: hello\n");
     }
 }
@@ -86,8 +86,8 @@ fn contains(haystack: &Value, needle: &Value) -> bool {
 
 #[tokio::test]
 async fn settings_and_unknown_commands_are_checked() {
-    let (folder, fake) = (tempfile::tempdir().unwrap(), Fake::start());
-    let mut program = Program::start(folder.path(), &fake, &[]);
+    let (folder, server) = (tempfile::tempdir().unwrap(), FakeServer::start());
+    let mut program = Program::start(folder.path(), &server, &[]);
     assert!(program.ask("hello").contains("choose a model"));
     assert!(program.ask("/provider acme m").contains("error: "));
     assert!(program.ask("/provider anthropic").contains("error: "));
@@ -99,7 +99,7 @@ async fn settings_and_unknown_commands_are_checked() {
     assert!(program.ask("/help").contains("/rewind N"));
     program.ask(r#"/provider anthropic claude-sonnet-4-5 {"max_tokens":77,"temperature":0}"#);
     assert_eq!(program.ask("hello"), "You said: hello\n");
-    let request = fake.requests().pop().unwrap();
+    let request = server.requests().pop().unwrap();
     assert_eq!((&request["max_tokens"], &request["temperature"]), (&77.into(), &0.into()));
     assert!(program.end().success());
     assert_eq!(store::messages(folder.path()).await, ["user: hello", "assistant: You said: hello"]);

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use conformance_tests::model::Bug;
 
 /// The files that the guide quotes.
-const QUOTED: &[&str] =
+const QUOTED_FILES: &[&str] =
     &["src/mailbox.rs", "src/data.rs", "src/store.rs", "tests/it/conformance.rs", "tests/it/fixture.rs"];
 
 fn read(file: &str) -> String {
@@ -23,7 +23,8 @@ fn without_indentation(text: &str) -> String {
 
 #[test]
 fn the_guide_quotes_existing_code() {
-    let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| without_indentation(&read(file))).collect());
+    let (guide, files): (_, Vec<_>) =
+        (guide(), QUOTED_FILES.iter().map(|file| without_indentation(&read(file))).collect());
     // Each odd fence begins a block. The first line of a block is the language that the fence names.
     let blocks: Vec<_> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
     let quotes: Vec<_> = blocks.iter().filter(|(kind, _)| *kind == "rust,ignore").collect();
@@ -31,7 +32,7 @@ fn the_guide_quotes_existing_code() {
     for (_, quote) in quotes {
         assert!(
             files.iter().any(|file| file.contains(&without_indentation(quote))),
-            "none of {QUOTED:?} has this quote:\n{quote}"
+            "none of {QUOTED_FILES:?} has this quote:\n{quote}"
         );
     }
 }

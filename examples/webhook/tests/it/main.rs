@@ -35,12 +35,12 @@ impl TestServer {
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let answers = Arc::new(Mutex::new(answers.into_iter().collect::<VecDeque<_>>()));
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (next_answers, received) = (Arc::clone(&answers), Arc::clone(&requests));
+        let (next_answers, received_requests) = (Arc::clone(&answers), Arc::clone(&requests));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let answer = next_answers.lock().unwrap().pop_front().unwrap_or("200 OK\r\n");
                 let request = answer_request(stream, answer).await;
-                received.lock().unwrap().push(request);
+                received_requests.lock().unwrap().push(request);
             }
         });
         Self { url, answers, requests }
@@ -50,15 +50,15 @@ impl TestServer {
 /// Reads one request and answers it. With an empty answer it closes the connection.
 async fn answer_request(mut stream: TcpStream, answer: &str) -> Request {
     let mut text = String::new();
-    let (head, mut body) = loop {
+    let (headers, mut body) = loop {
         let mut bytes = [0; 1_024];
         let length = stream.read(&mut bytes).await.unwrap();
         text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            break (head.to_ascii_lowercase(), body.to_owned());
+        if let Some((headers, body)) = text.split_once("\r\n\r\n") {
+            break (headers.to_ascii_lowercase(), body.to_owned());
         }
     };
-    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let header = |name: &str| headers.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
     let length: usize = header("content-length:").parse().unwrap();
     while body.len() < length {
         let mut bytes = [0; 1_024];
@@ -127,24 +127,24 @@ async fn a_row_that_cannot_be_delivered_becomes_a_dead_letter() {
     let ids = tenant.commit_rows(&server.url, &["1", "2", "3"]).await;
     let summary = tenant.deliver_all().await;
     assert_eq!((summary.acked, summary.dead_lettered), (1, 2), "{summary:?}");
-    let mut found = Vec::new();
+    let mut statuses = Vec::new();
     for id in &ids {
         let row = tenant.outbox().load_outbox(id).await.unwrap().unwrap();
-        found.push((row.status, row.last_error.unwrap_or_default()));
+        statuses.push((row.status, row.last_error.unwrap_or_default()));
     }
-    assert_eq!(found[0], (OutboxStatus::DeadLetter, "the server answered 410 Gone".to_owned()));
-    assert_eq!(found[1], (OutboxStatus::DeadLetter, "the server answered 500 Internal Server Error".to_owned()));
-    assert_eq!(found[2].0, OutboxStatus::Delivered);
+    assert_eq!(statuses[0], (OutboxStatus::DeadLetter, "the server answered 410 Gone".to_owned()));
+    assert_eq!(statuses[1], (OutboxStatus::DeadLetter, "the server answered 500 Internal Server Error".to_owned()));
+    assert_eq!(statuses[2].0, OutboxStatus::Delivered);
     let counts = tenant.outbox().count_outbox(&OutboxFilter::default()).await.unwrap();
     assert_eq!((counts.delivered, counts.dead_letter, counts.pending), (1, 2, 0));
 }
 
 /// Tests WK-10: a delivery to an unreachable server is tried again like one that fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unreachable_server_is_tried_again() {
+async fn a_delivery_to_an_unreachable_server_is_repeated() {
     let tenant = TestTenant::new().await;
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let ids = tenant.commit_rows(&format!("http://{closed}/hook"), &["1"]).await;
+    let unused_address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let ids = tenant.commit_rows(&format!("http://{unused_address}/hook"), &["1"]).await;
     let summary = tenant.deliver_all().await;
     assert_eq!((summary.retried, summary.dead_lettered), (2, 1), "{summary:?}");
     let row = tenant.outbox().load_outbox(&ids[0]).await.unwrap().unwrap();

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Asked, Issued, is_issued, items, pieces, require, text};
+use super::{Answer, IssuedPart, LastInput, is_issued, items, pieces, require, text};
 
-/// Later requests have to repeat the content of a message with signed thinking.
-pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
+/// Checks a request. It has to repeat the content of each earlier message with signed thinking.
+pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["stream"] == true && body["max_tokens"].is_u64(), "it is not streamed, or has no limit")?;
     require(body["tools"][0]["input_schema"]["type"] == "object", "it has no tool")?;
     let mut open_calls: Vec<&Value> = Vec::new();
@@ -29,10 +29,10 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
     let last = messages.last().filter(|last| last["role"] == "user").ok_or("the last message is not of the user")?;
     let blocks = items(&last["content"]);
     if blocks.last().is_some_and(|block| block["type"] == "tool_result") {
-        return Ok(Asked::Results(blocks.iter().map(|result| text(&result["content"])).collect()));
+        return Ok(LastInput::Results(blocks.iter().map(|result| text(&result["content"])).collect()));
     }
     let last_block = blocks.last().map_or_else(|| text(&last["content"]), |block| text(&json!([block])));
-    Ok(Asked::Question(last_block))
+    Ok(LastInput::Question(last_block))
 }
 
 fn has_call(content: &Value, id: &Value) -> bool {
@@ -58,7 +58,7 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
         delta(0, json!({"type": "signature_delta", "signature": signature})),
         stop(0),
     ];
-    if let Some(input) = &answer.call {
+    if let Some(input) = &answer.call_arguments {
         let id = format!("toolu_{number}");
         content.push(json!({"type": "tool_use", "id": id, "name": "add", "input": input}));
         events.push(start(1, json!({"type": "tool_use", "id": id, "name": "add", "input": {}})));
@@ -71,7 +71,7 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
         events.push(start(1, json!({"type": "text", "text": ""})));
         events.extend(pieces(&answer.text).map(|text| delta(1, json!({"type": "text_delta", "text": text}))));
     }
-    let reason = if answer.call.is_some() { "tool_use" } else { "end_turn" };
+    let reason = if answer.call_arguments.is_some() { "tool_use" } else { "end_turn" };
     events.push(stop(1));
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 20}}));
     events.push(json!({"type": "message_stop"}));

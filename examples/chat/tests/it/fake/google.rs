@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Asked, Issued, is_issued, items, pieces, require};
+use super::{Answer, IssuedPart, LastInput, is_issued, items, pieces, require};
 
 /// The signature that the documentation of the API gives for calls that another model made.
 const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Later requests have to repeat each content with signatures.
-pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
+/// Checks a request. It has to repeat each earlier content with signatures.
+pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["tools"][0]["functionDeclarations"][0]["name"] == "add", "it has no tool")?;
     let contents = items(&body["contents"]);
     let names_in = |content: &Value, field: &str| -> Vec<Value> {
@@ -33,17 +33,17 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
     let last = contents.last().filter(|last| last["role"] == "user").ok_or("the last content is not of the user")?;
     let parts = items(&last["parts"]);
     if let Some(text) = parts.last().and_then(|part| part["text"].as_str()) {
-        return Ok(Asked::Question(text.to_owned()));
+        return Ok(LastInput::Question(text.to_owned()));
     }
     let output = |part: &Value| part["functionResponse"]["response"]["output"].as_str().map(str::to_owned);
-    Ok(Asked::Results(parts.iter().filter_map(output).collect()))
+    Ok(LastInput::Results(parts.iter().filter_map(output).collect()))
 }
 
 pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let signature = format!("c2lnbmVk{}", answer.number);
     let mut parts = vec![json!({"text": "Let me see.", "thought": true})];
     let mut streamed = parts.clone();
-    if let Some(input) = &answer.call {
+    if let Some(input) = &answer.call_arguments {
         parts.push(json!({"functionCall": {"name": "add", "args": input}, "thoughtSignature": signature}));
         streamed.extend(parts.last().cloned());
     } else {

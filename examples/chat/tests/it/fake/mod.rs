@@ -36,8 +36,8 @@ pub(crate) enum Mode {
     Redirect,
 }
 
-/// What the conversation asks of the model.
-enum Asked {
+/// The end of the conversation, which the model has to answer.
+enum LastInput {
     Question(String),
     /// The outputs of the tools.
     Results(Vec<String>),
@@ -50,12 +50,12 @@ struct Answer {
     number: usize,
     text: String,
     /// The arguments of the call, if there is one.
-    call: Option<Value>,
+    call_arguments: Option<Value>,
 }
 
 /// The part of an answer that later requests have to repeat unchanged.
 #[derive(Clone)]
-struct Issued {
+struct IssuedPart {
     model: String,
     value: Value,
 }
@@ -64,11 +64,11 @@ struct Issued {
 struct Api {
     path: &'static str,
     key_header: &'static str,
-    /// Checks a request, and returns what it asks.
-    check: fn(&Value, &str, &[Issued]) -> Result<Asked, String>,
+    /// Checks a request, and returns the end of its conversation.
+    check: fn(&Value, &str, &[IssuedPart]) -> Result<LastInput, String>,
     /// Returns the events of an answer, and the part of it that later requests have to repeat.
     reply: fn(&Answer) -> (Vec<Value>, Value),
-    /// Returns an error inside of a stream.
+    /// Returns the event for an error inside a stream.
     error: fn(&str) -> Value,
 }
 
@@ -108,17 +108,17 @@ struct State {
     /// How the next requests are handled.
     modes: VecDeque<Mode>,
     requests: Vec<Value>,
-    issued: Vec<Issued>,
+    issued: Vec<IssuedPart>,
     violations: Vec<String>,
 }
 
 /// A running server.
-pub(crate) struct Fake {
+pub(crate) struct FakeServer {
     url: String,
     state: Arc<Mutex<State>>,
 }
 
-impl Fake {
+impl FakeServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -139,7 +139,7 @@ impl Fake {
     }
 
     /// Sets how the next requests are handled. Later requests are handled as usual.
-    pub(crate) fn next(&self, modes: impl IntoIterator<Item = Mode>) {
+    pub(crate) fn set_next_modes(&self, modes: impl IntoIterator<Item = Mode>) {
         self.state.lock().unwrap().modes.extend(modes);
     }
 
@@ -153,7 +153,7 @@ impl Fake {
         self.state.lock().unwrap().issued.iter().map(|issued| issued.value.clone()).collect()
     }
 
-    /// Returns the texts of the messages in the last request, which must be one to Anthropic.
+    /// Returns the texts of the messages in the last request, which must be a request to Anthropic.
     pub(crate) fn last_texts(&self) -> Vec<String> {
         let requests = self.requests();
         requests.last().unwrap()["messages"].as_array().unwrap().iter().map(|it| text(&it["content"])).collect()
@@ -182,22 +182,23 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     match mode {
         Mode::Refuse => return refuse(&stream, "429 Too Many Requests", "slow down"),
         Mode::Redirect => {
-            let head = format!("307 Temporary Redirect\r\nlocation: http://{}{path}", request.header("host"));
-            return refuse(&stream, &head, "it moved");
+            let status_and_headers =
+                format!("307 Temporary Redirect\r\nlocation: http://{}{path}", request.header("host"));
+            return refuse(&stream, &status_and_headers, "it moved");
         }
         Mode::Normal | Mode::Hang | Mode::Break | Mode::Overload => {}
     }
     let (model, issued) = (request.model(), state.lock().unwrap().issued.clone());
-    let asked = match (api.check)(body, &model, &issued) {
-        Ok(asked) => asked,
+    let last_input = match (api.check)(body, &model, &issued) {
+        Ok(last_input) => last_input,
         Err(violation) => {
             state.lock().unwrap().violations.push(format!("{path}: {violation}: {body}"));
             return refuse(&stream, "400 Bad Request", &violation);
         }
     };
-    let (events, value) = (api.reply)(&answer(asked, model.clone(), number));
+    let (events, value) = (api.reply)(&answer(last_input, model.clone(), number));
     if mode == Mode::Normal {
-        state.lock().unwrap().issued.push(Issued { model, value });
+        state.lock().unwrap().issued.push(IssuedPart { model, value });
     }
     send(stream, api, events, mode)
 }
@@ -231,20 +232,20 @@ impl Request {
 
     /// Returns the model, which is in the body or in the path.
     fn model(&self) -> String {
-        let in_path = self.path.split("/models/").nth(1).and_then(|rest| rest.split(':').next());
-        self.body["model"].as_str().or(in_path).unwrap_or_default().to_owned()
+        let model_in_path = self.path.split("/models/").nth(1).and_then(|rest| rest.split(':').next());
+        self.body["model"].as_str().or(model_in_path).unwrap_or_default().to_owned()
     }
 }
 
-fn refuse(mut stream: &TcpStream, head: &str, text: &str) -> std::io::Result<()> {
+fn refuse(mut stream: &TcpStream, status_and_headers: &str, text: &str) -> std::io::Result<()> {
     let body = json!({"error": {"message": text}}).to_string();
-    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+    write!(stream, "HTTP/1.1 {status_and_headers}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-fn answer(asked: Asked, model: String, number: usize) -> Answer {
-    let (text, call) = match asked {
-        Asked::Results(results) => (format!("The sum is {}.", results.join(" and ")), None),
-        Asked::Question(text) => {
+fn answer(last_input: LastInput, model: String, number: usize) -> Answer {
+    let (text, call_arguments) = match last_input {
+        LastInput::Results(results) => (format!("The sum is {}.", results.join(" and ")), None),
+        LastInput::Question(text) => {
             let words: Vec<&str> = text.split(' ').collect();
             match words.as_slice() {
                 ["add", a, b] => {
@@ -255,7 +256,7 @@ fn answer(asked: Asked, model: String, number: usize) -> Answer {
             }
         }
     };
-    Answer { model, number, text, call }
+    Answer { model, number, text, call_arguments }
 }
 
 /// Sends the events as the mode says.
@@ -300,6 +301,6 @@ fn require(holds: bool, violation_text: &str) -> Result<(), String> {
 }
 
 /// Returns whether the model has issued a value.
-fn is_issued(issued: &[Issued], model: &str, value: &Value) -> bool {
+fn is_issued(issued: &[IssuedPart], model: &str, value: &Value) -> bool {
     issued.iter().any(|issued| issued.model == model && issued.value == *value)
 }

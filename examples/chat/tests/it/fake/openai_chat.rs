@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Asked, Issued, is_issued, items, pieces, require, text};
+use super::{Answer, IssuedPart, LastInput, is_issued, items, pieces, require, text};
 
-/// Later requests have to repeat the calls. This API signs nothing.
-pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
+/// Checks a request. It has to repeat the earlier calls. This API signs nothing.
+pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["stream"] == true && body["tools"][0]["function"]["name"] == "add", "it has no tool")?;
     let mut open_calls: Vec<&Value> = Vec::new();
     let mut results = Vec::new();
@@ -38,8 +38,8 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
     require(open_calls.is_empty(), "a call without a result")?;
     let last = items(&body["messages"]).last().ok_or("there are no messages")?;
     match last["role"].as_str() {
-        Some("user") => Ok(Asked::Question(text(&last["content"]))),
-        Some("tool") => Ok(Asked::Results(results)),
+        Some("user") => Ok(LastInput::Question(text(&last["content"]))),
+        Some("tool") => Ok(LastInput::Results(results)),
         _ => Err("the last message is of the assistant".to_owned()),
     }
 }
@@ -53,7 +53,7 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
     events.extend(pieces(&answer.text).map(|text| chunk(json!({"content": text}), None)));
     let mut calls = Value::Null;
-    if let Some(input) = &answer.call {
+    if let Some(input) = &answer.call_arguments {
         let (id, arguments) = (format!("call_{}", answer.number), input.to_string());
         let function = |arguments: &str| json!({"name": "add", "arguments": arguments});
         let call = |arguments: &str| json!({"id": id, "type": "function", "function": function(arguments)});
@@ -65,7 +65,7 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
             events.push(chunk(json!({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}), None));
         }
     }
-    events.push(chunk(json!({}), Some(if answer.call.is_some() { "tool_calls" } else { "stop" })));
+    events.push(chunk(json!({}), Some(if answer.call_arguments.is_some() { "tool_calls" } else { "stop" })));
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30});
     events.push(json!({"id": id, "object": "chat.completion.chunk", "choices": [], "usage": usage}));
     (events, calls)

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Asked, Issued, items, pieces, require, text};
+use super::{Answer, IssuedPart, LastInput, items, pieces, require, text};
 
-/// Later requests have to repeat the items of the output: encrypted reasoning, and the item that follows it.
-pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Asked, String> {
+/// Checks a request. It has to repeat the items of each earlier output: encrypted reasoning, and the item that follows
+/// it.
+pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["stream"] == true && body["tools"][0]["name"] == "add", "it has no tool")?;
     let input = items(&body["input"]);
     let mut open_calls: Vec<&Value> = Vec::new();
@@ -38,8 +39,8 @@ pub(super) fn check(body: &Value, model: &str, issued: &[Issued]) -> Result<Aske
     require(open_calls.is_empty(), "a call without a result")?;
     let last = input.last().ok_or("there is no input")?;
     match last["role"].as_str() {
-        Some("user") => Ok(Asked::Question(text(&last["content"]))),
-        None if last["type"] == "function_call_output" => Ok(Asked::Results(results)),
+        Some("user") => Ok(LastInput::Question(text(&last["content"]))),
+        None if last["type"] == "function_call_output" => Ok(LastInput::Results(results)),
         _ => Err("the last item is of the model".to_owned()),
     }
 }
@@ -48,7 +49,7 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let number = answer.number;
     let (id, encrypted) = (format!("rs_{number}"), format!("gAAA{number}"));
     let reasoning = json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted});
-    let last = match &answer.call {
+    let last = match &answer.call_arguments {
         Some(input) => json!({"type": "function_call", "id": format!("fc_{number}"), "status": "completed",
             "call_id": format!("call_r{number}"), "name": "add", "arguments": input.to_string()}),
         None => {
