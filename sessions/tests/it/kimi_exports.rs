@@ -34,12 +34,12 @@ pub(crate) async fn export_session(commits: &dyn CommitCoordinator, thread: &Thr
 /// The bytes of all files below a folder, by their paths.
 fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let mut open_folders = vec![folder.to_owned()];
-    while let Some(path) = open_folders.pop() {
+    let mut unread_folders = vec![folder.to_owned()];
+    while let Some(path) = unread_folders.pop() {
         for entry in std::fs::read_dir(path).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                open_folders.push(path);
+                unread_folders.push(path);
             } else {
                 found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
             }
@@ -48,7 +48,7 @@ fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Exports a thread, and checks that the files are those of a session folder.
+/// Exports a thread, and checks that the export has the same files as a session folder.
 pub(crate) async fn check_exact(commits: &dyn CommitCoordinator, thread: &ThreadId, folder: &Path) {
     let (copy, exported) = export_session(commits, thread).await;
     let (found, expected) = (files_below(copy.path()), files_below(folder));

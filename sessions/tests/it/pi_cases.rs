@@ -38,7 +38,7 @@ impl Imported {
         self.commits.threads().load_context(&self.thread, ContextRequest::head()).await.unwrap().context
     }
 
-    /// The entries of the messages of the context.
+    /// The ids of the entries from which the messages of the context come.
     pub(crate) async fn context_entries(&self) -> Vec<String> {
         self.context().await.messages.iter().map(|message| message.entry.as_str().to_owned()).collect()
     }
@@ -66,11 +66,11 @@ async fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Imported {
     Imported { commits, report, thread }
 }
 
-fn nearest() -> ImportOptions {
+fn nearest_parent_options() -> ImportOptions {
     ImportOptions::default().with_parents(ParentChoice::Nearest)
 }
 
-fn issue_of(report: &ImportReport, code: IssueCode) -> &str {
+fn issue_detail(report: &ImportReport, code: IssueCode) -> &str {
     let issue = report.issues.iter().find(|issue| issue.code == code);
     issue.map_or("", |issue| &issue.detail)
 }
@@ -81,9 +81,9 @@ async fn a_lost_parent_is_reported_with_the_number_of_messages_that_the_context_
     let found = import_lines(&lines, &ImportOptions::default()).await;
     assert_eq!(found.context_entries().await, ["c", "d"]);
     assert_eq!(found.report.count(IssueCode::DanglingParent), 1);
-    let detail = issue_of(&found.report, IssueCode::DanglingParent);
+    let detail = issue_detail(&found.report, IssueCode::DanglingParent);
     assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
-    let with_nearest_parents = import_lines(&lines, &nearest()).await;
+    let with_nearest_parents = import_lines(&lines, &nearest_parent_options()).await;
     assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
     assert_eq!(with_nearest_parents.report.count(IssueCode::DanglingParent), 1);
 }
@@ -93,19 +93,19 @@ async fn a_root_in_the_middle_is_reported_and_can_get_a_parent() {
     let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "null"), user("d", "\"c\"")];
     let found = import_lines(&lines, &ImportOptions::default()).await;
     assert_eq!(found.context_entries().await, ["c", "d"]);
-    let detail = issue_of(&found.report, IssueCode::NewRoot);
+    let detail = issue_detail(&found.report, IssueCode::NewRoot);
     assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
-    let with_nearest_parents = import_lines(&lines, &nearest()).await;
+    let with_nearest_parents = import_lines(&lines, &nearest_parent_options()).await;
     assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
     assert_eq!((with_nearest_parents.report.count(IssueCode::NewRoot), with_nearest_parents.report.leaves), (1, 1));
 }
 
 #[tokio::test]
-async fn a_line_without_the_parent_field_is_a_child_of_the_line_before() {
-    let without = |id: &str| user(id, "null").replace("\"parentId\":null,", "");
+async fn a_line_without_the_parent_field_is_a_child_of_the_previous_line() {
+    let without_parent_field = |id: &str| user(id, "null").replace("\"parentId\":null,", "");
     for lines in [
-        [HEADER.to_owned(), without("a"), without("b"), without("c")],
-        [HEADER.to_owned(), user("a", "null"), without("b"), user("c", "\"b\"")],
+        [HEADER.to_owned(), without_parent_field("a"), without_parent_field("b"), without_parent_field("c")],
+        [HEADER.to_owned(), user("a", "null"), without_parent_field("b"), user("c", "\"b\"")],
     ] {
         let found = import_lines(&lines, &ImportOptions::default()).await;
         assert_eq!(found.context_entries().await, ["a", "b", "c"]);
@@ -183,10 +183,10 @@ async fn results_are_paired_with_calls_on_each_branch() {
 
 #[tokio::test]
 async fn calls_without_ids_names_or_arguments_stay_calls() {
-    let odd = r#"[{"type":"toolCall","id":"","name":"ls","arguments":null},{"type":"toolCall","id":"x","name":" "}]"#;
+    let calls = r#"[{"type":"toolCall","id":"","name":"ls","arguments":null},{"type":"toolCall","id":"x","name":" "}]"#;
     let lines = [
         HEADER.to_owned(),
-        assistant("a", "null", odd),
+        assistant("a", "null", calls),
         result("r1", "\"a\"", ""),
         result("r2", "\"r1\"", "x"),
         assistant("n", "\"r2\"", "null"),
@@ -315,9 +315,9 @@ async fn reported_files_give_the_right_context() {
     let options = ImportOptions::default();
     for (name, options, context, codes) in [
         ("-dangling", &options, "c d", "dangling_parent"),
-        ("-dangling", &nearest(), "a b c d", "dangling_parent"),
+        ("-dangling", &nearest_parent_options(), "a b c d", "dangling_parent"),
         ("-null-parent", &options, "c d e", "new_root"),
-        ("-null-parent", &nearest(), "a b c d e", "new_root"),
+        ("-null-parent", &nearest_parent_options(), "a b c d e", "new_root"),
         ("pi-tool-ids", &options, "a b c d e f g h i j k l m n o p q s t u", "bad_field"),
         ("pi-context-edit", &options, "b d f g", ""),
         ("omp-title-first", &options, "a b", ""),

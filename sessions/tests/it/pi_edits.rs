@@ -1,5 +1,5 @@
-//! Tests of lines of pi that edit a message in the context. The newest edit on the path counts. The log keeps the
-//! original message.
+//! Tests of pi lines that edit an earlier message in the context. Of several edits of a message, the newest one on the
+//! path counts. The log keeps the original message.
 
 use sessions::{ImportOptions, IssueCode};
 use store_core::{Block, BlockKind};
@@ -46,7 +46,7 @@ async fn the_newest_edit_of_a_message_on_the_path_counts() {
     assert_eq!(texts(&found).await, ["shorter", "text of c"]);
     assert_eq!(found.report.issues, []);
     assert_eq!(found.entry("a").await.message().unwrap().blocks, [Block::text("text of a")]);
-    // Another branch is not edited.
+    // On a branch that does not contain the last edit, the edit before it counts.
     let branch = [&lines[..], &[user("d", "\"e2\"")]].concat();
     let found = import_lines(&branch, &ImportOptions::default()).await;
     assert_eq!(texts(&found).await, ["short", "text of d"]);

@@ -1,4 +1,4 @@
-//! Tests of version 4 of pi: lanes, records, facts and numbers.
+//! Tests of version 4 of pi: lanes, records, facts and sequence numbers. A lane of pi is a named branch.
 
 use sessions::{ImportOptions, IssueCode};
 use store_core::{Body, CommitCoordinator, EntryId, PageRequest, TokenCounts};
@@ -71,13 +71,17 @@ async fn the_label_of_a_lane_moves_with_the_lane() {
         lane("review", "\"b\"", 4),
     ];
     let mut thread = None;
-    for (line_count, at) in [(3, "b"), (4, "c"), (5, "b")] {
+    for (line_count, labelled_entry) in [(3, "b"), (4, "c"), (5, "b")] {
         let path = write_file(folder.path(), "grown.jsonl", lines[..line_count].join("\n") + "\n");
         let report = import_one(&*commits, &path).await;
         assert!(thread.is_none() || thread == report.thread);
         for name in ["b", "c"] {
             let found = label(&*commits, report.thread.as_ref().unwrap(), name).await;
-            assert_eq!(found.as_deref(), (name == at).then_some("lane:review"), "{line_count} lines: {name}");
+            assert_eq!(
+                found.as_deref(),
+                (name == labelled_entry).then_some("lane:review"),
+                "{line_count} lines: {name}"
+            );
         }
         thread = report.thread;
     }
@@ -110,7 +114,7 @@ async fn records_become_side_entries_and_tokens_count_once() {
 }
 
 #[tokio::test]
-async fn gaps_unknown_kinds_and_roots_are_reported() {
+async fn sequence_gaps_unknown_kinds_and_new_roots_are_reported() {
     let lines = [
         HEADER.to_owned(),
         user("a", "null", ("main", 1)),
