@@ -79,7 +79,7 @@ pub(crate) struct FinalThread {
 pub(crate) struct EndedDispatches {
     dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// Dispatches that were in the store again, or had changed, after they were read and removed.
-    reappeared: BTreeSet<DispatchName>,
+    reappeared_dispatches: BTreeSet<DispatchName>,
 }
 
 impl EndedDispatches {
@@ -115,7 +115,7 @@ impl EndedDispatches {
         for (name, final_state) in read_dispatches(mailbox, query_by_end, is_included).await? {
             // If an earlier removal did not complete, the same record is read again, without a change.
             if *self.dispatches.entry(name).or_insert_with(|| final_state.clone()) != final_state {
-                self.reappeared.insert(name);
+                self.reappeared_dispatches.insert(name);
             }
         }
         let request = Purge::new(before);
@@ -147,11 +147,11 @@ impl EndedDispatches {
     ) -> Result<(BTreeMap<DispatchName, FinalDispatch>, BTreeSet<DispatchName>)> {
         for (name, final_state) in read_dispatches(mailbox, DispatchQuery::default(), |_| true).await? {
             match self.dispatches.entry(name) {
-                Entry::Occupied(_) => _ = self.reappeared.insert(name),
-                Entry::Vacant(free) => _ = free.insert(final_state),
+                Entry::Occupied(_) => _ = self.reappeared_dispatches.insert(name),
+                Entry::Vacant(vacant_entry) => _ = vacant_entry.insert(final_state),
             }
         }
-        Ok((self.dispatches, self.reappeared))
+        Ok((self.dispatches, self.reappeared_dispatches))
     }
 }
 

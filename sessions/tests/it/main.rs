@@ -44,7 +44,7 @@ mod pi_exports;
 mod pi_operations;
 mod pi_reexports;
 mod pi_v4;
+mod repeated_imports;
 mod reported_files;
-mod sync;
 mod thread_losses;
 mod whole_messages;

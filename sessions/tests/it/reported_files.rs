@@ -1,6 +1,6 @@
 //! Tests with files that caused problems for users of other tools. `AGENTSTORE_CASES` names a folder with such files.
-//! Without this variable, the tests look for it beside the repository. `sync` and `pi_cases` test the same rules with
-//! files that they write themselves.
+//! Without this variable, the tests look for it beside the repository. `repeated_imports` and `pi_cases` test the same
+//! rules with files that they write themselves.
 
 use std::path::{Path, PathBuf};
 
