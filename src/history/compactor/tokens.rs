@@ -11,8 +11,8 @@ pub(super) type TokenCounter = Arc<dyn Fn(&Message) -> u64 + Send + Sync>;
 const BYTES_PER_TOKEN: usize = 4;
 /// The tokens that the estimate adds for each message, for its role and the markers around it.
 const TOKENS_PER_MESSAGE: u64 = 4;
-/// The tokens that the estimate counts for an image, a document, audio or a video, because the number of bytes of such a
-/// block says little about its tokens.
+/// The tokens that the estimate counts for an image, a document, audio or a video. The number of bytes of such a block
+/// says little about its tokens.
 const TOKENS_PER_MEDIA_BLOCK: u64 = 1_600;
 
 /// The number of tokens of a context.

@@ -223,8 +223,8 @@ async fn entries_added_meanwhile_do_not_prevent_the_summary() {
     assert_eq!(context_ids(&*commits).await[1..], ["3", "4", "5", "6"]);
 }
 
-/// Compacts a thread, and calls `change` while the summary is made. The summary must be late, and the compactor must not
-/// write to the thread.
+/// Compacts a thread, and calls `change` while the summary is made. The summary must be late, and the compactor must
+/// not write to the thread.
 async fn expect_late(entries: Vec<(&str, Message)>, change: impl AsyncFnOnce(&Arc<dyn CommitCoordinator>)) {
     let (_stores, commits) = memory().await;
     commit(&*commits, entries).await;

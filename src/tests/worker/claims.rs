@@ -1,5 +1,5 @@
-//! Tests of claims: a thread has at most one at a time. A claim is extended while its handler runs, and nothing can be written
-//! under it once it is lost.
+//! Tests of claims: a thread has at most one at a time. A claim is extended while its handler runs, and nothing can be
+//! written under it once it is lost.
 
 use std::{
     collections::BTreeMap,
