@@ -60,7 +60,7 @@ struct State {
     reason: OnceLock<CancelReason>,
     has_ended: AtomicBool,
     /// The [`SettlingCommit`], as a number.
-    settling: AtomicU8,
+    settling_commit: AtomicU8,
 }
 
 /// The state of the commit with which a handler settles its own claim, if it makes one (CM-33).
@@ -119,8 +119,8 @@ impl Cancellation {
         self.state.has_ended.load(Ordering::SeqCst) || self.reason().is_some_and(CancelReason::is_lost)
     }
 
-    pub(super) fn settling(&self) -> SettlingCommit {
-        match self.state.settling.load(Ordering::SeqCst) {
+    pub(super) fn settling_commit(&self) -> SettlingCommit {
+        match self.state.settling_commit.load(Ordering::SeqCst) {
             0 => SettlingCommit::NotMade,
             1 => SettlingCommit::Unknown,
             2 => SettlingCommit::Acked,
@@ -128,7 +128,7 @@ impl Cancellation {
         }
     }
 
-    pub(super) fn set_settling(&self, settling: SettlingCommit) {
-        self.state.settling.store(settling as u8, Ordering::SeqCst);
+    pub(super) fn set_settling_commit(&self, settling_commit: SettlingCommit) {
+        self.state.settling_commit.store(settling_commit as u8, Ordering::SeqCst);
     }
 }
