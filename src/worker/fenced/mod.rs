@@ -26,8 +26,8 @@ impl HeldClaim {
         if self.cancellation.is_lost() { Err(claim_lost_error(&self.fence.dispatch)) } else { Ok(()) }
     }
 
-    /// Refuses another thread, and a claim that is known to be lost. With two stores, the other thread would remember the
-    /// number of this claim, and would then refuse its own claims if their numbers are lower.
+    /// Refuses another thread, and a claim that is known to be lost. With two stores, the other thread would remember
+    /// the number of this claim, and would then refuse its own claims if their numbers are lower.
     fn check_thread_and_claim(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
             return self.check_not_lost();

@@ -72,8 +72,8 @@ impl Steps {
         outbox.purge_outbox(request).await
     }
 
-    /// Counts the threads that would be pruned, and adds them to `idle_threads`. The caller does not count the events of these
-    /// threads, because a real round trims only events of threads that still exist.
+    /// Counts the threads that would be pruned, and adds them to `idle_threads`. The caller does not count the events
+    /// of these threads, because a real round trims only events of threads that still exist.
     async fn find_idle_threads(&self, idle_threads: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
         let pruned = threads.prune_threads(PruneRequest { idle, limit: MAX_PER_CALL, dry_run: true }).await?;
