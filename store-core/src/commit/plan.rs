@@ -413,6 +413,6 @@ fn add_spent_tokens(
             *is_changed = true;
         }
     }
-    let is_changed = other_runs.into_values().filter_map(|(run, is_changed)| is_changed.then_some(run));
-    Ok(is_changed.chain(commit_run).collect())
+    let changed_runs = other_runs.into_values().filter_map(|(run, is_changed)| is_changed.then_some(run));
+    Ok(changed_runs.chain(commit_run).collect())
 }
