@@ -178,8 +178,8 @@ fn separate_tool_messages(drafts: Vec<MessageDraft>) -> (Vec<(usize, MessageDraf
 }
 
 impl ToolMessage {
-    /// Returns a tool message with the results at `result_indexes`, for the calls in message `call_index`. The first message that is
-    /// returned also has the blocks that are not results.
+    /// Returns a tool message with the results at `result_indexes`, for the calls in message `call_index`. The first
+    /// message that is returned also has the blocks that are not results.
     fn take_results(
         &mut self,
         call_index: usize,

@@ -95,7 +95,8 @@ proptest! {
         prop_assert_eq!(&reduced.repairs, &full.repairs);
         let mut remaining_messages = full.messages.iter();
         for message in &reduced.messages {
-            prop_assert!(remaining_messages.any(|other| other == message), "{} of {}", render(&reduced.messages), render(&full.messages));
+            let is_in_order = remaining_messages.any(|other| other == message);
+            prop_assert!(is_in_order, "{} of {}", render(&reduced.messages), render(&full.messages));
         }
         let removed = full.messages.iter().filter(|message| !reduced.messages.contains(message));
         prop_assert!(removed.clone().all(|message| message.message.role != Role::System));
