@@ -169,20 +169,20 @@ async fn read_dispatches(
     query: DispatchQuery,
     is_included: impl Fn(&Dispatch) -> bool,
 ) -> Result<BTreeMap<DispatchName, FinalDispatch>> {
-    let (mut all, first_page) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
+    let (mut dispatches, first_page) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
     let mut page = first_page.clone();
     loop {
         let found = retry(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
         for dispatch in found.items {
             if !is_included(&dispatch) {
-                return Ok(all);
+                return Ok(dispatches);
             }
             let (name, final_state) = FinalDispatch::from_dispatch(dispatch)?;
-            all.insert(name, final_state);
+            dispatches.insert(name, final_state);
         }
         match found.next {
             Some(cursor) => page = first_page.after(cursor),
-            None => return Ok(all),
+            None => return Ok(dispatches),
         }
     }
 }
@@ -204,7 +204,7 @@ pub(crate) async fn read_threads(stores: &TenantStores, count: u32) -> Result<BT
 }
 
 async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
-    let (mut all, first_page) = (Vec::new(), PageRequest::first(PAGE_SIZE));
+    let (mut writers, first_page) = (Vec::new(), PageRequest::first(PAGE_SIZE));
     let mut page = first_page.clone();
     loop {
         let found = retry(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;
@@ -212,12 +212,12 @@ async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::Thr
             if let Body::Custom(custom) = &*entry.body
                 && custom.kind == DONE_KIND
             {
-                all.push(custom.data.to()?);
+                writers.push(custom.data.to()?);
             }
         }
         match found.next {
             Some(cursor) => page = first_page.after(cursor),
-            None => return Ok(all),
+            None => return Ok(writers),
         }
     }
 }

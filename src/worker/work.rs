@@ -37,7 +37,7 @@ impl Work {
         Self { attempt: Arc::new(Attempt { claimed_dispatch, commits, cancellation, can_settle_in_commit }) }
     }
 
-    /// Returns the dispatch as it was claimed: thread, run, payload, number of failures.
+    /// Returns the dispatch in the state in which it was claimed: thread, run, payload, number of failures.
     #[must_use]
     pub fn dispatch(&self) -> &Dispatch {
         &self.attempt.claimed_dispatch.dispatch

@@ -63,18 +63,18 @@ async fn any_thread_round_trips_through_agent_core() {
     let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (entry_of(loss), loss.kind)).collect();
     assert_eq!(kinds, [("t2", "merged")]);
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let reimport = import_one(&*other, &write_file(folder.path(), "all.jsonl", &out)).await;
+    let other_store = new_store();
+    let reimport = import_one(&*other_store, &write_file(folder.path(), "all.jsonl", &out)).await;
     // The thread has two roots.
     let codes: Vec<_> = reimport.issues.iter().map(|issue| issue.code.name()).collect();
     assert_eq!(codes, ["new_root"], "{}", String::from_utf8_lossy(&out));
     let copy = reimport.thread.unwrap();
-    let head = other.threads().load_thread(&copy).await.unwrap().unwrap().head.unwrap();
+    let head = other_store.threads().load_thread(&copy).await.unwrap().unwrap().head.unwrap();
     assert_eq!(head.as_str(), "t2.1");
-    let copied_entries = entries(&*other, &copy).await;
+    let copied_entries = entries(&*other_store, &copy).await;
     let original = entries(&*commits, &thread).await;
     for entry in original.iter().filter(|entry| entry.id.as_str() != "t2" && entry.id.as_str() != "r1") {
-        let copied = copied_entries.iter().find(|other| other.id == entry.id).unwrap();
+        let copied = copied_entries.iter().find(|copied| copied.id == entry.id).unwrap();
         assert_eq!((&copied.body, copied.side), (&entry.body, entry.side));
         assert_eq!(copied.timestamp, entry.timestamp);
         if entry.id.as_str() != "x1" && !entry.side {
@@ -88,7 +88,7 @@ async fn any_thread_round_trips_through_agent_core() {
         context.messages.iter().map(|found| serde_json::to_string(&found.message.blocks).unwrap()).collect()
     };
     let before = commits.threads().load_context(&thread, ContextRequest::head()).await.unwrap();
-    let after = other.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
+    let after = other_store.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
     assert_eq!(
         texts(before.context).concat().replace("},{\"tool_result", "}][{\"tool_result"),
         texts(after.context).concat()
@@ -120,14 +120,14 @@ async fn side_messages_are_exported_as_metadata() {
         .collect();
     assert_eq!(types, ["user", "assistant", "metadata", "metadata", "metadata"]);
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let reimport = import_one(&*other, &write_file(folder.path(), "sides.jsonl", &out)).await;
+    let other_store = new_store();
+    let reimport = import_one(&*other_store, &write_file(folder.path(), "sides.jsonl", &out)).await;
     assert_eq!((&reimport.issues, reimport.leaves), (&Vec::new(), 1));
     let copy = reimport.thread.unwrap();
-    assert_eq!(other.threads().load_thread(&copy).await.unwrap().unwrap().head, Some(id("a1")));
-    let copied_entries = entries(&*other, &copy).await;
+    assert_eq!(other_store.threads().load_thread(&copy).await.unwrap().unwrap().head, Some(id("a1")));
+    let copied_entries = entries(&*other_store, &copy).await;
     for entry in entries(&*commits, &thread).await {
-        let copied = copied_entries.iter().find(|other| other.id == entry.id).unwrap();
+        let copied = copied_entries.iter().find(|copied| copied.id == entry.id).unwrap();
         assert_eq!(
             (&copied.body, copied.side, &copied.parent),
             (&entry.body, entry.side, &entry.parent),
@@ -152,8 +152,8 @@ async fn every_import_can_be_exported_as_agent_core() {
         let (bytes, exact) = export_bytes(&*commits, &thread, format("agent-core")).await;
         assert!(!exact);
         let folder = tempdir().unwrap();
-        let other = new_store();
-        let reimport = import_one(&*other, &write_file(folder.path(), "out.jsonl", &bytes)).await;
+        let other_store = new_store();
+        let reimport = import_one(&*other_store, &write_file(folder.path(), "out.jsonl", &bytes)).await;
         let codes: Vec<_> = reimport
             .issue_counts
             .keys()
@@ -162,7 +162,7 @@ async fn every_import_can_be_exported_as_agent_core() {
             .collect();
         assert!(codes.is_empty(), "{name}: {:?}", reimport.issues);
         let copy = reimport.thread.unwrap();
-        let (source, target) = (commits.threads(), other.threads());
+        let (source, target) = (commits.threads(), other_store.threads());
         let before = source.load_context(&thread, ContextRequest::head()).await.unwrap();
         let after = target.load_context(&copy, ContextRequest::head()).await.unwrap();
         let roles =

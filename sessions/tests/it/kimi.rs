@@ -206,10 +206,10 @@ pub(crate) async fn check_session(folder: &Path) {
     let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     for (position, file) in order.iter().enumerate() {
         let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
-        let found = FileEntries::of(&all, &prefix);
+        let file_entries = FileEntries::of(&all, &prefix);
         let expect_file = &expect["files"][file];
-        assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
-        check_context(&found, expect_file, &format!("{name}: {file}"));
+        assert_eq!(json!(file_entries.lines.len()), expect_file["lines"], "{name}: {file}");
+        check_context(&file_entries, expect_file, &format!("{name}: {file}"));
         check_issues(&reports[0], expect_file, file);
         let shared = all.iter().filter(|entry| {
             entry.id.as_str().starts_with(&prefix) && position > 0 && custom_kind(entry) == "kimi-cli.shared"
@@ -218,7 +218,7 @@ pub(crate) async fn check_session(folder: &Path) {
         let shared_lines_at_start = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
         assert_eq!(shared_lines_at_start as u64, common, "{name}: {file}");
         if expect["head_file"] == *file {
-            assert_eq!(json!(found.text_count_and_hash().1), expect["head_text_sha256"], "{name}");
+            assert_eq!(json!(file_entries.text_count_and_hash().1), expect["head_text_sha256"], "{name}");
         }
     }
     if expect["files"]["wire.jsonl"].is_object() {

@@ -100,12 +100,12 @@ impl SessionSimulator<'_> {
     /// before each of them.
     fn next_action(&mut self) -> Vec<String> {
         let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
-        let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
+        let first_checkpoint = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
         match self.random(12) {
             0 => {
                 self.rotate();
                 self.next_checkpoint = 1;
-                vec![prompt, first]
+                vec![prompt, first_checkpoint]
             }
             1 if self.next_checkpoint > 1 => {
                 let to = self.random(self.next_checkpoint);
@@ -122,7 +122,7 @@ impl SessionSimulator<'_> {
                     messages.into_iter().filter(|line| !line.contains("_system_prompt")).collect();
                 let kept = conversation.iter().skip(conversation.len().saturating_sub(2)).cloned();
                 let summary = r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#;
-                [prompt, first, summary.to_owned()].into_iter().chain(kept).collect()
+                [prompt, first_checkpoint, summary.to_owned()].into_iter().chain(kept).collect()
             }
             3 | 4 => {
                 self.checkpoint();
@@ -161,12 +161,12 @@ async fn check_continued(commits: &dyn CommitCoordinator, thread: &ThreadId) {
     append(commits, thread, vec![entry("added", Message::user("go on"))]).await;
     let (folder, exported) = export_session(commits, thread).await;
     assert_eq!((exported.exact, kinds(&exported.losses)), (false, Vec::new()));
-    let (other, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_again(folder.path()).await;
     // All summaries are equal here. If two of them follow each other, the second looks like a copy of the first, and
     // becomes an ordinary message.
-    let (expected, found) = (context_json(commits, thread).await, context_json(&*other, &copy).await);
+    let (expected, found) = (context_json(commits, thread).await, context_json(&*other_store, &copy).await);
     assert_eq!(with_our_marker(&found), with_our_marker(&expected));
-    check_exact(&*other, &copy, folder.path()).await;
+    check_exact(&*other_store, &copy, folder.path()).await;
 }
 
 #[tokio::test]

@@ -127,10 +127,10 @@ async fn the_import_of_an_export_has_the_same_context() {
         }
         let (folder, exported) = export_session(&*commits, &thread).await;
         assert!(!exported.exact);
-        let (other, report) = import_copy(folder.path()).await;
+        let (other_store, report) = import_copy(folder.path()).await;
         let copy = report.thread.unwrap();
-        assert_eq!(context_without_error_markers(&*other, &copy).await, expected, "seed {seed}");
-        check_exact(&*other, &copy, folder.path()).await;
+        assert_eq!(context_without_error_markers(&*other_store, &copy).await, expected, "seed {seed}");
+        check_exact(&*other_store, &copy, folder.path()).await;
         // The export lists only losses of these kinds.
         let expected_kinds = ["custom", "label", "usage", "open_call", "orphan_result", "compaction", "checkpoint"];
         assert!(exported.losses.iter().all(|loss| expected_kinds.contains(&loss.kind)), "{:?}", exported.losses);

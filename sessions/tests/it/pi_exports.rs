@@ -74,13 +74,13 @@ async fn export_and_import(commits: &dyn CommitCoordinator, thread: &ThreadId, v
     let report = export(&*commits.threads(), thread, &options, ExportTarget::Stream(&mut out)).await.unwrap();
     let text = String::from_utf8(out).unwrap();
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let import_report = import_one(&*other, &write_file(folder.path(), "copy.jsonl", &text)).await;
+    let other_store = new_store();
+    let import_report = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &text)).await;
     let codes: Vec<_> = import_report.issue_counts.keys().map(|code| code.name()).collect();
     let is_unexpected = |code: &&&str| !matches!(**code, "new_root" | "nul" | "open_call");
     assert_eq!(codes.iter().filter(is_unexpected).count(), 0, "{:?}\n{text}", import_report.issues);
     assert_eq!(import_report.format, Some(format(version).name()));
-    Reimport { report, text, commits: other, thread: import_report.thread.unwrap() }
+    Reimport { report, text, commits: other_store, thread: import_report.thread.unwrap() }
 }
 
 /// The messages of a context, as roles with blocks. A message with several results counts as several messages.

@@ -60,7 +60,7 @@ impl Lines {
     }
 }
 
-async fn imported(lines: Lines) -> Imported {
+async fn import_session_lines(lines: Lines) -> Imported {
     import_lines(&lines.0, &ImportOptions::default()).await
 }
 
@@ -104,9 +104,9 @@ async fn every_operation_is_a_run_with_its_outcome() {
         let id = format!("op{at}");
         lines.start_operation(&id).finish_operation(&id, end)
     });
-    let found = imported(lines.start_operation("op9")).await;
-    assert_eq!(found.report.issues, []);
-    let runs = runs(&*found.commits, &found.thread).await;
+    let imported = import_session_lines(lines.start_operation("op9")).await;
+    assert_eq!(imported.report.issues, []);
+    let runs = runs(&*imported.commits, &imported.thread).await;
     let mut expected: Vec<_> = ends.iter().map(|(_, outcome)| (*outcome).to_owned()).collect();
     expected.push("interrupted: ".to_owned());
     assert_eq!(runs.iter().map(outcome).collect::<Vec<_>>(), expected);
@@ -116,8 +116,8 @@ async fn every_operation_is_a_run_with_its_outcome() {
     assert_eq!(completion.error.as_ref().unwrap().as_str(), r#"{"code":"overloaded","message":"try later"}"#);
     assert!(failed.request.as_ref().unwrap().as_str().contains(r#""intent":{"kind":"run""#));
     // The runs do not change the time of the last activity of the thread.
-    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
-    assert_eq!(thread.updated_at, entries(&*found.commits, &found.thread).await.last().unwrap().timestamp);
+    let thread = imported.commits.threads().load_thread(&imported.thread).await.unwrap().unwrap();
+    assert_eq!(thread.updated_at, entries(&*imported.commits, &imported.thread).await.last().unwrap().timestamp);
 }
 
 #[tokio::test]
@@ -129,9 +129,9 @@ async fn a_run_counts_its_steps_and_tokens() {
     let lines = Lines::new().user("a", "null").start_operation("op");
     let lines = lines.record("step_attempt", "s1", &step_attempt("x", 1)).record("usage", "u1", usage);
     let lines = lines.record("step_attempt", "s2", &step_attempt("y", 2)).record("usage", "u2", usage);
-    let found = imported(lines.record("step_attempt", "s3", &step_attempt("z", 1))).await;
-    assert_eq!(found.report.issues, []);
-    let runs = runs(&*found.commits, &found.thread).await;
+    let imported = import_session_lines(lines.record("step_attempt", "s3", &step_attempt("z", 1))).await;
+    assert_eq!(imported.report.issues, []);
+    let runs = runs(&*imported.commits, &imported.thread).await;
     let mut tokens = TokenCounts::new(10, 4);
     tokens.cache_read = 2;
     assert_eq!((runs[0].steps, &runs[0].usage, runs.len()), (2, &tokens, 1));
@@ -148,10 +148,10 @@ async fn queued_messages_are_pending_input_and_not_in_the_context() {
         lines.queue_message("gone", r#""queue":"nextRun""#).record("queue_cancelled", "c", r#""entryId":"gone""#);
     let lines = lines.queue_message("dropped", r#""queue":"steer","runId":"stopped""#);
     let lines = lines.record("abort_requested", "abort", r#""runId":"stopped""#).user("used", "\"a\"");
-    let found = imported(lines).await;
-    assert_eq!(found.report.issues, []);
-    assert_eq!(found.context_entries().await, ["a", "used"]);
-    let queue = queue(&*found.commits, &found.thread).await;
+    let imported = import_session_lines(lines).await;
+    assert_eq!(imported.report.issues, []);
+    assert_eq!(imported.context_entries().await, ["a", "used"]);
+    let queue = queue(&*imported.commits, &imported.thread).await;
     let ids: Vec<_> = queue.iter().map(|input| (input.id.as_str(), input.delivery.boundary)).collect();
     let expected = [("steer", Boundary::NextStep), ("follow", Boundary::OnNaturalEnd), ("next", Boundary::NewRun)];
     assert_eq!(ids, expected);
@@ -159,7 +159,7 @@ async fn queued_messages_are_pending_input_and_not_in_the_context() {
     assert_eq!(queue[2].delivery.target, None);
     let PendingBody::Message(message) = &queue[0].body else { panic!() };
     assert_eq!(text_of(message), "text of steer");
-    let runs = runs(&*found.commits, &found.thread).await;
+    let runs = runs(&*imported.commits, &imported.thread).await;
     let outcomes: Vec<_> = runs.iter().map(outcome).collect();
     assert_eq!(outcomes, ["interrupted: ", "interrupted: it was asked to stop"]);
 }
@@ -265,8 +265,8 @@ async fn records_with_wrong_fields_are_reported_and_kept() {
     let lines = lines.record("queue_enqueued", "z", r#""queue":"nextRun","target":{"id":"t","type":"custom"}"#);
     let lines =
         lines.queue_message("a3", r#""queue":"nextRun""#).record("queue_cancelled", "w", r#""entryId":"nobody""#);
-    let found = imported(lines.queue_message("queue-a3", r#""queue":"nextRun""#)).await;
-    let mut codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    let imported = import_session_lines(lines.queue_message("queue-a3", r#""queue":"nextRun""#)).await;
+    let mut codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     codes.sort_unstable();
     let expected = [
         (Some(4), "bad_field"),
@@ -283,6 +283,6 @@ async fn records_with_wrong_fields_are_reported_and_kept() {
         (Some(13), "bad_field"),
     ];
     assert_eq!(codes, expected);
-    assert_eq!(queued_ids(&*found.commits, &found.thread).await, ["a3"]);
-    assert_eq!(runs(&*found.commits, &found.thread).await.len(), 1);
+    assert_eq!(queued_ids(&*imported.commits, &imported.thread).await, ["a3"]);
+    assert_eq!(runs(&*imported.commits, &imported.thread).await.len(), 1);
 }

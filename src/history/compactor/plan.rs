@@ -40,7 +40,7 @@ impl PlannedCompaction {
         Self { thread: found.thread, context: found.context, boundary, kept_count, tokens, key }
     }
 
-    /// Returns the thread, as it was when the compaction was planned.
+    /// Returns the thread in the state in which the compaction was planned.
     #[must_use]
     pub const fn thread(&self) -> &Thread {
         &self.thread

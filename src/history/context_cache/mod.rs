@@ -67,7 +67,7 @@ pub struct ContextCache {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CachedContext {
-    /// The thread, as it was when the context was looked for.
+    /// The thread at the time when the context was looked for.
     pub thread: Thread,
     /// The entry whose context this is; absent if the context is empty.
     pub at: Option<EntryId>,

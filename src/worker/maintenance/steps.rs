@@ -164,11 +164,11 @@ impl Steps {
         while !self.stopping.is_cancelled() {
             let query =
                 ThreadQuery::default().ordered(ThreadOrder::Creation, Direction::Forward).with_page(page.clone());
-            let listed = match threads.list_threads(query).await {
-                Ok(listed) => listed,
+            let thread_page = match threads.list_threads(query).await {
+                Ok(thread_page) => thread_page,
                 Err(error) => return (count, Some(error)),
             };
-            for thread in listed.items.into_iter().filter(|thread| !excluded.contains(&thread.id)) {
+            for thread in thread_page.items.into_iter().filter(|thread| !excluded.contains(&thread.id)) {
                 if self.stopping.is_cancelled() {
                     return (count, None);
                 }
@@ -177,7 +177,7 @@ impl Steps {
                     Err(error) => return (count, Some(error)),
                 }
             }
-            let Some(next) = listed.next else { break };
+            let Some(next) = thread_page.next else { break };
             page = page.after(next);
         }
         (count, None)
@@ -202,11 +202,11 @@ impl Steps {
             filter.thread = Some(thread.clone());
             let mut query = RunQuery::new(filter);
             query.page = page.clone();
-            let listed = threads.list_runs(query).await?;
-            for run in listed.items {
+            let run_page = threads.list_runs(query).await?;
+            for run in run_page.items {
                 count += trim_scope(Scope::Run(run.id.clone())).await?;
             }
-            let Some(next) = listed.next else { return Ok(count) };
+            let Some(next) = run_page.next else { return Ok(count) };
             page = page.after(next);
         }
     }

@@ -96,9 +96,9 @@ pub fn plan(
 ) -> Result<CommitDecision> {
     let limits = decision_context.limits;
     well_formed::check(commit, limits)?;
-    let stored = view.thread()?;
+    let stored_thread = view.thread()?;
     let mut id_record = view.id_record()?;
-    if stored.is_none() && id_record.deleted_at.is_some() && commit.expect != Expect::Absent {
+    if stored_thread.is_none() && id_record.deleted_at.is_some() && commit.expect != Expect::Absent {
         return Err(Error::not_found("thread", &commit.thread));
     }
     if let Some(receipt) = receipt_of_earlier_commit(view, commit)? {
@@ -106,15 +106,17 @@ pub fn plan(
     }
     let mailbox = check_claim_and_plan_settlement(view, commit, decision_context)?;
     id_record.check_and_record_claim(commit.fence.as_ref())?;
-    commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
-    let now = stored.as_ref().map_or(decision_context.now, |stored| decision_context.now.max(stored.last_time));
+    commit.expect.check("version", stored_thread.as_ref().map(|stored_thread| stored_thread.thread.version))?;
+    let now = stored_thread
+        .as_ref()
+        .map_or(decision_context.now, |stored_thread| decision_context.now.max(stored_thread.last_time));
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     // A commit that contains nothing but a fence records its claim for the thread id, and creates no thread (CM-32).
-    let creates_thread = stored.is_none() && !well_formed::has_no_content(commit);
-    let thread = match stored {
-        Some(stored) => Some(stored),
+    let creates_thread = stored_thread.is_none() && !well_formed::has_no_content(commit);
+    let thread = match stored_thread {
+        Some(stored_thread) => Some(stored_thread),
         None if creates_thread => Some(create_thread(view, commit, &id_record, (limits, now))?),
         None => None,
     };
@@ -359,7 +361,7 @@ fn build_receipt(thread: &StoredThread, entries: &[PlannedEntry], run: Option<&R
     }
 }
 
-/// Returns the run that the commit names, as it is after the commit.
+/// Returns the run that the commit names, in its state after the commit.
 fn plan_run(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,

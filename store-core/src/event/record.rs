@@ -75,7 +75,7 @@ named_enum!(EventVisibility as "event visibility" {
     Sensitive = "sensitive",
 });
 
-/// An event, as it is stored. It never changes.
+/// An event that was appended. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {

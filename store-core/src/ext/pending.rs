@@ -44,8 +44,8 @@ pub trait PendingStoreExt: PendingStore {
     ///
     /// # Errors
     /// The errors of [`append_pending`](PendingStore::append_pending). Errors that can be found without reading the
-    /// thread are returned even if the messages would be delivered live. `Invalid` for a target on another thread. After
-    /// an `Unknown` outcome, repeat the call: `AlreadyConsumed` then means that the messages had arrived.
+    /// thread are returned even if the messages would be delivered live. `Invalid` for a target on another thread.
+    /// After an `Unknown` outcome, repeat the call: `AlreadyConsumed` then means that the messages had arrived.
     async fn deliver_or_queue(
         &self,
         live: Option<&dyn LiveChannel>,

@@ -1,4 +1,4 @@
-//! Tests with random logs: whatever a log contains, a model accepts its context.
+//! Tests with random logs: a model accepts the context of any log.
 
 use std::collections::BTreeSet;
 
