@@ -52,7 +52,7 @@ pub(crate) enum Rule {
     TwoClaims,
     /// A later claim has a smaller number.
     NumberOutOfOrder,
-    /// A write was accepted from a claim after a newer claim was made.
+    /// A write under a claim was accepted after a newer claim had been made.
     StaleWrite,
     /// The epoch of a thread is not the number of its interrupts; or something of an earlier epoch was enqueued,
     /// claimed or accepted after the interrupt.
@@ -85,9 +85,9 @@ pub(crate) struct WorkFigures {
     claims: usize,
     /// Repeated claims: all claims of a dispatch except its first.
     redelivered: usize,
-    /// Writes under claims that the store refused.
+    /// Writes of claim holders that the store refused.
     refused: usize,
-    /// Writes under claims whose outcome is not recorded.
+    /// Writes of claim holders whose outcome is not recorded.
     unknown: usize,
 }
 

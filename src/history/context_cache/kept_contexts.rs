@@ -30,7 +30,7 @@ impl ThreadKey {
 /// The form of a kept context: what was done with its open calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ContextForm {
-    /// Nothing. If the context has no repairs, the other forms can be made from it.
+    /// Nothing was done with them. If the context has no repairs, the other forms can be made from it.
     Plain,
     /// The calls were answered.
     Answered,

@@ -20,7 +20,7 @@ use self::kept_contexts::{
 };
 
 /// How many entries before the requested one are searched for a context that can be extended. The first step is small,
-/// because the next request is mostly about one of the next entries.
+/// because the next request is usually about one of the next entries.
 const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 
 /// Keeps the contexts of one tenant's threads, so that they are not computed again (SE-5).
@@ -194,7 +194,7 @@ impl ContextCache {
         let Some((base_id, base, later_entries)) = self.find_base(thread, at).await? else { return Ok(None) };
         let plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
         let Some(plain) = extend(&base.context, &later_entries, &plain_request) else { return Ok(None) };
-        // If the thread was deleted and made anew in the meantime, the entries are not those of the kept context.
+        // If the thread was deleted and created again in the meantime, the entries are not those of the kept context.
         let current = self.threads.load_thread(&thread.id).await?;
         if current.is_none_or(|current| ThreadKey::of(&current) != *thread) {
             return Ok(None);

@@ -82,7 +82,7 @@ async fn a_compaction_is_due_when_the_context_and_the_reserved_tokens_reach_the_
     assert_eq!(is_due_and_size(compactor(&commits).with_token_counter(|_| 2)).await, (true, 16));
     let outcome = compactor(&commits).compact_if_due(&thread(), async |_| Err::<String, _>("not asked for")).await;
     assert!(matches!(outcome, Ok(CompactionOutcome::NotDue(tokens)) if tokens.size() == 8));
-    // A size that the provider reported counts, too, but no longer after a compaction.
+    // A size that the provider reported also counts, but only until the next compaction.
     let reported = Message::assistant("a").with_usage(Usage::from(TokenCounts::new(9, 1)));
     commit(&*commits, vec![("reported", reported)]).await;
     assert_eq!(is_due_and_size(compactor(&commits)).await, (true, 10));
@@ -259,7 +259,7 @@ async fn rewind(commits: &dyn CommitCoordinator, to: &str) {
 #[tokio::test]
 async fn a_summary_that_no_longer_fits_its_thread_is_late() {
     expect_late(four_messages(), async |commits| rewind(&**commits, "1").await).await;
-    // The summarised messages are still there, but fewer messages follow them than have to stay.
+    // The summarised messages are still there, but too few messages follow them.
     expect_late(four_messages(), async |commits| rewind(&**commits, "2").await).await;
     expect_late(four_messages(), async |commits| rewind(&**commits, "3").await).await;
     // Another branch continues after the summarised messages.

@@ -149,7 +149,7 @@ pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed
     let (reason, refused) = late_writes.await.unwrap();
     assert_eq!(reason, CancelReason::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
-    // The store itself refuses the write, too, if it is made through another handle.
+    // The store itself also refuses the write if it is made through another handle.
     let kind = bed.commit_with_fence(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
     assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
     let summary = worker.stop().await.unwrap();

@@ -43,8 +43,8 @@ async fn fill_tenant(bed: &TestBed, tenant: &TenantId, parts: &str) {
     }
 }
 
-/// Tests CP-2 and TN-8: a deletion removes the tenant from both stores, closes its handles, and leaves other tenants as
-/// they were.
+/// Tests CP-2 and TN-8: a deletion removes the tenant from both stores, closes its handles, and does not change other
+/// tenants.
 pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
     let (deleted_tenant, kept_tenant) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
     for tenant in [&deleted_tenant, &kept_tenant] {

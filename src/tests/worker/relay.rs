@@ -169,8 +169,8 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
 }
 
-/// Tests WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows whether the first call
-/// took effect.
+/// Tests WK-10 and OB-7: a call without an answer is repeated. The repeated call is refused, and the row shows whether
+/// the first call took effect.
 pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &TestBed) {
     commit_rows(bed, [new_row("1"), new_row("2")]).await;
     let faults = Arc::new(Faults::default());

@@ -64,7 +64,7 @@ pub(super) async fn end_attempt<S: JobSource>(
     settle(loop_state, job, settlement).await
 }
 
-/// Returns the settlement for a failure, as the failure itself or the policy decides.
+/// Returns the settlement for a failure. The failure itself or the policy decides which one.
 fn settlement_of_failure<S: JobSource>(loop_state: &LoopState<S>, failure: &Failure, failures: u32) -> Settlement {
     let error = failure.text_with_causes();
     tracing::warn!(%error, failures, "an attempt failed");
