@@ -29,20 +29,21 @@
 //!     .expecting(Expect::Absent)
 //!     .entry(NewEntry::new(Message::user("What is the capital of France?")))
 //!     .entry(NewEntry::new(Message::assistant("Paris.")));
-//! let asked = commits.commit(exchange).await?;
+//! let first_receipt = commits.commit(exchange).await?;
 //!
 //! // A fork below the first message. The old branch is kept.
 //! let other = NewEntry::new(Message::assistant("Paris, on the Seine."));
-//! let retry = Fork::below(asked.entry_ids[0].clone()).entry(other);
-//! let forked = commits.fork(Guard::from(&asked), retry).await?;
+//! let fork = Fork::below(first_receipt.entry_ids[0].clone()).entry(other);
+//! let fork_receipt = commits.fork(Guard::from(&first_receipt), fork).await?;
 //!
 //! // The context for the next call of a model: the path of the head.
 //! let next = commits.threads().load_context(&thread, ContextRequest::head()).await?;
 //! assert_eq!(next.context.messages.len(), 2);
 //!
 //! // A rewind to the first answer: nothing is deleted.
-//! let back = commits.rewind(Guard::from(&forked), RewindTo::Entry(asked.entry_ids[1].clone())).await?;
-//! assert_eq!(back.head, asked.head);
+//! let first_answer = RewindTo::Entry(first_receipt.entry_ids[1].clone());
+//! let rewind_receipt = commits.rewind(Guard::from(&fork_receipt), first_answer).await?;
+//! assert_eq!(rewind_receipt.head, first_receipt.head);
 //! stores.close().await
 //! # }
 //! ```

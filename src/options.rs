@@ -40,7 +40,7 @@ pub struct OpenOptions {
 pub enum Durability {
     /// Before it is acknowledged.
     Sync,
-    /// At most this long after it was acknowledged. A power cut may take the last part of the data (FI-12).
+    /// At most this long after it was acknowledged. A power cut may lose the last part of the data (FI-12).
     Interval(Duration),
     /// When the operating system writes it out, without a bound on the time.
     None,
@@ -170,8 +170,8 @@ impl OpenOptions {
         if store.is_same_store(&mailbox) {
             return Ok(stores);
         }
-        let other = self.open_url(&mailbox).await?;
-        stores.with_mailbox(&other)
+        let mailbox_stores = self.open_url(&mailbox).await?;
+        stores.with_mailbox(&mailbox_stores)
     }
 }
 

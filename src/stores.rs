@@ -72,7 +72,9 @@ impl Stores {
     /// claim as its fence. The worker loop does this.
     ///
     /// If `other` is the same store as this one, nothing changes, and the capability `fenced` is kept (CP-3). If the
-    /// same store was opened twice, the two openings are not recognised as one store. They work, but without `fenced`.
+    /// same store was opened twice, the two openings are not recognised as one store. The composition works, but
+    /// without `fenced`.
+    ///
     /// `delete_tenant` deletes a tenant from the mailbox first, and then from the other store. If it is interrupted,
     /// repeat the call to finish it.
     ///

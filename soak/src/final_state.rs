@@ -79,7 +79,7 @@ pub(crate) struct FinalThread {
 pub(crate) struct EndedDispatches {
     dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// Dispatches that were in the store again, or had changed, after they were read and removed.
-    reappeared: BTreeSet<DispatchName>,
+    reappeared_dispatches: BTreeSet<DispatchName>,
 }
 
 impl EndedDispatches {
@@ -115,7 +115,7 @@ impl EndedDispatches {
         for (name, final_state) in read_dispatches(mailbox, query_by_end, is_included).await? {
             // If an earlier removal did not complete, the same record is read again, without a change.
             if *self.dispatches.entry(name).or_insert_with(|| final_state.clone()) != final_state {
-                self.reappeared.insert(name);
+                self.reappeared_dispatches.insert(name);
             }
         }
         let request = Purge::new(before);
@@ -147,11 +147,11 @@ impl EndedDispatches {
     ) -> Result<(BTreeMap<DispatchName, FinalDispatch>, BTreeSet<DispatchName>)> {
         for (name, final_state) in read_dispatches(mailbox, DispatchQuery::default(), |_| true).await? {
             match self.dispatches.entry(name) {
-                Entry::Occupied(_) => _ = self.reappeared.insert(name),
-                Entry::Vacant(free) => _ = free.insert(final_state),
+                Entry::Occupied(_) => _ = self.reappeared_dispatches.insert(name),
+                Entry::Vacant(vacant_entry) => _ = vacant_entry.insert(final_state),
             }
         }
-        Ok((self.dispatches, self.reappeared))
+        Ok((self.dispatches, self.reappeared_dispatches))
     }
 }
 
@@ -169,20 +169,20 @@ async fn read_dispatches(
     query: DispatchQuery,
     is_included: impl Fn(&Dispatch) -> bool,
 ) -> Result<BTreeMap<DispatchName, FinalDispatch>> {
-    let (mut all, first_page) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
+    let (mut dispatches, first_page) = (BTreeMap::new(), PageRequest::first(PAGE_SIZE));
     let mut page = first_page.clone();
     loop {
         let found = retry(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
         for dispatch in found.items {
             if !is_included(&dispatch) {
-                return Ok(all);
+                return Ok(dispatches);
             }
             let (name, final_state) = FinalDispatch::from_dispatch(dispatch)?;
-            all.insert(name, final_state);
+            dispatches.insert(name, final_state);
         }
         match found.next {
             Some(cursor) => page = first_page.after(cursor),
-            None => return Ok(all),
+            None => return Ok(dispatches),
         }
     }
 }
@@ -204,7 +204,7 @@ pub(crate) async fn read_threads(stores: &TenantStores, count: u32) -> Result<BT
 }
 
 async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::ThreadId) -> Result<Vec<DoneBy>> {
-    let (mut all, first_page) = (Vec::new(), PageRequest::first(PAGE_SIZE));
+    let (mut writers, first_page) = (Vec::new(), PageRequest::first(PAGE_SIZE));
     let mut page = first_page.clone();
     loop {
         let found = retry(|| threads.list_entries(id, EntryQuery::all().with_page(page.clone()))).await?;
@@ -212,12 +212,12 @@ async fn entry_writers(threads: &(impl LogReader + ?Sized), id: &agentstore::Thr
             if let Body::Custom(custom) = &*entry.body
                 && custom.kind == DONE_KIND
             {
-                all.push(custom.data.to()?);
+                writers.push(custom.data.to()?);
             }
         }
         match found.next {
             Some(cursor) => page = first_page.after(cursor),
-            None => return Ok(all),
+            None => return Ok(writers),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Runs worker processes that are killed and stopped at random, and checks what they did:
-//! `cargo run --release -p soak -- --help`.
+//! `cargo run --release -p soak -- --help`. In this crate, a run is one execution of the program, and not a run of an
+//! agent.
 //!
 //! # Layout
 //! - `options`: the options of the command line

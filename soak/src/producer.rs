@@ -13,8 +13,8 @@ use crate::record::{DispatchName, Log, LogLine, LoggedAction, host_nanos, thread
 const BATCH_SIZE: usize = 100;
 /// The number of dispatches that are enqueued from one interrupt to the next.
 const DISPATCHES_PER_INTERRUPT: usize = 2 * BATCH_SIZE;
-/// The number of unfinished dispatches per thread, on average, above which the producer pauses. It is small because
-/// an interrupt supersedes all queued dispatches of its thread.
+/// If there are more unfinished dispatches per thread than this, on average, the producer pauses. The number is small
+/// because an interrupt supersedes all queued dispatches of its thread.
 const MAX_UNFINISHED_PER_THREAD: u64 = 4;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -22,7 +22,7 @@ pub(crate) struct Producer<'a> {
     pub(crate) mailbox: &'a dyn MailboxStore,
     pub(crate) log: &'a Log,
     pub(crate) threads: u32,
-    pub(crate) interrupts: u32,
+    pub(crate) interrupt_count: u32,
 }
 
 impl Producer<'_> {
@@ -71,13 +71,13 @@ impl Producer<'_> {
     }
 
     async fn interrupt(&mut self, thread: u32) -> Result<()> {
-        let key = InterruptKey::new(format!("i-{}", self.interrupts))?;
+        let key = InterruptKey::new(format!("i-{}", self.interrupt_count))?;
         let request = Interrupt::new(thread_id(thread)?).with_key(key);
         let called = host_nanos();
         let epoch = retry(|| self.mailbox.interrupt(request.clone())).await?.epoch;
         let did = LoggedAction::Interrupted { thread, epoch };
         self.log.append(&[LogLine { called, answered: host_nanos(), did }])?;
-        self.interrupts += 1;
+        self.interrupt_count += 1;
         Ok(())
     }
 

@@ -79,13 +79,13 @@ pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
 
 impl Soak {
     async fn execute(&self, stores: &Stores) -> Result<(Figures, Vec<Violation>)> {
-        let began = Instant::now();
+        let start = Instant::now();
         let tenant_stores = stores.tenant(&self.tenant)?;
         self.create_threads(&tenant_stores).await?;
         let mailbox = tenant_stores.mailbox.as_ref().context("the store has no mailbox")?;
         let log = Log::create(&self.logs.join("producer.jsonl"))?;
         let Options { dispatches, threads, seed, .. } = self.options;
-        let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupts: 0 };
+        let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupt_count: 0 };
         let mut worker_pool = WorkerPool::start(self)?;
         let first_round: Vec<_> = (0..dispatches).map(|job| DispatchName { job, round: 0 }).collect();
         let produce_all = async {
@@ -98,27 +98,27 @@ impl Soak {
         };
         let mut ended_dispatches = EndedDispatches::default();
         tokio::select! {
-            produced = produce_all => produced?,
-            failed = worker_pool.inject_faults() => failed?,
-            failed = ended_dispatches.remove_periodically(&**mailbox) => failed?,
+            result = produce_all => result?,
+            result = worker_pool.inject_faults() => result?,
+            result = ended_dispatches.remove_periodically(&**mailbox) => result?,
         }
         worker_pool.end_faults().await?;
         let time_to_finish = self.wait_until_all_done(&mut worker_pool, &producer, &ended_dispatches).await?;
-        let (faults, interrupts) = (worker_pool.faults, producer.interrupts);
+        let (faults, interrupts) = (worker_pool.faults, producer.interrupt_count);
         drop(worker_pool);
         ended_dispatches.read_and_remove_all(&**mailbox).await?;
         let evidence = self.collect_evidence(ended_dispatches).await?;
         let (work_figures, violations) = check(&evidence);
-        let superseded =
+        let superseded_count =
             evidence.dispatches.values().filter(|dispatch| dispatch.status == DispatchStatus::Superseded).count();
         let figures = Figures {
-            seconds: rounded(began.elapsed()),
+            seconds: rounded(start.elapsed()),
             dispatches: evidence.dispatches.len(),
             threads,
             workers: self.options.workers,
             faults,
             interrupts,
-            superseded,
+            superseded: superseded_count,
             work_figures,
             seconds_behind_the_last_fault: rounded(time_to_finish),
             violations: violations.len(),
@@ -143,22 +143,24 @@ impl Soak {
         producer: &Producer<'_>,
         ended_dispatches: &EndedDispatches,
     ) -> Result<Duration> {
-        let (faults_ended, mut first_finish) = (Instant::now(), None);
+        let (end_of_faults, mut first_finish) = (Instant::now(), None);
         for round in 1.. {
-            let (mut fewest_waiting, mut last_progress) = (u64::MAX, Instant::now());
+            let (mut min_unfinished_count, mut last_progress) = (u64::MAX, Instant::now());
             loop {
                 worker_pool.check_all_running()?;
                 match producer.count_unfinished().await? {
                     0 => break,
-                    waiting if waiting < fewest_waiting => (fewest_waiting, last_progress) = (waiting, Instant::now()),
-                    waiting if last_progress.elapsed() > MAX_TIME_WITHOUT_PROGRESS + self.options.lease => {
-                        bail!("{waiting} dispatches do not finish")
+                    unfinished_count if unfinished_count < min_unfinished_count => {
+                        (min_unfinished_count, last_progress) = (unfinished_count, Instant::now())
+                    }
+                    unfinished_count if last_progress.elapsed() > MAX_TIME_WITHOUT_PROGRESS + self.options.lease => {
+                        bail!("{unfinished_count} dispatches do not finish")
                     }
                     _ => {}
                 }
                 sleep(POLL_PAUSE).await;
             }
-            first_finish.get_or_insert_with(|| faults_ended.elapsed());
+            first_finish.get_or_insert_with(|| end_of_faults.elapsed());
             let dispatches = ended_dispatches.all_dispatches(producer.mailbox).await?;
             let mut unfinished_jobs: BTreeSet<u32> = (0..self.options.dispatches).collect();
             for (name, _) in dispatches.iter().filter(|(_, dispatch)| dispatch.status != DispatchStatus::Superseded) {
@@ -175,18 +177,18 @@ impl Soak {
         Ok(first_finish.unwrap_or_default())
     }
 
-    /// Opens the stores again, and collects what they contain and what the logs say.
+    /// Opens the stores again, and collects their content and the lines of the logs.
     async fn collect_evidence(&self, ended_dispatches: EndedDispatches) -> Result<Evidence> {
         let stores = open_stores(&self.options.urls).await?;
         let tenant_stores = stores.tenant(&self.tenant)?;
         let mailbox = tenant_stores.mailbox.as_ref().context("the store has no mailbox")?;
-        let (dispatches, reappeared) = ended_dispatches.into_all_dispatches(&**mailbox).await?;
+        let (dispatches, reappeared_dispatches) = ended_dispatches.into_all_dispatches(&**mailbox).await?;
         Ok(Evidence {
             jobs: self.options.dispatches,
             is_fenced: stores.capabilities().fenced && tenant_stores.threads.is_some(),
             lines: read_all_logs(&self.logs)?,
             dispatches,
-            reappeared,
+            reappeared_dispatches,
             threads: final_state::read_threads(&tenant_stores, self.options.threads).await?,
         })
     }

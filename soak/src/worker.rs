@@ -1,4 +1,5 @@
-//! A worker process. It runs the worker loop of the facade on a store that records what is done, until it is killed.
+//! A worker process. It runs the worker loop of the facade until it is killed. Its store records what is done under
+//! claims.
 
 use std::{io::Read, path::Path, sync::Arc, time::Duration};
 
@@ -62,16 +63,20 @@ pub(crate) async fn run(urls: &StoreUrls, arguments: WorkerArguments<'_>) -> Res
         std::process::exit(0);
     });
     let stores = open_stores(urls).await?;
-    let logged = Stores::new(Arc::new(LoggedStore::new(stores.into_store(), Log::create(arguments.log)?)));
+    let logged_stores = Stores::new(Arc::new(LoggedStore::new(stores.into_store(), Log::create(arguments.log)?)));
     let options = WorkerOptions::default().with_name(WorkerId::new(arguments.name)?).with_lease(arguments.lease);
     let long_pause = arguments.lease.mul_f32(1.5);
-    let worker =
-        Worker::with_options(&logged, &arguments.tenant, move |work| handle_dispatch(work, long_pause), options)?;
+    let worker = Worker::with_options(
+        &logged_stores,
+        &arguments.tenant,
+        move |work| handle_dispatch(work, long_pause),
+        options,
+    )?;
     worker.start()?.join().await?;
     anyhow::bail!("the worker stopped on its own")
 }
 
-/// Does a dispatch: writes its entry, and acknowledges it. In one store, one commit does both.
+/// Handles a dispatch: writes its entry, and acknowledges it. In one store, one commit does both.
 async fn handle_dispatch(work: Work, long_pause: Duration) -> Result<Done, Failure> {
     let dispatch: DispatchName = work.dispatch().id.as_str().parse().map_err(Failure::permanent)?;
     if dispatch.job.is_multiple_of(LONG_JOB_INTERVAL) {

@@ -1,4 +1,4 @@
-//! The worker processes, and the faults that they are exposed to.
+//! The worker processes, and the faults that are injected into them.
 
 use std::{
     path::{Path, PathBuf},
@@ -100,7 +100,7 @@ impl<'a> WorkerPool<'a> {
     pub(crate) async fn inject_faults(&mut self) -> Result<()> {
         loop {
             sleep(self.random_pause()).await;
-            self.continue_stopped().await?;
+            self.continue_stopped_workers().await?;
             let index = self.random.below(self.workers.len());
             // In most cases a worker that has claimed nothing gets no fault. Otherwise workers that start slowly would
             // never claim anything.
@@ -146,7 +146,7 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Continues the workers that were stopped for long enough.
-    async fn continue_stopped(&mut self) -> Result<()> {
+    async fn continue_stopped_workers(&mut self) -> Result<()> {
         let now = Instant::now();
         for worker in self.workers.iter_mut().filter(|worker| worker.stopped_until.is_some_and(|until| until <= now)) {
             kill_process(Pid::from_child(&worker.child), Signal::CONT)?;
@@ -157,9 +157,9 @@ impl<'a> WorkerPool<'a> {
 
     /// Ends the faults. Waits until all stopped workers have continued.
     pub(crate) async fn end_faults(&mut self) -> Result<()> {
-        while let Some(next) = self.workers.iter().filter_map(|worker| worker.stopped_until).min() {
-            sleep_until(next).await;
-            self.continue_stopped().await?;
+        while let Some(next_continuation) = self.workers.iter().filter_map(|worker| worker.stopped_until).min() {
+            sleep_until(next_continuation).await;
+            self.continue_stopped_workers().await?;
         }
         Ok(())
     }

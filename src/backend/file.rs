@@ -24,17 +24,19 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     if let Some(durability) = durability {
         config.durability = match durability {
             crate::Durability::Sync => Durability::Sync,
-            crate::Durability::Interval(every) => Durability::Interval(every),
+            crate::Durability::Interval(interval) => Durability::Interval(interval),
             crate::Durability::None => Durability::None,
         };
     }
     // Opening may read many logs, so it runs on an OS thread of its own and does not block the runtime of the caller.
     let (sender, opened) = tokio::sync::oneshot::channel();
     let path = path.to_owned();
-    let opening = std::thread::Builder::new().name("agentstore-open".to_owned());
+    let opening_thread = std::thread::Builder::new().name("agentstore-open".to_owned());
     let spawn_error = |source| Error::unavailable("the system cannot start another thread").with_source(source);
-    opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(spawn_error)?;
-    let store = opened.await.map_err(|panicked| Error::unavailable("the opening panicked").with_source(panicked))??;
+    opening_thread.spawn(move || sender.send(FileStore::open(path, config))).map_err(spawn_error)?;
+    let store = opened
+        .await
+        .map_err(|receive_error| Error::unavailable("the opening panicked").with_source(receive_error))??;
     let stores = Stores::new(Arc::new(store.clone())).with_backend_name("file").with_clock(Arc::clone(&options.clock));
     Ok(stores.with_log_files(Arc::new(store)))
 }

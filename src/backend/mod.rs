@@ -1,4 +1,4 @@
-//! Translates the options into those of each backend; one file for each backend.
+//! Translates the options of the facade into those of the backends. Each file is for one backend.
 
 pub(crate) mod file;
 pub(crate) mod memory;

@@ -7,12 +7,15 @@ use store_core::{Commit, CommitCoordinator, EventStore, OutboxStore, PendingStor
 
 use crate::options::unsupported;
 
-/// A coordinator that refuses commits that settle a claim, because no atomic step covers the other store.
-pub(super) struct NonSettlingCommits(Arc<dyn CommitCoordinator>);
+/// A coordinator that refuses commits that settle a claim, because a commit and a settlement in another store cannot be
+/// one atomic step.
+pub(super) struct NonSettlingCommits {
+    inner: Arc<dyn CommitCoordinator>,
+}
 
 impl NonSettlingCommits {
-    pub(super) fn new(commits: Arc<dyn CommitCoordinator>) -> Self {
-        Self(commits)
+    pub(super) const fn new(inner: Arc<dyn CommitCoordinator>) -> Self {
+        Self { inner }
     }
 }
 
@@ -23,22 +26,22 @@ impl CommitCoordinator for NonSettlingCommits {
             let operation = "settling in a commit (the mailbox is in another store: settle it there, after the commit)";
             return Err(unsupported(operation).in_part("settle"));
         }
-        self.0.commit(commit).await
+        self.inner.commit(commit).await
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
-        self.0.threads()
+        self.inner.threads()
     }
 
     fn pending(&self) -> Arc<dyn PendingStore> {
-        self.0.pending()
+        self.inner.pending()
     }
 
     fn events(&self) -> Arc<dyn EventStore> {
-        self.0.events()
+        self.inner.events()
     }
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
-        self.0.outbox()
+        self.inner.outbox()
     }
 }

@@ -12,8 +12,8 @@ use store_core::{
 
 use self::commits::NonSettlingCommits;
 
-/// The store of the threads, with the mailbox of another store. There is no field for events, pending input or the
-/// outbox: they cannot come from another store (CP-2).
+/// The store of the threads, with the mailbox of another store. Events, pending input and the outbox always come from
+/// the thread store (CP-2), so they have no field of their own.
 pub(crate) struct ComposedStore {
     thread_store: Arc<dyn Store>,
     mailbox_store: Arc<dyn Store>,

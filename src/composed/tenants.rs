@@ -12,12 +12,14 @@ enum ListPosition {
     End,
 }
 
-/// The list of one store, with the page of it that was read.
+/// Reads the list of one store, one page at a time.
 struct TenantListReader<'a> {
     store: &'a dyn Store,
-    at: ListPosition,
+    /// The position in front of `page`.
+    position: ListPosition,
     page: Page<TenantId>,
-    taken: usize,
+    /// The number of names that were taken from `page`.
+    taken_count: usize,
 }
 
 /// Returns a page of the tenants that have data in either store.
@@ -27,18 +29,18 @@ pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageReq
         None => (ListPosition::Beginning, ListPosition::Beginning),
         Some(cursor) => decode_positions(cursor).ok_or_else(|| Error::invalid_cursor("it belongs to another list"))?,
     };
-    let mut lists = (
-        TenantListReader::load(threads, threads_position, limit).await?,
-        TenantListReader::load(mailbox, mailbox_position, limit).await?,
-    );
+    let mut threads_list = TenantListReader::load(threads, threads_position, limit).await?;
+    let mut mailbox_list = TenantListReader::load(mailbox, mailbox_position, limit).await?;
     let mut items = Vec::new();
     while items.len() < limit
-        && let Some(next) = next_tenant(&mut lists.0, &mut lists.1)
+        && let Some(next) = next_tenant(&mut threads_list, &mut mailbox_list)
     {
         items.push(next);
     }
-    let at = (lists.0.position_after_taken().await?, lists.1.position_after_taken().await?);
-    let next = (at != (ListPosition::End, ListPosition::End)).then(|| encode_positions(&at.0, &at.1));
+    let threads_position = threads_list.position_after_taken().await?;
+    let mailbox_position = mailbox_list.position_after_taken().await?;
+    let has_ended = threads_position == ListPosition::End && mailbox_position == ListPosition::End;
+    let next = (!has_ended).then(|| encode_positions(&threads_position, &mailbox_position));
     Ok(Page { items, next })
 }
 
@@ -60,23 +62,23 @@ fn next_tenant(left: &mut TenantListReader<'_>, right: &mut TenantListReader<'_>
 }
 
 impl<'a> TenantListReader<'a> {
-    async fn load(store: &'a dyn Store, at: ListPosition, limit: usize) -> Result<Self> {
-        let page = page_request(&at, limit).map(|page_request| store.list_tenants(page_request));
+    async fn load(store: &'a dyn Store, position: ListPosition, limit: usize) -> Result<Self> {
+        let page = page_request(&position, limit).map(|page_request| store.list_tenants(page_request));
         let page = match page {
             Some(page) => page.await?,
             None => Page::empty(),
         };
-        Ok(Self { store, at, page, taken: 0 })
+        Ok(Self { store, position, page, taken_count: 0 })
     }
 
     fn peek(&self) -> Option<&TenantId> {
-        self.page.items.get(self.taken)
+        self.page.items.get(self.taken_count)
     }
 
     fn take(&mut self) -> Option<TenantId> {
-        let taken = self.peek().cloned();
-        self.taken += 1;
-        taken
+        let tenant = self.peek().cloned();
+        self.taken_count += 1;
+        tenant
     }
 
     /// Returns whether every name of the page was taken although the list continues.
@@ -87,10 +89,10 @@ impl<'a> TenantListReader<'a> {
     /// Returns the position after the names that were taken. Only the end of a page has a cursor. So if the position is
     /// in the middle of the page, this function reads a shorter page that ends there.
     async fn position_after_taken(self) -> Result<ListPosition> {
-        let next = match self.taken {
-            0 if !self.page.items.is_empty() => return Ok(self.at),
-            taken if taken == self.page.items.len() => self.page.next,
-            taken => match page_request(&self.at, taken) {
+        let next = match self.taken_count {
+            0 if !self.page.items.is_empty() => return Ok(self.position),
+            count if count == self.page.items.len() => self.page.next,
+            count => match page_request(&self.position, count) {
                 Some(page_request) => self.store.list_tenants(page_request).await?.next,
                 None => None,
             },
@@ -99,9 +101,9 @@ impl<'a> TenantListReader<'a> {
     }
 }
 
-fn page_request(at: &ListPosition, limit: usize) -> Option<PageRequest> {
+fn page_request(position: &ListPosition, limit: usize) -> Option<PageRequest> {
     let limit = u32::try_from(limit).ok();
-    match at {
+    match position {
         ListPosition::Beginning => Some(PageRequest { limit, cursor: None }),
         ListPosition::After(cursor) => Some(PageRequest { limit, cursor: Some(cursor.clone()) }),
         ListPosition::End => None,
@@ -111,23 +113,24 @@ fn page_request(at: &ListPosition, limit: usize) -> Option<PageRequest> {
 /// Encodes both positions as one cursor: the length of the first encoded position, a dot, and both encoded positions.
 /// The first letter of an encoded position says which kind it is.
 fn encode_positions(threads: &ListPosition, mailbox: &ListPosition) -> Cursor {
-    let text = |at: &ListPosition| match at {
+    let encode_position = |position: &ListPosition| match position {
         ListPosition::Beginning => "b".to_owned(),
         ListPosition::After(cursor) => format!("c{cursor}"),
         ListPosition::End => "e".to_owned(),
     };
-    let (threads, mailbox) = (text(threads), text(mailbox));
+    let (threads, mailbox) = (encode_position(threads), encode_position(mailbox));
     Cursor::from_text(format!("{}.{threads}{mailbox}", threads.len()))
 }
 
 fn decode_positions(cursor: &Cursor) -> Option<(ListPosition, ListPosition)> {
     let (length, rest) = cursor.as_str().split_once('.')?;
     let (threads, mailbox) = rest.split_at_checked(length.parse().ok()?)?;
-    let at = |text: &str| match text.split_at_checked(1)? {
+    let decode_position = |text: &str| match text.split_at_checked(1)? {
         ("b", "") => Some(ListPosition::Beginning),
         ("c", cursor) => Some(ListPosition::After(Cursor::from_text(cursor))),
         ("e", "") => Some(ListPosition::End),
         _ => None,
     };
-    at(threads).zip(at(mailbox)).filter(|at| *at != (ListPosition::End, ListPosition::End))
+    let positions = decode_position(threads).zip(decode_position(mailbox));
+    positions.filter(|positions| *positions != (ListPosition::End, ListPosition::End))
 }

@@ -1,5 +1,5 @@
-//! Work with the histories of threads: summaries of what is old, contexts that are kept, and threads that begin as a
-//! copy of another.
+//! Work with the histories of threads: summaries of older messages, kept contexts, and threads that begin as a copy of
+//! another.
 
 mod compactor;
 mod context_cache;

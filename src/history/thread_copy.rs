@@ -7,15 +7,16 @@ use store_core::{
     NewEntry, PageRequest, ParentRef, Result, Thread, ThreadFields, ThreadId, codec::Codec,
 };
 
-/// A key of the metadata of a copied thread. Its value names the thread and the entry that were copied.
+/// A key in the metadata of a copied thread. Its value names the thread and the entry that were copied.
 pub const COPIED_FROM: &str = "copied_from";
 
-/// The kind of the entry that a copy has in place of a decision on a ticket. A decision belongs to a run of its thread.
+/// The kind of the entry that a copy has in place of a decision on a ticket. A copy does not contain the decision
+/// itself, because a decision belongs to a run of its thread.
 const DECISION_KIND: &str = "agentstore.decision";
 /// The maximum number of entries that one commit copies. A copy that is repeated continues at the first missing commit.
-const ENTRIES_OF_COMMIT: u32 = 100;
+const MAX_ENTRIES_PER_COMMIT: u32 = 100;
 /// A commit takes no more entries once their encoded bodies have this many bytes.
-const BYTES_OF_COMMIT: usize = 32 << 20;
+const BYTES_PER_COMMIT: usize = 32 << 20;
 
 /// The result of [`copy_thread`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +24,19 @@ const BYTES_OF_COMMIT: usize = 32 << 20;
 pub struct ThreadCopy {
     /// The new thread.
     pub thread: ThreadId,
-    /// The head of the new thread. It has the id of the entry that was named.
+    /// The head of the new thread. It has the same id as the entry `at` of the source.
     pub head: EntryId,
     /// The number of entries that were copied.
     pub entries: u64,
 }
 
-/// Makes the thread `target` from the path of an entry of another thread, so that work can continue there. The entry is
-/// `at`, and its thread is `source`.
+/// Makes the thread `target` from the path of the entry `at` of the thread `source`, so that work can continue in the
+/// new thread.
 ///
 /// The entries keep their ids, times and bodies, so that the context of the copy is the context of `at`. They lose
-/// their runs, which belong to `source`. Side entries, names that labels give, the state and pending input are not
-/// copied. The tokens that the messages spent count in both threads. The metadata of the new thread names the source. A
-/// call that was interrupted continues if it is repeated with the same arguments.
+/// their runs, which belong to `source`. Side entries, the names that labels gave to entries, the state and pending
+/// input are not copied. The tokens that the messages spent count in both threads. The metadata of the new thread names
+/// the source. A call that was interrupted continues if it is repeated with the same arguments.
 ///
 /// # Errors
 /// `NotFound` if the source or the entry does not exist; `Invalid` for a side entry; `AlreadyExists` if the new thread
@@ -58,8 +59,8 @@ pub async fn copy_thread(
     {
         return Err(Error::already_exists("thread", &target));
     }
-    let mut query = EntryQuery::path_of(at.clone()).with_page(PageRequest::first(ENTRIES_OF_COMMIT));
-    let mut copier = Copier { commits, target, fields: Some(fields), commit_count: 0, entries: 0 };
+    let mut query = EntryQuery::path_of(at.clone()).with_page(PageRequest::first(MAX_ENTRIES_PER_COMMIT));
+    let mut copier = Copier { commits, target, fields: Some(fields), commit_count: 0, entry_count: 0 };
     loop {
         let page = threads.list_entries(source, query.clone()).await?;
         copier.write_page(page.items).await?;
@@ -68,7 +69,7 @@ pub async fn copy_thread(
             None => break,
         }
     }
-    Ok(ThreadCopy { thread: copier.target, head: at.clone(), entries: copier.entries })
+    Ok(ThreadCopy { thread: copier.target, head: at.clone(), entries: copier.entry_count })
 }
 
 fn copied_fields(source: &Thread, at: &EntryId) -> Result<ThreadFields> {
@@ -87,7 +88,7 @@ struct Copier<'a> {
     /// The fields of the new thread, until the first commit has made it.
     fields: Option<ThreadFields>,
     commit_count: u64,
-    entries: u64,
+    entry_count: u64,
 }
 
 impl Copier<'_> {
@@ -96,7 +97,7 @@ impl Copier<'_> {
         for entry in entries {
             bytes += entry.body.encode().len();
             drafts.push(draft(&entry)?);
-            if bytes >= BYTES_OF_COMMIT {
+            if bytes >= BYTES_PER_COMMIT {
                 self.write(std::mem::take(&mut drafts)).await?;
                 bytes = 0;
             }
@@ -105,7 +106,7 @@ impl Copier<'_> {
     }
 
     async fn write(&mut self, drafts: Vec<NewEntry>) -> Result<()> {
-        self.entries += u64::try_from(drafts.len()).unwrap_or(u64::MAX);
+        self.entry_count += u64::try_from(drafts.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("copy:{}", self.commit_count))?;
         let mut commit = Commit::new(self.target.clone()).with_key(key).entries(drafts);
         if let Some(fields) = self.fields.take() {

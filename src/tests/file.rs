@@ -1,4 +1,4 @@
-//! `file:PATH`, with its cargo feature and without.
+//! Tests of `file:PATH`, with its cargo feature and without it.
 
 #[cfg(feature = "file")]
 mod with_feature {
@@ -7,7 +7,7 @@ mod with_feature {
     use crate::{Create, OpenOptions, open, tests::commit_hello};
 
     #[tokio::test]
-    async fn a_file_store_has_every_contract_and_names_its_logs() {
+    async fn a_file_store_has_every_contract_and_returns_its_log_files() {
         let folder = tempfile::tempdir().unwrap();
         let (url, tenant) = (format!("file:{}", folder.path().join("data").display()), TenantId::default_tenant());
         let stores = open(&url).await.unwrap();
@@ -28,22 +28,22 @@ mod with_feature {
         let (folder, tenant) = (tempfile::tempdir().unwrap(), TenantId::default_tenant());
         let url = |path: &str| format!("file:{}", folder.path().join(path).display());
         let options = OpenOptions::new();
-        let same = options.open_with_mailbox(&url("data"), &url("data/../data")).await.unwrap();
-        assert!(same.capabilities().fenced);
+        let one_store = options.open_with_mailbox(&url("data"), &url("data/../data")).await.unwrap();
+        assert!(one_store.capabilities().fenced);
         let work = vec![NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap())];
-        same.mailbox(&tenant).unwrap().enqueue(work.clone()).await.unwrap().remove(0).unwrap();
-        let separate = options.open_with_mailbox(&url("data"), &url("queue")).await.unwrap();
-        assert!(!separate.capabilities().fenced);
-        assert_eq!(separate.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 0);
-        let again = same.clone().with_mailbox(&same).unwrap();
-        assert!(again.capabilities().fenced);
-        assert_eq!(again.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 1);
+        one_store.mailbox(&tenant).unwrap().enqueue(work.clone()).await.unwrap().remove(0).unwrap();
+        let two_stores = options.open_with_mailbox(&url("data"), &url("queue")).await.unwrap();
+        assert!(!two_stores.capabilities().fenced);
+        assert_eq!(two_stores.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 0);
+        let combined_with_itself = one_store.clone().with_mailbox(&one_store).unwrap();
+        assert!(combined_with_itself.capabilities().fenced);
+        assert_eq!(combined_with_itself.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 1);
         let memory = options.open_with_mailbox("memory:", "memory:").await;
         #[cfg(feature = "memory")]
         assert!(memory.unwrap().capabilities().fenced);
         #[cfg(not(feature = "memory"))]
         assert!(memory.is_err());
-        separate.close().await.unwrap();
+        two_stores.close().await.unwrap();
     }
 
     #[tokio::test]

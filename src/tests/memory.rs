@@ -1,4 +1,4 @@
-//! `memory:`, with its cargo feature and without.
+//! Tests of `memory:`, with its cargo feature and without it.
 
 #[cfg(feature = "memory")]
 mod with_feature {

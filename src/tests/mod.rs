@@ -1,4 +1,4 @@
-//! Opening a store at a URL, and the refusals on the way (CP-1).
+//! Tests of opening a store at a URL, and of URLs and options that are refused (CP-1).
 
 mod file;
 #[cfg(all(feature = "memory", feature = "file"))]
@@ -35,8 +35,8 @@ async fn an_unknown_scheme_is_refused_and_the_known_ones_are_listed() {
 async fn commit_hello(stores: &Stores) -> Result<u64> {
     use store_core::{Commit, Expect, Message, NewEntry, TenantId, ThreadId};
 
-    let hello = Commit::new(ThreadId::new("t")?).expecting(Expect::Absent);
+    let commit = Commit::new(ThreadId::new("t")?).expecting(Expect::Absent);
     let commits = stores.commits(&TenantId::default_tenant())?;
-    let receipt = commits.commit(hello.entry(NewEntry::new(Message::user("hi")))).await?;
+    let receipt = commits.commit(commit.entry(NewEntry::new(Message::user("hi")))).await?;
     Ok(receipt.version.number())
 }

@@ -1,4 +1,4 @@
-//! `nats://…`, with its cargo feature and without.
+//! Tests of `nats://…`, with its cargo feature and without it.
 
 #[cfg(feature = "nats")]
 mod with_feature {

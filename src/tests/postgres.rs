@@ -1,4 +1,4 @@
-//! `postgres://…`, with its cargo feature and without.
+//! Tests of `postgres://…`, with its cargo feature and without it.
 
 #[cfg(feature = "postgres")]
 mod with_feature {
@@ -20,8 +20,8 @@ mod with_feature {
     async fn a_postgres_store_has_every_contract_and_a_read_only_mode() {
         let (url, tenant) = (url_of_new_schema(), TenantId::default_tenant());
         let options = OpenOptions::new();
-        for missing in [options.clone().with_create(Create::Never), options.clone().read_only()] {
-            let (kind, message) = refusal(missing.open(&url).await);
+        for options_without_creation in [options.clone().with_create(Create::Never), options.clone().read_only()] {
+            let (kind, message) = refusal(options_without_creation.open(&url).await);
             assert_eq!(kind, ErrorKind::SchemaMismatch);
             assert!(message.contains("agentstore migrate"), "{message}");
         }

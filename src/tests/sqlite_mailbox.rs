@@ -1,4 +1,4 @@
-//! `sqlite:PATH`, with its cargo feature and without.
+//! Tests of `sqlite:PATH`, with its cargo feature and without it.
 
 #[cfg(feature = "sqlite-mailbox")]
 mod with_feature {

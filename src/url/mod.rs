@@ -192,30 +192,30 @@ mod tests {
     /// Tests CP-3: two spellings of one location name the same store.
     #[test]
     fn urls_of_the_same_store_are_recognised() {
-        let (same, other) = (true, false);
+        let (same, different) = (true, false);
         for (left, right, expected) in [
             ("memory:", "memory:", same),
-            ("memory:", "file:x", other),
+            ("memory:", "file:x", different),
             ("file:x", "file:x", same),
-            ("file:x", "file:y", other),
+            ("file:x", "file:y", different),
             ("file:.", "file:./src/..", same),
             ("sqlite:Cargo.toml", "sqlite:./src/../Cargo.toml", same),
-            ("sqlite:x", "file:x", other),
+            ("sqlite:x", "file:x", different),
             ("postgres://db/work", "postgresql://ada:secret@DB:5432/work?connections=3", same),
             ("postgres://db/work", "postgres://db/work?schema=agentstore", same),
-            ("postgres://db/work?schema=a", "postgres://db/work?schema=b", other),
-            ("postgres://db/work", "postgres://db/play", other),
-            ("postgres://db/work", "postgres://db:5433/work", other),
+            ("postgres://db/work?schema=a", "postgres://db/work?schema=b", different),
+            ("postgres://db/work", "postgres://db/play", different),
+            ("postgres://db/work", "postgres://db:5433/work", different),
             ("postgres://ada@db", "postgres://db/ada", same),
             ("postgres:///work?host=/run/a", "postgres://localhost/work?host=/run/a", same),
             ("nats://one,two", "nats://TWO:4222,three/?prefix=agentstore&assume_sync=true", same),
             ("nats://one", "tls://one", same),
             ("nats://[::1]", "nats://[::1]:4222/", same),
-            ("nats://one", "nats://two", other),
-            ("nats://one:4222", "nats://one:4223", other),
-            ("nats://one", "nats://one/?prefix=x", other),
-            ("nats://ada:secret@one", "nats://bob:secret@one", other),
-            ("nats://one", "postgres://one", other),
+            ("nats://one", "nats://two", different),
+            ("nats://one:4222", "nats://one:4223", different),
+            ("nats://one", "nats://one/?prefix=x", different),
+            ("nats://ada:secret@one", "nats://bob:secret@one", different),
+            ("nats://one", "postgres://one", different),
         ] {
             let [left, right] = [left, right].map(|url| url.parse::<StoreUrl>().unwrap());
             assert_eq!(left.is_same_store(&right), expected, "{left} {right}");

@@ -7,7 +7,9 @@ use store_core::Result;
 /// The URL of one or more servers. It is shown without the user, the password and any parameter that may contain a
 /// secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ServerUrl(String);
+pub struct ServerUrl {
+    text: String,
+}
 
 /// The parts of a URL.
 struct UrlParts<'a> {
@@ -22,24 +24,24 @@ impl ServerUrl {
     pub(super) fn postgres(text: &str) -> Result<Self> {
         #[cfg(feature = "postgres")]
         store_postgres::PostgresConfig::new(text)?;
-        Ok(Self(text.to_owned()))
+        Ok(Self { text: text.to_owned() })
     }
 
     #[cfg_attr(not(feature = "nats"), expect(clippy::unnecessary_wraps, reason = "the check can fail"))]
     pub(super) fn nats(text: &str) -> Result<Self> {
         #[cfg(feature = "nats")]
         store_nats::NatsConfig::new(text)?;
-        Ok(Self(text.to_owned()))
+        Ok(Self { text: text.to_owned() })
     }
 
     /// Returns the whole URL with all its secrets. Use it to connect, and do not show it.
     #[must_use]
     pub fn with_password(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     fn parts(&self) -> UrlParts<'_> {
-        let (_, rest) = self.0.split_once("://").unwrap_or_default();
+        let (_, rest) = self.text.split_once("://").unwrap_or_default();
         let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = address.split_once('/').unwrap_or((address, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -58,9 +60,9 @@ impl ServerUrl {
         let (host, port) = host_and_port(hosts);
         let user = parameter("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default());
         [
-            parameter("host").unwrap_or_else(|| or_default(host, "localhost")).to_ascii_lowercase(),
-            parameter("port").unwrap_or_else(|| or_default(port, "5432")).to_owned(),
-            parameter("dbname").unwrap_or_else(|| or_default(path, user)).to_owned(),
+            parameter("host").unwrap_or_else(|| non_empty_or(host, "localhost")).to_ascii_lowercase(),
+            parameter("port").unwrap_or_else(|| non_empty_or(port, "5432")).to_owned(),
+            parameter("dbname").unwrap_or_else(|| non_empty_or(path, user)).to_owned(),
             parameter("schema").unwrap_or("agentstore").to_owned(),
         ]
     }
@@ -89,7 +91,7 @@ impl<'a> UrlParts<'a> {
     fn nats_servers(&self) -> impl Iterator<Item = (String, &'a str)> {
         self.hosts.split(',').map(|server| {
             let (host, port) = host_and_port(server);
-            (host.to_ascii_lowercase(), or_default(port, "4222"))
+            (host.to_ascii_lowercase(), non_empty_or(port, "4222"))
         })
     }
 }
@@ -102,14 +104,14 @@ fn host_and_port(server: &str) -> (&str, &str) {
     }
 }
 
-fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
+fn non_empty_or<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN_PARAMETERS: [&str; 6] = ["host", "port", "dbname", "schema", "prefix", "replicas"];
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
+        let (scheme, rest) = self.text.split_once("://").unwrap_or(("postgres", ""));
         // Everything before the last `@` may belong to a password, because a password can contain an `@` that is not
         // percent-encoded.
         let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
@@ -118,7 +120,9 @@ impl fmt::Display for ServerUrl {
             |parameter: &&str| parameter.split_once('=').is_some_and(|(name, _)| SHOWN_PARAMETERS.contains(&name));
         write!(f, "{scheme}://{address}")?;
         let mut shown_parameters = parameters.split('&').filter(is_shown);
-        shown_parameters.try_fold('?', |before, parameter| write!(f, "{before}{parameter}").map(|()| '&')).map(drop)
+        shown_parameters
+            .try_fold('?', |separator, parameter| write!(f, "{separator}{parameter}").map(|()| '&'))
+            .map(drop)
     }
 }
 

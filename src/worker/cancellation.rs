@@ -1,4 +1,4 @@
-//! Tells a handler to stop, and why.
+//! Tells a handler that it has to stop, and why.
 
 use std::sync::{
     Arc, OnceLock,
@@ -15,7 +15,7 @@ pub enum CancelReason {
     Lost,
     /// The thread was interrupted. The work is no longer wanted, and every write under the claim is refused.
     Superseded,
-    /// No extension of the claim was confirmed for a whole lease. Another worker may have the claim by now.
+    /// No extension of the claim was confirmed for a whole lease. Another worker may have claimed the dispatch by now.
     Unconfirmed,
     /// The attempt ran longer than the options allow.
     Deadline,
@@ -50,7 +50,9 @@ impl CancelReason {
 /// A handler that does not stop is aborted at its next `await` once the [`grace`](super::WorkerOptions::grace) has
 /// passed.
 #[derive(Debug, Clone, Default)]
-pub struct Cancellation(Arc<State>);
+pub struct Cancellation {
+    state: Arc<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -58,7 +60,7 @@ struct State {
     reason: OnceLock<CancelReason>,
     has_ended: AtomicBool,
     /// The [`SettlingCommit`], as a number.
-    settling: AtomicU8,
+    settling_commit: AtomicU8,
 }
 
 /// The state of the commit with which a handler settles its own claim, if it makes one (CM-33).
@@ -77,7 +79,7 @@ pub(super) enum SettlingCommit {
 impl Cancellation {
     /// Waits until the handler has to stop, and returns the reason.
     pub async fn cancelled(&self) -> CancelReason {
-        self.0.token.cancelled().await;
+        self.state.token.cancelled().await;
         // The reason is written before the token is cancelled.
         self.reason().unwrap_or(CancelReason::Stopping)
     }
@@ -85,40 +87,40 @@ impl Cancellation {
     /// Returns whether the handler has to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.token.is_cancelled()
+        self.state.token.is_cancelled()
     }
 
     /// Returns why the handler has to stop; none while it may continue.
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
-        self.0.reason.get().copied()
+        self.state.reason.get().copied()
     }
 
     /// Returns the token itself, for functions that take one.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
-        &self.0.token
+        &self.state.token
     }
 
     /// Tells the handler to stop. If it was already told, the first reason is kept.
     pub(super) fn cancel(&self, reason: CancelReason) {
-        let _ = self.0.reason.set(reason);
-        self.0.token.cancel();
+        let _ = self.state.reason.set(reason);
+        self.state.token.cancel();
     }
 
     /// Marks the attempt as ended. Tasks that its handler left running can write nothing more.
     pub(super) fn end(&self) {
-        self.0.has_ended.store(true, Ordering::SeqCst);
+        self.state.has_ended.store(true, Ordering::SeqCst);
         self.cancel(CancelReason::Ended);
     }
 
     /// Returns whether nothing can be written under the claim any more, as far as this process knows.
     pub(super) fn is_lost(&self) -> bool {
-        self.0.has_ended.load(Ordering::SeqCst) || self.reason().is_some_and(CancelReason::is_lost)
+        self.state.has_ended.load(Ordering::SeqCst) || self.reason().is_some_and(CancelReason::is_lost)
     }
 
-    pub(super) fn settling(&self) -> SettlingCommit {
-        match self.0.settling.load(Ordering::SeqCst) {
+    pub(super) fn settling_commit(&self) -> SettlingCommit {
+        match self.state.settling_commit.load(Ordering::SeqCst) {
             0 => SettlingCommit::NotMade,
             1 => SettlingCommit::Unknown,
             2 => SettlingCommit::Acked,
@@ -126,7 +128,7 @@ impl Cancellation {
         }
     }
 
-    pub(super) fn set_settling(&self, settling: SettlingCommit) {
-        self.0.settling.store(settling as u8, Ordering::SeqCst);
+    pub(super) fn set_settling_commit(&self, settling_commit: SettlingCommit) {
+        self.state.settling_commit.store(settling_commit as u8, Ordering::SeqCst);
     }
 }

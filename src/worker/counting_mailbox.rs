@@ -30,7 +30,7 @@ impl MailboxProducer for CountingMailbox {
         let answers = self.inner.enqueue(dispatches).await;
         match &answers {
             Ok(answers) => answers.iter().for_each(|answer| match answer {
-                Ok(queued) if queued.deduplicated => telemetry::count_enqueue(self.backend, "deduplicated"),
+                Ok(enqueued) if enqueued.deduplicated => telemetry::count_enqueue(self.backend, "deduplicated"),
                 Ok(_) => telemetry::count_enqueue(self.backend, "queued"),
                 Err(error) => telemetry::count_enqueue(self.backend, error.kind().name()),
             }),

@@ -32,7 +32,8 @@ impl<T> LoopHandle<T> {
     /// and releases their work without counting an attempt (WK-4).
     ///
     /// # Errors
-    /// The error that ended the loop earlier: an error of the store that waiting does not resolve, such as `Closed`.
+    /// The error that had already ended the loop: an error of the store that waiting does not resolve, such as
+    /// `Closed`.
     pub async fn stop(self) -> Result<T> {
         self.ask_to_stop();
         self.join().await
@@ -72,9 +73,9 @@ impl<T> LoopHandle<T> {
     /// As [`stop`](Self::stop).
     pub async fn wait(&mut self) -> Result<T> {
         let Some(task) = &mut self.task else { return Err(Error::closed()) };
-        let ended = task.await;
+        let result = task.await;
         self.task = None;
-        ended.map_err(|source| Error::unavailable("the worker's loop panicked or was aborted").with_source(source))?
+        result.map_err(|source| Error::unavailable("the worker's loop panicked or was aborted").with_source(source))?
     }
 }
 

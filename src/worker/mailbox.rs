@@ -49,10 +49,12 @@ impl MailboxSource {
 
     /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). If the threads and the
     /// mailbox are in one store, the thread has refused them since this claim was made, and there is nothing to do.
-    async fn take_over(&self, claimed: &ClaimedDispatch) -> Result<()> {
+    async fn take_over(&self, claimed_dispatch: &ClaimedDispatch) -> Result<()> {
         let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_fenced) else { return Ok(()) };
-        let taken = commits.commit(Commit::new(claimed.dispatch.thread.clone()).fenced(claimed.fence())).await;
-        match taken {
+        let answer = commits
+            .commit(Commit::new(claimed_dispatch.dispatch.thread.clone()).fenced(claimed_dispatch.fence()))
+            .await;
+        match answer {
             // A deleted thread accepts no writes, so no earlier claim can write to it.
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.in_part(TAKE_OVER_PART)),
             _ => Ok(()),
@@ -70,10 +72,11 @@ impl JobSource for MailboxSource {
         for unreadable in &claims.unreadable {
             tracing::error!(error = %unreadable.error, "a thread was skipped: its dispatches cannot be read");
         }
-        for claimed in &claims.claimed {
-            let available_since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();
+        for claimed_dispatch in &claims.claimed {
+            let available_since =
+                claimed_dispatch.dispatch.available_at.max(claimed_dispatch.dispatch.created_at).as_millis();
             let claimed_at =
-                claimed.dispatch.claim.as_ref().map_or(available_since, |claim| claim.claimed_at.as_millis());
+                claimed_dispatch.dispatch.claim.as_ref().map_or(available_since, |claim| claim.claimed_at.as_millis());
             self.telemetry.record_claim(Duration::from_millis(claimed_at.saturating_sub(available_since)));
         }
         Ok(claims.claimed.into_iter().map(Arc::new).collect())

@@ -54,8 +54,9 @@ use crate::{Stores, options::unsupported};
 /// ```
 ///
 /// # Guarantees
-/// - Each dispatch is claimed, started, extended at each third of its lease, handled and settled. At most
-///   [`WorkerOptions::concurrency`] dispatches are handled at once, each of another thread (WK-1).
+/// - Each dispatch is claimed, started, handled and settled. While it is handled, its claim is extended after every
+///   third of the lease. At most [`WorkerOptions::concurrency`] dispatches are handled at once, each from a different
+///   thread (WK-1).
 /// - A handler whose claim is lost or superseded is cancelled as soon as the worker knows of it, and can write nothing
 ///   more through its [`Work`] (WK-2). Before the worker calls the handler, it makes sure that no write of an earlier
 ///   attempt can still take effect (WK-6).
@@ -90,6 +91,7 @@ impl Worker {
         options: WorkerOptions,
     ) -> Result<Self> {
         options.check()?;
+        // If there is no mailbox, this call returns an error that says which stores have one.
         stores.mailbox(tenant)?;
         let source = MailboxSource::new(stores, tenant, Arc::new(handler), &options)?;
         Ok(Self { engine: Engine::new(source, options) })
@@ -118,7 +120,7 @@ impl Worker {
     /// Runs the worker [until it is idle](Self::start_until_idle).
     ///
     /// # Errors
-    /// The error that ended the worker earlier, as for [`LoopHandle::stop`].
+    /// The error that ended the worker before it was idle, as for [`LoopHandle::stop`].
     pub async fn run_until_idle(self) -> Result<WorkSummary> {
         self.start_until_idle()?.join().await
     }

@@ -158,8 +158,8 @@ impl WorkerOptions {
     }
 }
 
-/// Delays that double with each failure. Each is shortened at random, so that work that failed at the same time is not
-/// all tried again at the same time (WK-3).
+/// Delays that double with each failure. Each delay is shortened at random, so that dispatches that failed at the same
+/// time are retried at different times (WK-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backoff {
@@ -186,8 +186,8 @@ impl Backoff {
     /// Returns the longest delay after this number of failures.
     #[must_use]
     pub fn ceiling(&self, failures: u32) -> Duration {
-        let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
-        self.first.saturating_mul(doubled).min(self.max)
+        let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
+        self.first.saturating_mul(factor).min(self.max)
     }
 
     /// Returns the delay after this number of failures: a random time between half of the ceiling and the ceiling.
@@ -201,9 +201,9 @@ impl Backoff {
 pub(super) fn jittered(time: Duration) -> Duration {
     let mut bytes = [0; 4];
     // If the system returns no random bytes, the delay is the longest one.
-    let share =
+    let random_share =
         getrandom::fill(&mut bytes).map_or(1.0, |()| f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX));
-    time.div_f64(2.0) + time.div_f64(2.0).mul_f64(share)
+    time.div_f64(2.0) + time.div_f64(2.0).mul_f64(random_share)
 }
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ use crate::Stores;
 /// ```
 ///
 /// # Guarantees
-/// - Each row is claimed, delivered and settled. Its claim is extended at each third of the lease. Several rows are
-///   delivered at once, but rows with the same order key are delivered one after the other (OB-11).
+/// - Each row is claimed, delivered and settled. Its claim is extended after every third of the lease. Several
+///   rows are delivered at once, but rows with the same order key are delivered one after another (OB-11).
 /// - A row is delivered at least once. Its id is the same in every attempt, so that a receiver can recognise repeats
 ///   (OB-10).
 /// - After a failure the row is tried again after a growing delay, in store time. If no attempts are left, it becomes a
@@ -96,7 +96,7 @@ impl Relay {
     /// again.
     ///
     /// # Errors
-    /// The error that ended the relay earlier, as for [`LoopHandle::stop`].
+    /// The error that ended the relay before it was idle, as for [`LoopHandle::stop`].
     pub async fn run_until_idle(self) -> Result<WorkSummary> {
         Engine::new(self.source, self.options).until_idle().start()?.join().await
     }
@@ -194,9 +194,9 @@ impl JobSource for OutboxSource {
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
         let mut request = ClaimOutbox::new(self.lane.clone(), self.worker.clone(), limit).with_lease(self.lease);
         request.target.clone_from(&self.target);
-        let claimed = self.outbox.claim_outbox(request).await?;
-        if !claimed.unreadable.is_empty() {
-            tracing::error!(rows = claimed.unreadable.len(), "outbox rows were skipped: they cannot be read");
+        let answer = self.outbox.claim_outbox(request).await?;
+        if !answer.unreadable.is_empty() {
+            tracing::error!(rows = answer.unreadable.len(), "outbox rows were skipped: they cannot be read");
         }
         let to_job = |ClaimedOutboxRow { row, token, .. }| {
             let lease_until = row.claim.as_ref().map_or(row.available_at, |claim| claim.lease_until);
@@ -204,7 +204,7 @@ impl JobSource for OutboxSource {
             self.telemetry.record_claim(Duration::from_millis(claimed_at.saturating_sub(row.available_at.as_millis())));
             Arc::new(ClaimedRow { row: Arc::new(row), token })
         };
-        Ok(claimed.rows.into_iter().map(to_job).collect())
+        Ok(answer.rows.into_iter().map(to_job).collect())
     }
 
     async fn prepare_attempt(&self, _job: &Self::Job) -> Result<()> {

@@ -47,11 +47,11 @@ pub(super) static OUTBOX_METRICS: MetricNames = metric_names!("agentstore.outbox
 pub(super) const RECORDS_METRICS: bool = cfg!(feature = "metrics");
 
 /// Records the number of queued dispatches of a mailbox, and the age of the oldest one.
-pub(super) fn record_queue(backend: &'static str, queued: u64, oldest: Duration) {
+pub(super) fn record_queue(backend: &'static str, queued_count: u64, oldest_age: Duration) {
     // The conversion is exact for any realistic number of dispatches.
     #[expect(clippy::cast_precision_loss, reason = "no mailbox has 2^53 dispatches")]
-    gauge("agentstore.mailbox.depth", backend, "queued", queued as f64);
-    gauge("agentstore.mailbox.oldest_age", backend, "queued", oldest.as_secs_f64());
+    gauge("agentstore.mailbox.depth", backend, "queued", queued_count as f64);
+    gauge("agentstore.mailbox.oldest_age", backend, "queued", oldest_age.as_secs_f64());
 }
 
 /// Counts an enqueue under its outcome.
@@ -71,9 +71,9 @@ impl Telemetry {
     }
 
     /// Records a claim, and how long its dispatch or row had been available.
-    pub(super) fn record_claim(&self, waited: Duration) {
+    pub(super) fn record_claim(&self, wait_time: Duration) {
         count(self.names.claimed, self.backend, "claimed");
-        record(self.names.wait, self.backend, "claimed", waited);
+        record(self.names.wait, self.backend, "claimed", wait_time);
     }
 
     /// Counts a call to claim that failed.
@@ -92,9 +92,9 @@ impl Telemetry {
     }
 
     /// Records the end of an attempt, and how long it took.
-    pub(super) fn record_end(&self, outcome: &'static str, took: Duration) {
+    pub(super) fn record_end(&self, outcome: &'static str, duration: Duration) {
         Span::current().record("outcome", outcome);
-        record(self.names.run, self.backend, outcome, took);
+        record(self.names.run, self.backend, outcome, duration);
     }
 }
 

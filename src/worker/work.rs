@@ -12,10 +12,12 @@ use crate::options::unsupported;
 
 /// One attempt of a dispatch: the dispatch, handles that write under its claim, and the signal to stop. Cheap to clone.
 #[derive(Clone)]
-pub struct Work(Arc<Attempt>);
+pub struct Work {
+    attempt: Arc<Attempt>,
+}
 
 struct Attempt {
-    claimed: ClaimedDispatch,
+    claimed_dispatch: ClaimedDispatch,
     commits: Option<Arc<FencedCommits>>,
     cancellation: Cancellation,
     can_settle_in_commit: bool,
@@ -23,22 +25,22 @@ struct Attempt {
 
 impl Work {
     pub(super) fn new(
-        claimed: ClaimedDispatch,
+        claimed_dispatch: ClaimedDispatch,
         stores: &TenantStores,
         cancellation: Cancellation,
         can_settle_in_commit: bool,
     ) -> Self {
         let commits = stores.commits.as_ref().map(|commits| {
-            let (commits, thread) = (Arc::clone(commits), claimed.dispatch.thread.clone());
-            Arc::new(FencedCommits::new(commits, thread, claimed.fence(), cancellation.clone()))
+            let (commits, thread) = (Arc::clone(commits), claimed_dispatch.dispatch.thread.clone());
+            Arc::new(FencedCommits::new(commits, thread, claimed_dispatch.fence(), cancellation.clone()))
         });
-        Self(Arc::new(Attempt { claimed, commits, cancellation, can_settle_in_commit }))
+        Self { attempt: Arc::new(Attempt { claimed_dispatch, commits, cancellation, can_settle_in_commit }) }
     }
 
-    /// Returns the dispatch as it was claimed: thread, run, payload, number of failures.
+    /// Returns the dispatch in the state in which it was claimed: thread, run, payload, number of failures.
     #[must_use]
     pub fn dispatch(&self) -> &Dispatch {
-        &self.0.claimed.dispatch
+        &self.attempt.claimed_dispatch.dispatch
     }
 
     /// Returns the number of this attempt: 1 for the first one. After a snooze or a release the number stays the same.
@@ -51,25 +53,25 @@ impl Work {
     /// can tell a late attempt from a newer one.
     #[must_use]
     pub fn claim_number(&self) -> ClaimNumber {
-        self.0.claimed.number
+        self.attempt.claimed_dispatch.number
     }
 
     /// Returns the fence of the claim, for other handles that write under it.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.0.claimed.fence()
+        self.attempt.claimed_dispatch.fence()
     }
 
     /// Returns the name of this attempt on the live channel.
     #[must_use]
     pub fn live_target(&self) -> LiveTarget {
-        LiveTarget::from(&self.0.claimed)
+        LiveTarget::from(&self.attempt.claimed_dispatch)
     }
 
     /// Returns the signal that tells the handler to stop.
     #[must_use]
     pub fn cancellation(&self) -> &Cancellation {
-        &self.0.cancellation
+        &self.attempt.cancellation
     }
 
     /// Returns the coordinator that writes to the thread of the dispatch under this claim.
@@ -78,15 +80,15 @@ impl Work {
     /// composition, the store of the threads refuses a claim whose number is lower than the highest that has written
     /// to the thread (CM-32).
     ///
-    /// Its `threads()`, `events()`, `pending()` and `outbox()` can read everything. They can write only updates and
-    /// events of this thread, which are fenced by the claim. Any other write, and every write to another thread, is
-    /// refused with `Unsupported` or `Invalid`. Make such writes through the stores that the program opened; no claim
-    /// fences them.
+    /// The handles that its `threads()`, `events()`, `pending()` and `outbox()` return can read everything. They can
+    /// write only updates and events of this thread, and the claim fences these writes. Any other write, and every
+    /// write to another thread, is refused with `Unsupported` or `Invalid`. Make such writes through the stores that
+    /// the program opened; no claim fences them.
     ///
     /// # Errors
     /// `Unsupported` if the store keeps no threads.
     pub fn commits(&self) -> Result<Arc<dyn CommitCoordinator>> {
-        let commits = self.0.commits.as_ref().ok_or_else(|| unsupported("committing to threads"))?;
+        let commits = self.attempt.commits.as_ref().ok_or_else(|| unsupported("committing to threads"))?;
         Ok(Arc::<FencedCommits>::clone(commits))
     }
 
@@ -104,7 +106,7 @@ impl Work {
     /// if threads and mailbox are in one store.
     #[must_use]
     pub fn can_settle_in_commit(&self) -> bool {
-        self.0.can_settle_in_commit
+        self.attempt.can_settle_in_commit
     }
 
     /// Returns an empty commit to the thread of the dispatch.
@@ -125,10 +127,10 @@ impl Work {
 
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Attempt { claimed, can_settle_in_commit, .. } = &*self.0;
+        let Attempt { claimed_dispatch, can_settle_in_commit, .. } = &*self.attempt;
         f.debug_struct("Work")
-            .field("dispatch", &claimed.dispatch.id)
-            .field("claim", &claimed.number)
+            .field("dispatch", &claimed_dispatch.dispatch.id)
+            .field("claim", &claimed_dispatch.number)
             .field("can_settle_in_commit", can_settle_in_commit)
             .finish_non_exhaustive()
     }

@@ -42,7 +42,7 @@ impl ClaimToken {
     /// Returns whether the token was generated in this incarnation of the store. The store may have lost the claims of
     /// earlier incarnations.
     pub(crate) fn is_of_incarnation(&self, incarnation: u64) -> bool {
-        self.0.split_once('.').is_some_and(|(generated_in, _)| generated_in.parse() == Ok(incarnation))
+        self.0.split_once('.').is_some_and(|(token_incarnation, _)| token_incarnation.parse() == Ok(incarnation))
     }
 }
 

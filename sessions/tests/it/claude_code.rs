@@ -11,7 +11,7 @@ use crate::{
     expectations::{check_report, has_messages},
     helpers::{
         custom_kind, entries, export_bytes, fixtures, format, has_no_message, head_path, import_any, new_store,
-        read_json, text_hash,
+        read_json, text_count_and_hash,
     },
 };
 
@@ -75,7 +75,7 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn CommitCoordinat
     let path_entries = head_path(commits, id).await;
     let found = entries(commits, id).await;
     let number = |field: &str| expect[field].as_u64();
-    let (pieces, hash) = text_hash(&path_entries);
+    let (pieces, hash) = text_count_and_hash(&path_entries);
     assert_eq!(Some(pieces as u64), number("main_path_text_pieces"), "{name}");
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     // Without ids, the lines of a file form a chain. Its entries, head, leaves and roots need no comparison.

@@ -12,8 +12,8 @@ use store_core::{
 use tempfile::tempdir;
 
 use crate::helpers::{
-    custom_kind, entries, export_bytes, fixtures, format, has_no_message, head_path, import_one, new_store, text_hash,
-    write_file,
+    custom_kind, entries, export_bytes, fixtures, format, has_no_message, head_path, import_one, new_store,
+    text_count_and_hash, write_file,
 };
 
 /// The number of calls that an expectation counts as calls without a result, although they need none because the
@@ -32,7 +32,7 @@ pub(crate) async fn check_thread(path: &Path, expect: &Value, commits: &dyn Comm
     let conversation: Vec<_> = found.iter().filter(|entry| !entry.side).cloned().collect();
     assert_eq!(u64::from(thread.leaves), report.leaves, "{name}");
     assert_eq!(report.leaves == 0, conversation.is_empty(), "{name}");
-    let (pieces, hash) = text_hash(&conversation);
+    let (pieces, hash) = text_count_and_hash(&conversation);
     assert_eq!(pieces as u64, expect["main_path_text_pieces"].as_u64().unwrap(), "{name}");
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     let items: u64 = expect["entries_by_type"]

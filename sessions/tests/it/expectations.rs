@@ -7,7 +7,7 @@ use sessions::{FormatName, ImportReport, IssueCode};
 
 use crate::codex;
 use crate::helpers::{
-    entries, export_bytes, fixtures, has_no_message, head_path, import_one, new_store, read_json, text_hash,
+    entries, export_bytes, fixtures, has_no_message, head_path, import_one, new_store, read_json, text_count_and_hash,
 };
 
 /// The `.jsonl` files that have an expectation, below a folder with the layout of `fixtures`. Sessions of kimi-cli and
@@ -89,7 +89,7 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     }
     let path_entries = head_path(commits, id).await;
     assert_eq!(path_entries.len() as u64, expect["main_path_entries"].as_u64().unwrap(), "{name}");
-    let (pieces, hash) = text_hash(&path_entries);
+    let (pieces, hash) = text_count_and_hash(&path_entries);
     assert_eq!(pieces as u64, expect["main_path_text_pieces"].as_u64().unwrap(), "{name}");
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     let roots = entries(commits, id).await.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
@@ -195,7 +195,7 @@ async fn with_the_first_leaf_as_head_the_path_is_that_of_agent_core_itself() {
         let options = sessions::ImportOptions::default().with_head(sessions::HeadChoice::FirstLeaf);
         let reports = sessions::import(&*commits, &path, &options).await.unwrap();
         let id = reports[0].thread.as_ref().unwrap();
-        let (_, hash) = text_hash(&head_path(&*commits, id).await);
+        let (_, hash) = text_count_and_hash(&head_path(&*commits, id).await);
         assert_eq!(hash, expect["first_leaf_text_sha256"].as_str().unwrap(), "{name}");
         let page = commits.threads().list_leaves(id, store_core::PageRequest::first(100)).await.unwrap();
         let leaves: Vec<_> = page.items.iter().map(|leaf| leaf.entry.as_str()).collect();

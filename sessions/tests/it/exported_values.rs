@@ -17,7 +17,7 @@ use crate::{
     conversions::TARGETS,
     exports::thread_of_everything,
     helpers::{entries, format, new_store},
-    pi_exports::odd_thread,
+    pi_exports::thread_that_pi_cannot_represent,
 };
 
 /// Fields whose values have another form in each format: roles, ids of entries, times, and the types of messages and
@@ -232,7 +232,7 @@ async fn every_value_of_threads_that_were_not_imported_is_written_or_listed() {
     let threads = [
         thread_of_everything(&*commits).await,
         thread_of_all_blocks(&*commits).await,
-        odd_thread(&*commits).await,
+        thread_that_pi_cannot_represent(&*commits).await,
         thread_of(&*commits, "kinds", every_kind_of_entry()).await,
     ];
     for thread in &threads {

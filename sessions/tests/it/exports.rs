@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 use crate::helpers::{entries, entry_of, export_bytes, fixtures, format, import_one, new_store, write_file};
 
-fn agent_core() -> ExportOptions {
+fn agent_core_options() -> ExportOptions {
     ExportOptions::new(format("agent-core"))
 }
 
@@ -57,37 +57,38 @@ async fn any_thread_round_trips_through_agent_core() {
     let commits = new_store();
     let thread = thread_of_everything(&*commits).await;
     let mut out = Vec::new();
-    let report = export(&*commits.threads(), &thread, &agent_core(), ExportTarget::Stream(&mut out)).await.unwrap();
+    let report =
+        export(&*commits.threads(), &thread, &agent_core_options(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert!(!report.exact);
     let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (entry_of(loss), loss.kind)).collect();
     assert_eq!(kinds, [("t2", "merged")]);
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let again = import_one(&*other, &write_file(folder.path(), "all.jsonl", &out)).await;
+    let other_store = new_store();
+    let reimport = import_one(&*other_store, &write_file(folder.path(), "all.jsonl", &out)).await;
     // The thread has two roots.
-    let codes: Vec<_> = again.issues.iter().map(|issue| issue.code.name()).collect();
+    let codes: Vec<_> = reimport.issues.iter().map(|issue| issue.code.name()).collect();
     assert_eq!(codes, ["new_root"], "{}", String::from_utf8_lossy(&out));
-    let copy = again.thread.unwrap();
-    let head = other.threads().load_thread(&copy).await.unwrap().unwrap().head.unwrap();
+    let copy = reimport.thread.unwrap();
+    let head = other_store.threads().load_thread(&copy).await.unwrap().unwrap().head.unwrap();
     assert_eq!(head.as_str(), "t2.1");
-    let found = entries(&*other, &copy).await;
+    let copied_entries = entries(&*other_store, &copy).await;
     let original = entries(&*commits, &thread).await;
     for entry in original.iter().filter(|entry| entry.id.as_str() != "t2" && entry.id.as_str() != "r1") {
-        let same = found.iter().find(|other| other.id == entry.id).unwrap();
-        assert_eq!((&same.body, same.side), (&entry.body, entry.side));
-        assert_eq!(same.timestamp, entry.timestamp);
+        let copied = copied_entries.iter().find(|copied| copied.id == entry.id).unwrap();
+        assert_eq!((&copied.body, copied.side), (&entry.body, entry.side));
+        assert_eq!(copied.timestamp, entry.timestamp);
         if entry.id.as_str() != "x1" && !entry.side {
-            assert_eq!(same.parent, entry.parent, "{}", entry.id);
+            assert_eq!(copied.parent, entry.parent, "{}", entry.id);
         }
     }
-    assert_eq!(found.iter().filter(|entry| !entry.side && entry.parent.is_none()).count(), 2);
-    let checkpoint = found.iter().find(|entry| entry.id.as_str() == "k1").unwrap();
+    assert_eq!(copied_entries.iter().filter(|entry| !entry.side && entry.parent.is_none()).count(), 2);
+    let checkpoint = copied_entries.iter().find(|entry| entry.id.as_str() == "k1").unwrap();
     assert_eq!(*checkpoint.body, store_core::Body::Checkpoint(Checkpoint::new(0, Some("start".to_owned()))));
     let texts = |context: store_core::Context| -> Vec<String> {
         context.messages.iter().map(|found| serde_json::to_string(&found.message.blocks).unwrap()).collect()
     };
     let before = commits.threads().load_context(&thread, ContextRequest::head()).await.unwrap();
-    let after = other.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
+    let after = other_store.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
     assert_eq!(
         texts(before.context).concat().replace("},{\"tool_result", "}][{\"tool_result"),
         texts(after.context).concat()
@@ -109,7 +110,8 @@ async fn side_messages_are_exported_as_metadata() {
         .entry(entry("s3", Message::new(Role::Tool, results)).with_side(true));
     let thread = commits.commit(commit).await.unwrap().thread;
     let mut out = Vec::new();
-    let report = export(&*commits.threads(), &thread, &agent_core(), ExportTarget::Stream(&mut out)).await.unwrap();
+    let report =
+        export(&*commits.threads(), &thread, &agent_core_options(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert_eq!(report.losses, []);
     let types: Vec<_> = String::from_utf8(out.clone())
         .unwrap()
@@ -118,15 +120,20 @@ async fn side_messages_are_exported_as_metadata() {
         .collect();
     assert_eq!(types, ["user", "assistant", "metadata", "metadata", "metadata"]);
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let again = import_one(&*other, &write_file(folder.path(), "sides.jsonl", &out)).await;
-    assert_eq!((&again.issues, again.leaves), (&Vec::new(), 1));
-    let copy = again.thread.unwrap();
-    assert_eq!(other.threads().load_thread(&copy).await.unwrap().unwrap().head, Some(id("a1")));
-    let found = entries(&*other, &copy).await;
+    let other_store = new_store();
+    let reimport = import_one(&*other_store, &write_file(folder.path(), "sides.jsonl", &out)).await;
+    assert_eq!((&reimport.issues, reimport.leaves), (&Vec::new(), 1));
+    let copy = reimport.thread.unwrap();
+    assert_eq!(other_store.threads().load_thread(&copy).await.unwrap().unwrap().head, Some(id("a1")));
+    let copied_entries = entries(&*other_store, &copy).await;
     for entry in entries(&*commits, &thread).await {
-        let same = found.iter().find(|other| other.id == entry.id).unwrap();
-        assert_eq!((&same.body, same.side, &same.parent), (&entry.body, entry.side, &entry.parent), "{}", entry.id);
+        let copied = copied_entries.iter().find(|copied| copied.id == entry.id).unwrap();
+        assert_eq!(
+            (&copied.body, copied.side, &copied.parent),
+            (&entry.body, entry.side, &entry.parent),
+            "{}",
+            entry.id
+        );
     }
 }
 
@@ -145,23 +152,24 @@ async fn every_import_can_be_exported_as_agent_core() {
         let (bytes, exact) = export_bytes(&*commits, &thread, format("agent-core")).await;
         assert!(!exact);
         let folder = tempdir().unwrap();
-        let other = new_store();
-        let again = import_one(&*other, &write_file(folder.path(), "out.jsonl", &bytes)).await;
-        let codes: Vec<_> = again
+        let other_store = new_store();
+        let reimport = import_one(&*other_store, &write_file(folder.path(), "out.jsonl", &bytes)).await;
+        let codes: Vec<_> = reimport
             .issue_counts
             .keys()
             .map(|code| code.name())
             .filter(|code| !matches!(*code, "open_call" | "new_root"))
             .collect();
-        assert!(codes.is_empty(), "{name}: {:?}", again.issues);
-        let copy = again.thread.unwrap();
-        let (source, target) = (commits.threads(), other.threads());
+        assert!(codes.is_empty(), "{name}: {:?}", reimport.issues);
+        let copy = reimport.thread.unwrap();
+        let (source, target) = (commits.threads(), other_store.threads());
         let before = source.load_context(&thread, ContextRequest::head()).await.unwrap();
         let after = target.load_context(&copy, ContextRequest::head()).await.unwrap();
         let roles =
             |context: &store_core::Context| -> Vec<Role> { context.messages.iter().map(|m| m.message.role).collect() };
         assert_eq!(before.at, after.at, "{name}");
-        // A failed turn loses its visibility, which is listed as a loss. Its message is then part of the context.
+        // The format has no visibility, so the message of a failed turn becomes part of the context. The export lists
+        // this as a loss.
         if !name.contains("tree") && !name.contains("turns") {
             assert_eq!(roles(&before.context), roles(&after.context), "{name}");
         }
@@ -169,11 +177,11 @@ async fn every_import_can_be_exported_as_agent_core() {
 }
 
 #[tokio::test]
-async fn a_continued_chain_keeps_its_order() {
+async fn lines_without_parents_stay_in_order_after_the_thread_was_continued() {
     let folder = tempdir().unwrap();
     let commits = new_store();
-    let chain = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\", \"extra\":1.0}\n{\"type\":\"assistant\",\"content\":\"two\"}\n";
-    let path = write_file(folder.path(), "chain.jsonl", chain);
+    let lines = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\", \"extra\":1.0}\n{\"type\":\"assistant\",\"content\":\"two\"}\n";
+    let path = write_file(folder.path(), "lines.jsonl", lines);
     let thread = import_one(&*commits, &path).await.thread.unwrap();
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
     let commit =
@@ -196,7 +204,8 @@ async fn a_thread_that_cannot_be_exported_is_refused() {
     let error = export(&*commits.threads(), &thread, &pi, ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");
     let missing = ThreadId::new("missing").unwrap();
-    let error =
-        export(&*commits.threads(), &missing, &agent_core(), ExportTarget::Stream(&mut Vec::new())).await.unwrap_err();
+    let error = export(&*commits.threads(), &missing, &agent_core_options(), ExportTarget::Stream(&mut Vec::new()))
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::Store(e) if e.kind() == store_core::ErrorKind::NotFound));
 }

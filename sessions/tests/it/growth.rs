@@ -77,10 +77,10 @@ async fn files_with_the_same_name_keep_their_threads() {
 }
 
 #[tokio::test]
-async fn a_file_may_be_cut_at_every_byte() {
+async fn a_file_cut_at_any_byte_is_completed_by_a_later_import() {
     let bytes = std::fs::read(fixtures().join("bad/pi-bom-crlf.jsonl")).unwrap();
-    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    for cut in second..bytes.len() {
+    let second_line_start = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for cut in second_line_start..bytes.len() {
         let folder = tempdir().unwrap();
         let commits = new_store();
         let path = write_file(folder.path(), "cut.jsonl", &bytes[..cut]);
@@ -204,24 +204,24 @@ async fn a_killed_import_can_be_continued() {
     let commits = new_store();
     let killed = crate::helpers::FailingCoordinator::after(&*commits, 2);
     assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
-    let half = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
+    let partial_thread = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
     // The first entry is committed alone, with the time at which the session was created.
-    assert_eq!(half.version.number(), 1001);
+    assert_eq!(partial_thread.version.number(), 1001);
     let report = import_one(&*commits, &path).await;
     assert_eq!((report.entries, report.added), (2501, 1500));
     check_export(&*commits, &report, lines.as_bytes()).await;
 }
 
 #[tokio::test]
-async fn a_killed_import_may_have_missed_the_last_line() {
+async fn a_last_line_that_a_killed_import_read_incompletely_is_imported_once() {
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}");
     let whole: String = (1..=1202).map(|n| format!("{}{} \n", if n == 1201 { " " } else { "" }, line(n))).collect();
-    let start = whole.find("{\"id\":\"m1201\"").unwrap();
+    let last_line_start = whole.find("{\"id\":\"m1201\"").unwrap();
     // The killed import reads a last line that is empty so far, torn, or complete without its line end.
     for cut in [0, 20, line(1201).len()] {
         let folder = tempdir().unwrap();
         let commits = new_store();
-        let path = write_file(folder.path(), "last.jsonl", &whole[..start + cut]);
+        let path = write_file(folder.path(), "last.jsonl", &whole[..last_line_start + cut]);
         let killed = crate::helpers::FailingCoordinator::after(&*commits, 2);
         assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
         write_file(folder.path(), "last.jsonl", &whole);
@@ -265,30 +265,30 @@ async fn the_head_that_a_user_set_stays_until_the_user_moves_it() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}\n");
-    let file = |lines: u32| write_file(folder.path(), "on.jsonl", (1..=lines).map(line).collect::<String>());
-    let thread = import_one(&*commits, &file(2)).await.thread.unwrap();
+    let write_lines = |lines: u32| write_file(folder.path(), "on.jsonl", (1..=lines).map(line).collect::<String>());
+    let thread = import_one(&*commits, &write_lines(2)).await.thread.unwrap();
     let append = async |entry: NewEntry| {
         let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
         let commit = store_core::Commit::new(thread.clone()).expecting(store_core::Expect::Version(version));
         commits.commit(commit.entry(entry)).await.unwrap()
     };
-    let head = async || commits.threads().load_thread(&thread).await.unwrap().unwrap().head.unwrap();
+    let load_head = async || commits.threads().load_thread(&thread).await.unwrap().unwrap().head.unwrap();
     let mine = store_core::EntryId::new("mine").unwrap();
     let _receipt = append(NewEntry::new(store_core::Message::user("mine")).with_id(mine.clone())).await;
     // An import that adds nothing does not move the head.
-    let same = import_one(&*commits, &file(2)).await;
-    assert_eq!((same.added, same.issues.len(), head().await), (0, 0, mine.clone()));
-    let strict = import(&*commits, &file(3), &ImportOptions::default().strict()).await.unwrap().remove(0);
+    let same = import_one(&*commits, &write_lines(2)).await;
+    assert_eq!((same.added, same.issues.len(), load_head().await), (0, 0, mine.clone()));
+    let strict = import(&*commits, &write_lines(3), &ImportOptions::default().strict()).await.unwrap().remove(0);
     assert_eq!((strict.thread, strict.issues[0].code), (None, IssueCode::HeadKept));
     for lines in [3, 2_500] {
-        let report = import_one(&*commits, &file(lines)).await;
-        assert_eq!((report.count(IssueCode::HeadKept), head().await), (1, mine.clone()), "{lines}");
-        assert_eq!(import_one(&*commits, &file(lines)).await.added, 0, "{lines}");
+        let report = import_one(&*commits, &write_lines(lines)).await;
+        assert_eq!((report.count(IssueCode::HeadKept), load_head().await), (1, mine.clone()), "{lines}");
+        assert_eq!(import_one(&*commits, &write_lines(lines)).await.added, 0, "{lines}");
     }
     let rewind = store_core::RewindTo::Entry(store_core::EntryId::new("m2500").unwrap());
     let _receipt = append(NewEntry::new(rewind)).await;
-    let report = import_one(&*commits, &file(2_501)).await;
-    assert_eq!((report.issues.len(), head().await.as_str()), (0, "m2501"));
+    let report = import_one(&*commits, &write_lines(2_501)).await;
+    assert_eq!((report.issues.len(), load_head().await.as_str()), (0, "m2501"));
 }
 
 #[tokio::test]
@@ -301,12 +301,13 @@ async fn a_compressed_file_is_imported_like_its_content() {
     gzip.write_all(&bytes).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(bytes.as_slice(), 3).unwrap();
-    for (name, packed) in [("a.jsonl.gz", &gzip), ("a.jsonl.zst", &zstd)] {
+    for (name, compressed) in [("a.jsonl.gz", &gzip), ("a.jsonl.zst", &zstd)] {
         let commits = new_store();
-        let report = import_one(&*commits, &write_file(folder.path(), name, packed)).await;
+        let report = import_one(&*commits, &write_file(folder.path(), name, compressed)).await;
         check_export(&*commits, &report, &bytes).await;
         let commits = new_store();
-        let cut = import_one(&*commits, &write_file(folder.path(), name, &packed[..packed.len() - 12])).await;
-        assert_eq!(cut.count(IssueCode::TornLastLine), 1, "{name}: {:?}", cut.issues);
+        let cut_report =
+            import_one(&*commits, &write_file(folder.path(), name, &compressed[..compressed.len() - 12])).await;
+        assert_eq!(cut_report.count(IssueCode::TornLastLine), 1, "{name}: {:?}", cut_report.issues);
     }
 }

@@ -36,7 +36,8 @@ pub(crate) async fn import_any(commits: &dyn CommitCoordinator, path: &Path) -> 
     import(commits, path, &ImportOptions::default()).await.unwrap()
 }
 
-/// Whether a source was refused because none of its lines is a message. A session may begin with such lines.
+/// Whether a source was refused because none of its lines is a message. A session that has just begun may have no
+/// message yet.
 pub(crate) fn has_no_message(report: &ImportReport) -> bool {
     let has_issue = report.count(IssueCode::NoMessage) > 0;
     assert!(!has_issue || report.thread.is_none() && report.has_no_conversation());
@@ -94,7 +95,7 @@ pub(crate) async fn export_bytes(
 }
 
 /// The number and the SHA-256 of the texts on a path, as the README of the fixtures defines them.
-pub(crate) fn text_hash(path: &[Arc<Entry>]) -> (usize, String) {
+pub(crate) fn text_count_and_hash(path: &[Arc<Entry>]) -> (usize, String) {
     let mut pieces = Vec::new();
     for message in path.iter().filter_map(|entry| entry.message()) {
         let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());

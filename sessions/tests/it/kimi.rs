@@ -13,18 +13,18 @@ use store_core::{Block, BlockKind, Body, CommitCoordinator, Entry};
 
 use crate::helpers::{custom_kind, entries, fixtures, new_store, read_json};
 
-/// The text that kimi-cli writes before a summary.
+/// The text that kimi-cli writes in front of a summary.
 const COMPACTION_MARKER: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
 /// The session folders below a folder with the layout of `fixtures`. A session folder has an expectation beside it.
 pub(crate) fn session_folders(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open_folders = vec![root.join("kimi-cli"), root.join("bad")];
-    while let Some(folder) = open_folders.pop() {
+    let mut unread_folders = vec![root.join("kimi-cli"), root.join("bad")];
+    while let Some(folder) = unread_folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                if expectation_path(&path).exists() { found.push(path) } else { open_folders.push(path) }
+                if expectation_path(&path).exists() { found.push(path) } else { unread_folders.push(path) }
             }
         }
     }
@@ -50,7 +50,7 @@ struct FileEntries {
 impl FileEntries {
     /// Collects the entries of a file, whose ids begin with `prefix`.
     fn of(all: &[Arc<Entry>], prefix: &str) -> Self {
-        let named = |id: &str| all.iter().find(|entry| entry.id.as_str() == id).unwrap();
+        let entry_with_id = |id: &str| all.iter().find(|entry| entry.id.as_str() == id).unwrap();
         let mut lines = BTreeMap::new();
         for entry in all {
             let Some(rest) = entry.id.as_str().strip_prefix(prefix).and_then(|rest| rest.strip_prefix('L')) else {
@@ -66,7 +66,7 @@ impl FileEntries {
                 && custom.kind == "kimi-cli.shared"
             {
                 let data: Value = serde_json::from_str(custom.data.as_str()).unwrap();
-                found = named(data["entry"].as_str().unwrap());
+                found = entry_with_id(data["entry"].as_str().unwrap());
             }
             assert!(lines.insert(line, Arc::clone(found)).is_none(), "{}", entry.id);
         }
@@ -74,7 +74,7 @@ impl FileEntries {
     }
 
     /// The number of entries for each role. The role of an entry is that of its line.
-    fn by_role(&self) -> BTreeMap<String, u64> {
+    fn count_by_role(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         for entry in self.lines.values().filter(|entry| custom_kind(entry) != "import.line") {
             *counts.entry(line_role(entry)).or_default() += 1;
@@ -83,15 +83,15 @@ impl FileEntries {
     }
 
     /// The number and the SHA-256 of the texts, without the instructions.
-    fn texts(&self) -> (u64, String) {
+    fn text_count_and_hash(&self) -> (u64, String) {
         let mut pieces = Vec::new();
         for entry in self.lines.values() {
             match &*entry.body {
                 Body::Message(_) if line_role(entry) == "_system_prompt" => {}
-                Body::Message(message) => texts(&message.blocks, &mut pieces),
+                Body::Message(message) => collect_texts(&message.blocks, &mut pieces),
                 Body::Compaction(compaction) => {
                     pieces.push(COMPACTION_MARKER.to_owned());
-                    texts(&compaction.summary, &mut pieces);
+                    collect_texts(&compaction.summary, &mut pieces);
                 }
                 _ => {}
             }
@@ -122,11 +122,11 @@ fn line_role(entry: &Entry) -> String {
     }
 }
 
-fn texts(blocks: &[Block], pieces: &mut Vec<String>) {
+fn collect_texts(blocks: &[Block], pieces: &mut Vec<String>) {
     for block in blocks {
         match &block.kind {
             BlockKind::Text(text) => pieces.push(text.clone()),
-            BlockKind::ToolResult(result) => texts(&result.blocks, pieces),
+            BlockKind::ToolResult(result) => collect_texts(&result.blocks, pieces),
             _ => {}
         }
     }
@@ -139,11 +139,11 @@ fn issue_lines(report: &ImportReport, file: &str, code: IssueCode) -> Value {
 
 /// Compares the entries of one context file with its expectation.
 fn check_context(file: &FileEntries, expect: &Value, name: &str) {
-    assert_eq!(json!(file.by_role()), expect["entries_by_type"], "{name}");
-    let mut roles = file.by_role();
+    assert_eq!(json!(file.count_by_role()), expect["entries_by_type"], "{name}");
+    let mut roles = file.count_by_role();
     roles.retain(|role, _| ["user", "assistant", "system", "tool"].contains(&role.as_str()));
     assert_eq!(json!(roles), expect["messages_by_role"], "{name}");
-    let (pieces, hash) = file.texts();
+    let (pieces, hash) = file.text_count_and_hash();
     assert_eq!(json!(pieces), expect["main_path_text_pieces"], "{name}");
     assert_eq!(json!(hash), expect["main_path_text_sha256"], "{name}");
     let calls = file.count(|kind| matches!(kind, BlockKind::ToolUse(_)));
@@ -153,16 +153,17 @@ fn check_context(file: &FileEntries, expect: &Value, name: &str) {
         (expect["tool_calls"].clone(), expect["tool_results"].clone()),
         "{name}"
     );
-    let last = |value: fn(&Body) -> Option<u64>| file.lines.values().filter_map(|entry| value(&entry.body)).next_back();
-    let checkpoint = last(|body| match body {
+    let last_value =
+        |value: fn(&Body) -> Option<u64>| file.lines.values().filter_map(|entry| value(&entry.body)).next_back();
+    let checkpoint = last_value(|body| match body {
         Body::Checkpoint(checkpoint) => Some(checkpoint.number),
         _ => None,
     });
-    // A checkpoint line whose id is not a number does not become a checkpoint. In the only file with such a line, the
-    // last checkpoint before it has the number 0.
+    // If the id of a checkpoint line is not a number, the line does not become a checkpoint. Only one file has such a
+    // line, and its last real checkpoint has the number 0.
     let expected = expect["last_checkpoint"].as_u64().or(expect["last_checkpoint"].as_str().map(|_| 0));
     assert_eq!(checkpoint, expected, "{name}");
-    let tokens = last(|body| match body {
+    let tokens = last_value(|body| match body {
         Body::Usage(usage) => usage.context_size,
         _ => None,
     });
@@ -205,19 +206,19 @@ pub(crate) async fn check_session(folder: &Path) {
     let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     for (position, file) in order.iter().enumerate() {
         let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
-        let found = FileEntries::of(&all, &prefix);
+        let file_entries = FileEntries::of(&all, &prefix);
         let expect_file = &expect["files"][file];
-        assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
-        check_context(&found, expect_file, &format!("{name}: {file}"));
+        assert_eq!(json!(file_entries.lines.len()), expect_file["lines"], "{name}: {file}");
+        check_context(&file_entries, expect_file, &format!("{name}: {file}"));
         check_issues(&reports[0], expect_file, file);
         let shared = all.iter().filter(|entry| {
             entry.id.as_str().starts_with(&prefix) && position > 0 && custom_kind(entry) == "kimi-cli.shared"
         });
         let common = expect["common_prefix_with_previous_file"][position].as_u64().unwrap();
-        let leading = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
-        assert_eq!(leading as u64, common, "{name}: {file}");
+        let shared_lines_at_start = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
+        assert_eq!(shared_lines_at_start as u64, common, "{name}: {file}");
         if expect["head_file"] == *file {
-            assert_eq!(json!(found.texts().1), expect["head_text_sha256"], "{name}");
+            assert_eq!(json!(file_entries.text_count_and_hash().1), expect["head_text_sha256"], "{name}");
         }
     }
     if expect["files"]["wire.jsonl"].is_object() {

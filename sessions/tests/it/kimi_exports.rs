@@ -34,12 +34,12 @@ pub(crate) async fn export_session(commits: &dyn CommitCoordinator, thread: &Thr
 /// The bytes of all files below a folder, by their paths.
 fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let mut open_folders = vec![folder.to_owned()];
-    while let Some(path) = open_folders.pop() {
+    let mut unread_folders = vec![folder.to_owned()];
+    while let Some(path) = unread_folders.pop() {
         for entry in std::fs::read_dir(path).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                open_folders.push(path);
+                unread_folders.push(path);
             } else {
                 found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
             }
@@ -48,7 +48,7 @@ fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Exports a thread, and checks that the files are those of a session folder.
+/// Exports a thread, and checks that the export has the same files as a session folder.
 pub(crate) async fn check_exact(commits: &dyn CommitCoordinator, thread: &ThreadId, folder: &Path) {
     let (copy, exported) = export_session(commits, thread).await;
     let (found, expected) = (files_below(copy.path()), files_below(folder));
@@ -132,10 +132,10 @@ pub(crate) async fn append(commits: &dyn CommitCoordinator, thread: &ThreadId, n
 /// Checks that a thread and the reimport of its export have the same context. Returns the export.
 pub(crate) async fn check_same_context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (TempDir, Exported) {
     let (folder, exported) = export_session(commits, thread).await;
-    let (other, copy) = import_again(folder.path()).await;
-    let (expected, found) = (comparable_context(commits, thread).await, comparable_context(&*other, &copy).await);
+    let (other_store, copy) = import_again(folder.path()).await;
+    let (expected, found) = (comparable_context(commits, thread).await, comparable_context(&*other_store, &copy).await);
     assert_eq!(found, expected);
-    check_exact(&*other, &copy, folder.path()).await;
+    check_exact(&*other_store, &copy, folder.path()).await;
     (folder, exported)
 }
 
@@ -261,14 +261,14 @@ async fn a_continued_session_keeps_its_lines() {
         .await;
         let (copy, exported) = export_session(&*commits, thread).await;
         assert!(!exported.exact);
-        let (other, report) = import_copy(copy.path()).await;
+        let (other_store, report) = import_copy(copy.path()).await;
         let again = report.thread.unwrap();
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         // Lines that kimi-cli does not read, and calls without a result, are listed as losses. Sessions with them are
         // not compared.
         if !["kimi-context", "parts", "broken-state"].contains(&name.as_str()) && exported.losses.is_empty() {
             assert_eq!(
-                comparable_context(&*other, &again).await,
+                comparable_context(&*other_store, &again).await,
                 comparable_context(&*commits, thread).await,
                 "{name}"
             );

@@ -36,7 +36,7 @@ async fn a_grown_session_adds_its_new_lines() {
     let context = fs::read_to_string(folder.join("context.jsonl")).unwrap();
     let wire = fs::read_to_string(folder.join("wire.jsonl")).unwrap();
     let commits = new_store();
-    let mut known = 0;
+    let mut entry_count = 0;
     for lines in 1..=10 {
         write_file(&folder, "context.jsonl", first_lines(&context, lines));
         write_file(&folder, "wire.jsonl", first_lines(&wire, lines));
@@ -49,10 +49,10 @@ async fn a_grown_session_adds_its_new_lines() {
         assert_eq!((report.thread.unwrap().as_str(), report.lines), ("grown", lines as u64 * 2));
         // Each import adds the two lines and the provenance of the files. The first import also adds the state.
         assert_eq!(report.added, if lines == 3 { 8 } else { 3 }, "{lines} lines");
-        known += report.added;
+        entry_count += report.added;
     }
     let all = entries(&*commits, &ThreadId::new("grown").unwrap()).await;
-    assert_eq!(all.len() as u64, known);
+    assert_eq!(all.len() as u64, entry_count);
     assert_eq!(import_one(&*commits, &folder).await.added, 0);
     check_exact(&*commits, &ThreadId::new("grown").unwrap(), &folder).await;
 }
@@ -100,12 +100,12 @@ async fn a_session_folder_continues_the_thread_of_its_context_file() {
     let temp = tempdir().unwrap();
     let text = fs::read_to_string(fixtures().join("kimi-cli/rotated/context_1.jsonl")).unwrap();
     let commits = new_store();
-    let lone = import_one(&*commits, &write_file(temp.path(), "uuid-1.jsonl", first_lines(&text, 7))).await;
-    assert_eq!((lone.thread.as_ref().unwrap().as_str(), lone.issues.len()), ("uuid-1", 1));
+    let context_report = import_one(&*commits, &write_file(temp.path(), "uuid-1.jsonl", first_lines(&text, 7))).await;
+    assert_eq!((context_report.thread.as_ref().unwrap().as_str(), context_report.issues.len()), ("uuid-1", 1));
     let folder = temp.path().join("uuid-1");
     copy_fixture("kimi-cli/rotated", &folder);
-    let whole = import_one(&*commits, &folder).await;
-    assert_eq!((whole.count(IssueCode::ChangedFile), whole.thread), (0, lone.thread));
+    let folder_report = import_one(&*commits, &folder).await;
+    assert_eq!((folder_report.count(IssueCode::ChangedFile), folder_report.thread), (0, context_report.thread));
 }
 
 #[tokio::test]
@@ -159,27 +159,27 @@ async fn a_state_that_is_too_large_is_reported() {
 }
 
 #[tokio::test]
-async fn a_context_is_imported_with_its_folder_only_if_it_is_a_session() {
+async fn a_context_file_is_imported_with_its_folder_only_if_the_folder_is_a_session() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("Downloads");
     fs::create_dir_all(folder.join("below")).unwrap();
     let path = write_file(&folder, "context.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
     write_file(&folder, "below/letter.txt", "private");
     let commits = new_store();
-    let lone = import_one(&*commits, &path).await;
-    assert_eq!((&lone.file, lone.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
-    let all = entries(&*commits, lone.thread.as_ref().unwrap()).await;
+    let context_report = import_one(&*commits, &path).await;
+    assert_eq!((&context_report.file, context_report.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
+    let all = entries(&*commits, context_report.thread.as_ref().unwrap()).await;
     // The two entries are the provenance and the line.
     assert_eq!(all.len(), 2, "{all:?}");
     for name in ["wire.jsonl", "state.json", "context_1.jsonl"] {
-        let beside = write_file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
+        let session_file = write_file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
         assert_eq!(import_one(&*new_store(), &path).await.file, folder, "{name}");
-        fs::remove_file(beside).unwrap();
+        fs::remove_file(session_file).unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_session_without_lines_is_refused_and_one_with_only_earlier_lines_is_not() {
+async fn a_session_is_refused_only_if_all_its_context_files_are_empty() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("empty");
     fs::create_dir(&folder).unwrap();
@@ -202,9 +202,9 @@ async fn a_killed_import_can_be_continued() {
     };
     write_file(&folder, "context_1.jsonl", lines(0, 1700));
     write_file(&folder, "context.jsonl", lines(0, 1500) + &lines(5000, 5100));
-    for commits_before in 1..4 {
+    for commit_limit in 1..4 {
         let commits = new_store();
-        let killed = FailingCoordinator::after(&*commits, commits_before);
+        let killed = FailingCoordinator::after(&*commits, commit_limit);
         assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
         let report = check_session_context(&*commits, &folder).await.unwrap();
         // The provenance and the rewind are entries that correspond to no line.
@@ -215,7 +215,7 @@ async fn a_killed_import_can_be_continued() {
 }
 
 #[tokio::test]
-async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
+async fn last_lines_that_a_killed_import_read_incompletely_are_imported_once() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("last");
     fs::create_dir(&folder).unwrap();
@@ -242,7 +242,7 @@ async fn a_killed_import_may_have_missed_the_last_line_of_a_file() {
 }
 
 #[tokio::test]
-async fn a_line_gets_a_new_id_for_each_version_that_was_stored() {
+async fn a_changed_line_gets_a_new_id_only_if_its_earlier_content_was_stored() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("again");
     fs::create_dir(&folder).unwrap();

@@ -13,7 +13,7 @@ use crate::{
     kimi_exports::{append, check_exact, entry, export_session, import_again, kinds},
 };
 
-/// What a model receives: roles and blocks.
+/// The messages that a model receives, each as its role and its blocks.
 pub(crate) async fn context_json(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let messages = context.messages.iter().map(|found| {
@@ -51,16 +51,16 @@ fn with_our_marker(context: &Value) -> String {
 struct SessionSimulator<'a> {
     folder: &'a Path,
     rotations: u32,
-    /// The number of the next checkpoint.
-    checkpoint: u64,
+    next_checkpoint: u64,
     message_count: u64,
-    random: u64,
+    random_state: u64,
 }
 
 impl SessionSimulator<'_> {
     fn random(&mut self, below: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % below
+        self.random_state =
+            self.random_state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random_state >> 33) % below
     }
 
     fn lines(&self) -> Vec<String> {
@@ -83,8 +83,8 @@ impl SessionSimulator<'_> {
     }
 
     fn checkpoint(&mut self) {
-        self.append(&format!(r#"{{"role": "_checkpoint", "id": {}}}"#, self.checkpoint));
-        self.checkpoint += 1;
+        self.append(&format!(r#"{{"role": "_checkpoint", "id": {}}}"#, self.next_checkpoint));
+        self.next_checkpoint += 1;
     }
 
     fn rotate(&mut self) -> Vec<String> {
@@ -100,29 +100,29 @@ impl SessionSimulator<'_> {
     /// before each of them.
     fn next_action(&mut self) -> Vec<String> {
         let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
-        let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
+        let first_checkpoint = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
         match self.random(12) {
             0 => {
                 self.rotate();
-                self.checkpoint = 1;
-                vec![prompt, first]
+                self.next_checkpoint = 1;
+                vec![prompt, first_checkpoint]
             }
-            1 if self.checkpoint > 1 => {
-                let to = self.random(self.checkpoint);
-                let mark = format!(r#"{{"role": "_checkpoint", "id": {to}}}"#);
+            1 if self.next_checkpoint > 1 => {
+                let to = self.random(self.next_checkpoint);
+                let checkpoint_line = format!(r#"{{"role": "_checkpoint", "id": {to}}}"#);
                 let lines = self.rotate();
-                self.checkpoint = to;
-                lines.into_iter().take_while(|line| *line != mark).collect()
+                self.next_checkpoint = to;
+                lines.into_iter().take_while(|line| *line != checkpoint_line).collect()
             }
             2 => {
                 let lines = self.rotate();
-                self.checkpoint = 1;
+                self.next_checkpoint = 1;
                 let messages: Vec<_> = lines.into_iter().filter(|line| line.starts_with(r#"{"role":""#)).collect();
                 let conversation: Vec<_> =
                     messages.into_iter().filter(|line| !line.contains("_system_prompt")).collect();
                 let kept = conversation.iter().skip(conversation.len().saturating_sub(2)).cloned();
                 let summary = r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#;
-                [prompt, first, summary.to_owned()].into_iter().chain(kept).collect()
+                [prompt, first_checkpoint, summary.to_owned()].into_iter().chain(kept).collect()
             }
             3 | 4 => {
                 self.checkpoint();
@@ -161,36 +161,41 @@ async fn check_continued(commits: &dyn CommitCoordinator, thread: &ThreadId) {
     append(commits, thread, vec![entry("added", Message::user("go on"))]).await;
     let (folder, exported) = export_session(commits, thread).await;
     assert_eq!((exported.exact, kinds(&exported.losses)), (false, Vec::new()));
-    let (other, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_again(folder.path()).await;
     // All summaries are equal here. If two of them follow each other, the second looks like a copy of the first, and
     // becomes an ordinary message.
-    let (expected, found) = (context_json(commits, thread).await, context_json(&*other, &copy).await);
+    let (expected, found) = (context_json(commits, thread).await, context_json(&*other_store, &copy).await);
     assert_eq!(with_our_marker(&found), with_our_marker(&expected));
-    check_exact(&*other, &copy, folder.path()).await;
+    check_exact(&*other_store, &copy, folder.path()).await;
 }
 
 #[tokio::test]
-async fn the_context_matches_the_tool_whatever_happens_between_imports() {
+async fn the_context_is_what_kimi_cli_would_send_after_any_actions_and_imports() {
     let mut counts = [0; 3];
     for seed in 0..40 {
         let temp = tempdir().unwrap();
         let folder = temp.path().join("session");
         fs::create_dir(&folder).unwrap();
-        let mut writer =
-            SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, message_count: 0, random: seed };
-        writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
-        writer.checkpoint();
+        let mut simulator = SessionSimulator {
+            folder: &folder,
+            rotations: 0,
+            next_checkpoint: 0,
+            message_count: 0,
+            random_state: seed,
+        };
+        simulator.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
+        simulator.checkpoint();
         let commits = new_store();
         // Depending on the seed, an import runs at every step, at some steps, or almost only at the end.
         let import_interval = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
         for _ in 0..60 {
-            let steps = writer.next_action();
-            if writer.random(import_interval) == 0 {
+            let steps = simulator.next_action();
+            if simulator.random(import_interval) == 0 {
                 check_session_context(&*commits, &folder).await;
             }
             for step in steps {
-                writer.append(&step);
-                if writer.random(import_interval) == 0 {
+                simulator.append(&step);
+                if simulator.random(import_interval) == 0 {
                     check_session_context(&*commits, &folder).await;
                 }
             }
@@ -218,16 +223,17 @@ async fn changed_instructions_are_sent_before_the_summary() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("upgraded");
     fs::create_dir(&folder).unwrap();
-    let mut writer = SessionSimulator { folder: &folder, rotations: 0, checkpoint: 0, message_count: 0, random: 0 };
+    let mut simulator =
+        SessionSimulator { folder: &folder, rotations: 0, next_checkpoint: 0, message_count: 0, random_state: 0 };
     for role in ["user", "assistant", "user", "assistant"] {
-        writer.message(role);
+        simulator.message(role);
     }
-    let kept = writer.rotate().split_off(2);
-    writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
-    writer.checkpoint();
-    writer.append(r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#);
-    kept.iter().for_each(|line| writer.append(line));
-    writer.message("user");
+    let kept = simulator.rotate().split_off(2);
+    simulator.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
+    simulator.checkpoint();
+    simulator.append(r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#);
+    kept.iter().for_each(|line| simulator.append(line));
+    simulator.message("user");
     let commits = new_store();
     let report = check_session_context(&*commits, &folder).await.unwrap();
     let all = entries(&*commits, &report.thread.unwrap()).await;

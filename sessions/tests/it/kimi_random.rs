@@ -97,8 +97,8 @@ impl RandomThread<'_> {
     }
 }
 
-/// The context of a thread without the marks that an export adds to the texts of failed results.
-async fn unmarked_context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> String {
+/// The context of a thread without the error markers that an export adds to the texts of failed results.
+async fn context_without_error_markers(commits: &dyn CommitCoordinator, thread: &ThreadId) -> String {
     let context = comparable_context(commits, thread).await.to_string();
     context.replace("<system>ERROR: no result was recorded</system>", "no result was recorded")
 }
@@ -120,17 +120,17 @@ async fn the_import_of_an_export_has_the_same_context() {
         for _ in 0..40 {
             writer.step().await;
         }
-        let expected = unmarked_context(&*commits, &thread).await;
+        let expected = context_without_error_markers(&*commits, &thread).await;
         summaries += expected.matches("\"summary ").count();
         if expected == "[]" {
             continue;
         }
         let (folder, exported) = export_session(&*commits, &thread).await;
         assert!(!exported.exact);
-        let (other, report) = import_copy(folder.path()).await;
+        let (other_store, report) = import_copy(folder.path()).await;
         let copy = report.thread.unwrap();
-        assert_eq!(unmarked_context(&*other, &copy).await, expected, "seed {seed}");
-        check_exact(&*other, &copy, folder.path()).await;
+        assert_eq!(context_without_error_markers(&*other_store, &copy).await, expected, "seed {seed}");
+        check_exact(&*other_store, &copy, folder.path()).await;
         // The export lists only losses of these kinds.
         let expected_kinds = ["custom", "label", "usage", "open_call", "orphan_result", "compaction", "checkpoint"];
         assert!(exported.losses.iter().all(|loss| expected_kinds.contains(&loss.kind)), "{:?}", exported.losses);

@@ -83,7 +83,8 @@ pub(crate) fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// A file. Each line has the index of the line of the valid file that it comes from, unless it was inserted.
+/// A file that mutations change. Each line has the index of the line in the valid file from which it was made, or none
+/// if it was inserted.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     lines: Vec<(Vec<u8>, Option<usize>)>,
@@ -178,37 +179,40 @@ fn change_field(line: &mut Vec<u8>, field: Index, new: Option<&str>) {
 
 /// What an import stored of a file, and what it reported.
 #[derive(Debug, PartialEq)]
-struct Found {
+struct ImportResult {
     /// For each line with an entry: whether the entry is a message or a compaction.
-    lines: BTreeMap<u64, bool>,
+    has_content_by_line: BTreeMap<u64, bool>,
     /// The number of messages that a model gets: those on the path of the head that are not asides.
-    sent: usize,
+    sent_messages: usize,
     /// The line, the code and the detail of each issue.
     issues: Vec<(Option<u64>, &'static str, String)>,
     /// The number of messages in the report.
-    messages: u64,
+    reported_messages: u64,
 }
 
-async fn found(commits: &dyn CommitCoordinator, thread: &ThreadId, report: &ImportReport) -> Found {
-    let mut lines = BTreeMap::new();
+async fn result_of_import(commits: &dyn CommitCoordinator, thread: &ThreadId, report: &ImportReport) -> ImportResult {
+    let mut has_content_by_line = BTreeMap::new();
     for entry in entries(commits, thread).await {
         let is_content = matches!(&*entry.body, Body::Message(_) | Body::Compaction(_));
         let line = entry.origin.as_ref().map_or(0, |origin| origin.line);
-        *lines.entry(line).or_default() |= is_content;
+        *has_content_by_line.entry(line).or_default() |= is_content;
     }
     let path = head_path(commits, thread).await;
     let messages = path.iter().filter_map(|entry| entry.message());
-    let sent = messages.filter(|message| message.visibility != Visibility::Aside).count();
+    let sent_messages = messages.filter(|message| message.visibility != Visibility::Aside).count();
     let issues = report.issues.iter().map(|issue| (issue.line, issue.code.name(), issue.detail.clone())).collect();
-    Found { lines, sent, issues, messages: report.messages }
+    ImportResult { has_content_by_line, sent_messages, issues, reported_messages: report.messages }
 }
 
-/// Imports a file, and checks what holds for every file. Returns nothing if the file is refused.
-async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<Found>, String> {
+/// Imports a file, and makes the checks that every file must pass. Returns nothing if the file is refused.
+async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<ImportResult>, String> {
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "file.jsonl", bytes);
-    let by_content = import(&*new_store(), &path, &ImportOptions::default()).await.map_err(|e| e.to_string())?;
-    if let Some(refused) = by_content.iter().find(|report| !report.is_imported() && report.issues.is_empty()) {
+    let reports_of_detected_format =
+        import(&*new_store(), &path, &ImportOptions::default()).await.map_err(|e| e.to_string())?;
+    if let Some(refused) =
+        reports_of_detected_format.iter().find(|report| !report.is_imported() && report.issues.is_empty())
+    {
         return Err(format!("refused without an issue: {refused:?}"));
     }
     let commits: Arc<dyn CommitCoordinator> = new_store();
@@ -232,15 +236,15 @@ async fn import_and_check(bytes: &[u8], name: &str) -> Result<Option<Found>, Str
     if commits.pending().load_queue(thread).await.unwrap() != queued {
         return Err("the second import changed the queue".to_owned());
     }
-    Ok(Some(found(&*commits, thread, &report).await))
+    Ok(Some(result_of_import(&*commits, thread, &report).await))
 }
 
-/// Checks that an issue names each line that is a message in the valid file and is none in the changed file.
-fn check_lines(valid: &Found, file: &File, changed: &Found) -> Result<(), String> {
+/// Checks that an issue names each line that is a message in the valid file but not in the changed file.
+fn check_lines(valid: &ImportResult, file: &File, changed: &ImportResult) -> Result<(), String> {
     for (at, (line, from)) in file.lines.iter().enumerate() {
         let number = at as u64 + 1;
-        let was_content = from.is_some_and(|from| valid.lines.get(&(from as u64 + 1)) == Some(&true));
-        let is_content = changed.lines.get(&number) == Some(&true);
+        let was_content = from.is_some_and(|from| valid.has_content_by_line.get(&(from as u64 + 1)) == Some(&true));
+        let is_content = changed.has_content_by_line.get(&number) == Some(&true);
         let is_blank = line.iter().all(u8::is_ascii_whitespace);
         if was_content && !is_content && !is_blank && !changed.issues.iter().any(|(line, ..)| *line == Some(number)) {
             return Err(format!("line {number} is no message any more, and no issue says so: {:?}", changed.issues));
@@ -250,15 +254,15 @@ fn check_lines(valid: &Found, file: &File, changed: &Found) -> Result<(), String
 }
 
 /// Checks that the changed file has a new issue if its path has more or fewer messages than that of the valid file.
-fn check_path(valid: &Found, changed: &Found) -> Result<(), String> {
-    if changed.sent != valid.sent && changed.issues.iter().all(|issue| valid.issues.contains(issue)) {
-        return Err(format!("{} of {} messages are on the path", changed.sent, valid.sent));
+fn check_path(valid: &ImportResult, changed: &ImportResult) -> Result<(), String> {
+    if changed.sent_messages != valid.sent_messages && changed.issues.iter().all(|issue| valid.issues.contains(issue)) {
+        return Err(format!("{} of {} messages are on the path", changed.sent_messages, valid.sent_messages));
     }
     Ok(())
 }
 
 /// The valid files, each with the result of its import.
-fn valid_files(runtime: &Runtime) -> Vec<(File, Found)> {
+fn valid_files(runtime: &Runtime) -> Vec<(File, ImportResult)> {
     let read = |(name, format_name): &(&str, &str)| {
         let file = File::read(&fixtures().join(name).with_extension("jsonl"));
         let found = runtime.block_on(import_and_check(&file.bytes(), format_name)).unwrap().unwrap();
@@ -267,8 +271,8 @@ fn valid_files(runtime: &Runtime) -> Vec<(File, Found)> {
     FILES.iter().map(read).collect()
 }
 
-/// Changes a file, and checks what the import makes of it.
-fn check(runtime: &Runtime, at: usize, valid: &(File, Found), mutations: &[Mutation]) -> Result<(), String> {
+/// Changes a file, imports it, and checks the result.
+fn check(runtime: &Runtime, at: usize, valid: &(File, ImportResult), mutations: &[Mutation]) -> Result<(), String> {
     let ((name, format_name), (file, valid)) = (FILES[at], valid);
     let mut file = file.clone();
     mutations.iter().for_each(|mutation| file.apply(mutation));

@@ -17,7 +17,7 @@ impl Random {
 
 /// Damages some bytes: changes, removes, repeats or cuts them, and inserts texts that parsers often handle wrongly.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
-    const ODD: &[&[u8]] = &[
+    const ODD_BYTES: &[&[u8]] = &[
         b"\n",
         b"\r\n",
         b"\r",
@@ -54,7 +54,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
                 bytes.splice(to..to, copy);
             }
             _ => {
-                let odd = ODD[random.below(ODD.len())];
+                let odd = ODD_BYTES[random.below(ODD_BYTES.len())];
                 bytes.splice(at..at, odd.iter().copied());
             }
         }
@@ -122,16 +122,16 @@ async fn files_that_grow_piece_by_piece_round_trip() {
     ] {
         let valid = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
         // The first line shows the format, so the first import reads at least this line.
-        let start = valid.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
+        let first_end = valid.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
         for round in 0..40 {
             let mut whole = valid.clone();
-            let mut end_of_file = whole.split_off(start);
+            let mut end_of_file = whole.split_off(first_end);
             if round % 2 == 1 {
                 damage(&mut end_of_file, &mut random);
             }
             whole.extend(end_of_file);
             let commits = new_store();
-            let mut end = start;
+            let mut end = first_end;
             let mut thread = None;
             while end < whole.len() {
                 end = (end + 1 + random.below(400)).min(whole.len());

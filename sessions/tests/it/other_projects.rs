@@ -34,7 +34,7 @@ fn relative_path<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
     path.strip_prefix(root).unwrap().display()
 }
 
-/// Checks that the import refuses a file of a format that is not read.
+/// Checks that the import refuses a file whose format it does not support.
 async fn check_refused(root: &Path, path: &Path) {
     let commits = new_store();
     let report = import_one(&*commits, path).await;
@@ -88,13 +88,13 @@ async fn session_files_of_other_projects_can_be_continued_in_every_format() {
     sources.sort();
     for source in sources {
         let name = relative_path(&root, &source).to_string();
-        let mut facts = 0;
+        let mut item_count = 0;
         let mut losses = Vec::new();
         for target in TARGETS {
-            let Some((all, lost)) = check_conversion(&source, target).await else { break };
-            facts = all;
-            losses.push(format!("{target} {lost}"));
+            let Some((items, lost_items)) = check_conversion(&source, target).await else { break };
+            item_count = items;
+            losses.push(format!("{target} {lost_items}"));
         }
-        println!("{name}: {facts} texts, calls and results; listed as lost in {}", losses.join(", "));
+        println!("{name}: {item_count} texts, calls and results; listed as lost in {}", losses.join(", "));
     }
 }

@@ -15,7 +15,7 @@ fn id(text: &str) -> ThreadId {
     ThreadId::new(text).unwrap()
 }
 
-/// Writes a session with this id that names a parent.
+/// Writes a session file with this id. Its header names the session `parent` as its parent.
 fn write_session(folder: &Path, id: &str, parent: &str) -> PathBuf {
     let time = "2026-01-05T10:00:00.000Z";
     let header = format!(
@@ -108,7 +108,7 @@ async fn an_error_while_parents_are_set_does_not_hide_the_error_of_the_import() 
 }
 
 #[tokio::test]
-async fn a_known_session_looks_for_its_parent_again() {
+async fn a_second_import_of_a_session_finds_a_parent_that_was_created_since() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let child = write_session(folder.path(), "child", "made");

@@ -38,7 +38,7 @@ impl Imported {
         self.commits.threads().load_context(&self.thread, ContextRequest::head()).await.unwrap().context
     }
 
-    /// The entries of the messages of the context.
+    /// The ids of the entries from which the messages of the context come.
     pub(crate) async fn context_entries(&self) -> Vec<String> {
         self.context().await.messages.iter().map(|message| message.entry.as_str().to_owned()).collect()
     }
@@ -66,11 +66,11 @@ async fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Imported {
     Imported { commits, report, thread }
 }
 
-fn nearest() -> ImportOptions {
+fn nearest_parent_options() -> ImportOptions {
     ImportOptions::default().with_parents(ParentChoice::Nearest)
 }
 
-fn issue_of(report: &ImportReport, code: IssueCode) -> &str {
+fn issue_detail(report: &ImportReport, code: IssueCode) -> &str {
     let issue = report.issues.iter().find(|issue| issue.code == code);
     issue.map_or("", |issue| &issue.detail)
 }
@@ -78,12 +78,12 @@ fn issue_of(report: &ImportReport, code: IssueCode) -> &str {
 #[tokio::test]
 async fn a_lost_parent_is_reported_with_the_number_of_messages_that_the_context_loses() {
     let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "\"lost\""), user("d", "\"c\"")];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!(found.context_entries().await, ["c", "d"]);
-    assert_eq!(found.report.count(IssueCode::DanglingParent), 1);
-    let detail = issue_of(&found.report, IssueCode::DanglingParent);
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(imported.context_entries().await, ["c", "d"]);
+    assert_eq!(imported.report.count(IssueCode::DanglingParent), 1);
+    let detail = issue_detail(&imported.report, IssueCode::DanglingParent);
     assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
-    let with_nearest_parents = import_lines(&lines, &nearest()).await;
+    let with_nearest_parents = import_lines(&lines, &nearest_parent_options()).await;
     assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
     assert_eq!(with_nearest_parents.report.count(IssueCode::DanglingParent), 1);
 }
@@ -91,25 +91,25 @@ async fn a_lost_parent_is_reported_with_the_number_of_messages_that_the_context_
 #[tokio::test]
 async fn a_root_in_the_middle_is_reported_and_can_get_a_parent() {
     let lines = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), user("c", "null"), user("d", "\"c\"")];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!(found.context_entries().await, ["c", "d"]);
-    let detail = issue_of(&found.report, IssueCode::NewRoot);
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(imported.context_entries().await, ["c", "d"]);
+    let detail = issue_detail(&imported.report, IssueCode::NewRoot);
     assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
-    let with_nearest_parents = import_lines(&lines, &nearest()).await;
+    let with_nearest_parents = import_lines(&lines, &nearest_parent_options()).await;
     assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
     assert_eq!((with_nearest_parents.report.count(IssueCode::NewRoot), with_nearest_parents.report.leaves), (1, 1));
 }
 
 #[tokio::test]
-async fn a_line_without_the_parent_field_is_a_child_of_the_line_before() {
-    let without = |id: &str| user(id, "null").replace("\"parentId\":null,", "");
+async fn a_line_without_the_parent_field_is_a_child_of_the_previous_line() {
+    let without_parent_field = |id: &str| user(id, "null").replace("\"parentId\":null,", "");
     for lines in [
-        [HEADER.to_owned(), without("a"), without("b"), without("c")],
-        [HEADER.to_owned(), user("a", "null"), without("b"), user("c", "\"b\"")],
+        [HEADER.to_owned(), without_parent_field("a"), without_parent_field("b"), without_parent_field("c")],
+        [HEADER.to_owned(), user("a", "null"), without_parent_field("b"), user("c", "\"b\"")],
     ] {
-        let found = import_lines(&lines, &ImportOptions::default()).await;
-        assert_eq!(found.context_entries().await, ["a", "b", "c"]);
-        assert_eq!(found.report.issues, []);
+        let imported = import_lines(&lines, &ImportOptions::default()).await;
+        assert_eq!(imported.context_entries().await, ["a", "b", "c"]);
+        assert_eq!(imported.report.issues, []);
     }
 }
 
@@ -158,11 +158,11 @@ async fn calls_of_one_message_with_the_same_id_are_answered_in_order() {
         assistant("b", "\"r3\"", &format!("[{}]", call("c"))),
         result("r4", "\"b\"", "c"),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    let context = found.context().await;
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    let context = imported.context().await;
     assert_eq!(calls_and_results(&context), ["+c", "+c#2", "+d", "c=r1", "d=r2", "c#2=r3", "+c", "c=r4"]);
     assert_eq!(context.repairs, []);
-    assert_eq!(found.report.count(IssueCode::BadField), 1);
+    assert_eq!(imported.report.count(IssueCode::BadField), 1);
 }
 
 #[tokio::test]
@@ -176,39 +176,39 @@ async fn results_are_paired_with_calls_on_each_branch() {
         result("r3", "\"r1\"", "c"),
         result("r4", "\"r3\"", "c"),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
     // A third result for two calls answers the second call again. The context keeps the later of its results.
-    assert_eq!(calls_and_results(&found.context().await), ["+c", "+c#2", "c=r1", "c#2=r4"]);
+    assert_eq!(calls_and_results(&imported.context().await), ["+c", "+c#2", "c=r1", "c#2=r4"]);
 }
 
 #[tokio::test]
 async fn calls_without_ids_names_or_arguments_stay_calls() {
-    let odd = r#"[{"type":"toolCall","id":"","name":"ls","arguments":null},{"type":"toolCall","id":"x","name":" "}]"#;
+    let calls = r#"[{"type":"toolCall","id":"","name":"ls","arguments":null},{"type":"toolCall","id":"x","name":" "}]"#;
     let lines = [
         HEADER.to_owned(),
-        assistant("a", "null", odd),
+        assistant("a", "null", calls),
         result("r1", "\"a\"", ""),
         result("r2", "\"r1\"", "x"),
         assistant("n", "\"r2\"", "null"),
         result("r3", "\"n\"", "x"),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    let context = found.context().await;
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    let context = imported.context().await;
     assert_eq!(calls_and_results(&context), ["+a.0", "+x", "a.0=r1", "x=r3"]);
     let BlockKind::ToolUse(second) = &context.messages[0].message.blocks[1].kind else { panic!() };
     assert_eq!((second.name.as_str(), second.input.as_str()), ("unknown", "{}"));
-    assert_eq!(found.entry("n").await.message().unwrap().blocks, []);
+    assert_eq!(imported.entry("n").await.message().unwrap().blocks, []);
 }
 
 #[tokio::test]
 async fn a_title_before_the_header_is_the_title() {
     let title = r#"{"type":"title","title":"Fix the login bug      "}"#.to_owned();
     let lines = [title, HEADER.to_owned(), user("a", "null"), user("b", "\"a\"")];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    let thread = imported.commits.threads().load_thread(&imported.thread).await.unwrap().unwrap();
     assert_eq!((thread.id.as_str(), thread.title.as_deref()), ("s", Some("Fix the login bug")));
     assert_eq!(thread.metadata["cwd"].as_str(), "\"/x\"");
-    assert_eq!((found.context_entries().await.len(), &found.report.issues), (2, &Vec::new()));
+    assert_eq!((imported.context_entries().await.len(), &imported.report.issues), (2, &Vec::new()));
 }
 
 #[tokio::test]
@@ -223,11 +223,11 @@ async fn the_complete_record_of_a_damaged_line_is_read() {
         format!("{b}{part}"),
     ] {
         let bytes = format!("{HEADER}\n{a}\n{line}\n{c}\n");
-        let found = import_bytes(bytes.as_bytes(), &ImportOptions::default()).await;
-        assert_eq!(found.context_entries().await, ["a", "b", "c"], "{line}");
-        let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+        let imported = import_bytes(bytes.as_bytes(), &ImportOptions::default()).await;
+        assert_eq!(imported.context_entries().await, ["a", "b", "c"], "{line}");
+        let codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
         assert_eq!(codes, [(Some(3), "malformed_line")], "{line}");
-        let raw = found.entry("b").await.origin.clone().unwrap().raw.unwrap();
+        let raw = imported.entry("b").await.origin.clone().unwrap().raw.unwrap();
         assert_eq!(raw, line.as_bytes());
     }
 }
@@ -265,9 +265,9 @@ async fn files_with_damaged_lines_that_grow_piece_by_piece_round_trip() {
 #[tokio::test]
 async fn two_complete_records_in_one_line_stay_unread() {
     let lines = [HEADER.to_owned(), user("a", "null") + &user("b", "\"a\""), user("c", "\"b\"")];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!(found.report.count(IssueCode::MalformedLine), 1);
-    assert_eq!(custom_kind(&*found.entry("L2").await), "import.line");
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(imported.report.count(IssueCode::MalformedLine), 1);
+    assert_eq!(custom_kind(&*imported.entry("L2").await), "import.line");
 }
 
 #[tokio::test]
@@ -294,12 +294,12 @@ async fn tokens_outside_of_messages_are_counted_once() {
         ),
         line("branch_summary", "x", "k", &format!(r#""fromId":"a","summary":"B",{}"#, usage(1000))),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    let thread = imported.commits.threads().load_thread(&imported.thread).await.unwrap().unwrap();
     assert_eq!(thread.usage, TokenCounts::new(1111, 4));
-    let codes: Vec<_> = found.report.issues.iter().map(|issue| issue.code.name()).collect();
+    let codes: Vec<_> = imported.report.issues.iter().map(|issue| issue.code.name()).collect();
     assert_eq!(codes, ["unknown_type"]);
-    assert_eq!(found.context_entries().await, ["k", "a", "x"]);
+    assert_eq!(imported.context_entries().await, ["k", "a", "x"]);
 }
 
 /// The bytes of the file whose name, without its extension, ends with `ending`.
@@ -315,9 +315,9 @@ async fn reported_files_give_the_right_context() {
     let options = ImportOptions::default();
     for (name, options, context, codes) in [
         ("-dangling", &options, "c d", "dangling_parent"),
-        ("-dangling", &nearest(), "a b c d", "dangling_parent"),
+        ("-dangling", &nearest_parent_options(), "a b c d", "dangling_parent"),
         ("-null-parent", &options, "c d e", "new_root"),
-        ("-null-parent", &nearest(), "a b c d e", "new_root"),
+        ("-null-parent", &nearest_parent_options(), "a b c d e", "new_root"),
         ("pi-tool-ids", &options, "a b c d e f g h i j k l m n o p q s t u", "bad_field"),
         ("pi-context-edit", &options, "b d f g", ""),
         ("omp-title-first", &options, "a b", ""),
@@ -326,9 +326,9 @@ async fn reported_files_give_the_right_context() {
         ("-system", &options, "K c d e", "unknown_type"),
     ] {
         let bytes = bytes_of_file(&root, name);
-        let found = import_bytes(&bytes, options).await;
-        assert_eq!(found.context_entries().await.join(" "), context, "{name}");
-        let found_codes: Vec<_> = found.report.issue_counts.keys().map(|code| code.name()).collect();
+        let imported = import_bytes(&bytes, options).await;
+        assert_eq!(imported.context_entries().await.join(" "), context, "{name}");
+        let found_codes: Vec<_> = imported.report.issue_counts.keys().map(|code| code.name()).collect();
         assert_eq!(found_codes.join(" "), codes, "{name}");
         println!("{name}, parents {:?}: context {context}; issues: {codes}", options.parents);
     }
@@ -340,8 +340,8 @@ async fn reported_files_give_the_right_context() {
 #[tokio::test]
 async fn reported_tool_ids_and_tokens_are_right() {
     let Some(root) = cases_folder() else { return };
-    let found = import_bytes(&bytes_of_file(&root, "pi-tool-ids"), &ImportOptions::default()).await;
-    let context = found.context().await;
+    let imported = import_bytes(&bytes_of_file(&root, "pi-tool-ids"), &ImportOptions::default()).await;
+    let context = imported.context().await;
     let expected = [
         "+call_1",
         "+call_1#2",
@@ -358,8 +358,8 @@ async fn reported_tool_ids_and_tokens_are_right() {
     ];
     assert_eq!(calls_and_results(&context), expected);
     println!("pi-tool-ids: {}", calls_and_results(&context).join(", "));
-    let found = import_bytes(&bytes_of_file(&root, "-system"), &ImportOptions::default()).await;
-    let usage = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap().usage;
+    let imported = import_bytes(&bytes_of_file(&root, "-system"), &ImportOptions::default()).await;
+    let usage = imported.commits.threads().load_thread(&imported.thread).await.unwrap().unwrap().usage;
     assert_eq!((usage.input, usage.output, usage.cache_read), (109, 25, 50_000));
     println!("system messages: {} tokens in, {} out, {} from the cache", usage.input, usage.output, usage.cache_read);
 }

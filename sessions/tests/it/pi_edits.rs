@@ -1,5 +1,5 @@
-//! Tests of lines of pi that edit a message in the context. The newest edit on the path counts. The log keeps the
-//! original message.
+//! Tests of pi lines that edit an earlier message in the context. Of several edits of a message, the newest one on the
+//! path counts. The log keeps the original message.
 
 use sessions::{ImportOptions, IssueCode};
 use store_core::{Block, BlockKind};
@@ -18,7 +18,7 @@ fn edit(id: &str, parent: &str, target: &str, replacement: &str) -> String {
 }
 
 /// The texts of the messages in the context.
-async fn texts(found: &Imported) -> Vec<String> {
+async fn texts(imported: &Imported) -> Vec<String> {
     let text = |block: &Block| match &block.kind {
         BlockKind::Text(text) => text.clone(),
         BlockKind::ToolResult(result) => match &result.blocks[0].kind {
@@ -27,7 +27,7 @@ async fn texts(found: &Imported) -> Vec<String> {
         },
         _ => "?".to_owned(),
     };
-    let context = found.context().await;
+    let context = imported.context().await;
     context.messages.iter().map(|found| found.message.blocks.iter().map(text).collect::<Vec<_>>().join("|")).collect()
 }
 
@@ -42,14 +42,14 @@ async fn the_newest_edit_of_a_message_on_the_path_counts() {
         edit("e3", "e2", "b", r#"{"content":[{"type":"text","text":"shorter"}]}"#),
         user("c", "\"e3\""),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!(texts(&found).await, ["shorter", "text of c"]);
-    assert_eq!(found.report.issues, []);
-    assert_eq!(found.entry("a").await.message().unwrap().blocks, [Block::text("text of a")]);
-    // Another branch is not edited.
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(texts(&imported).await, ["shorter", "text of c"]);
+    assert_eq!(imported.report.issues, []);
+    assert_eq!(imported.entry("a").await.message().unwrap().blocks, [Block::text("text of a")]);
+    // On a branch that does not contain the last edit, the edit before it counts.
     let branch = [&lines[..], &[user("d", "\"e2\"")]].concat();
-    let found = import_lines(&branch, &ImportOptions::default()).await;
-    assert_eq!(texts(&found).await, ["short", "text of d"]);
+    let imported = import_lines(&branch, &ImportOptions::default()).await;
+    assert_eq!(texts(&imported).await, ["short", "text of d"]);
 }
 
 #[tokio::test]
@@ -63,9 +63,9 @@ async fn the_result_of_a_call_can_be_edited() {
         edit("e", "r", "r", r#"{"content":"cleared"}"#),
         user("b", "\"e\""),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!(texts(&found).await, ["?", "=cleared", "text of b"]);
-    assert_eq!(found.context().await.repairs, []);
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(texts(&imported).await, ["?", "=cleared", "text of b"]);
+    assert_eq!(imported.context().await.repairs, []);
 }
 
 #[tokio::test]
@@ -80,8 +80,8 @@ async fn an_edit_of_a_message_that_a_compaction_covers_changes_nothing() {
             edit("e", "k", target, "null"),
             edit("f", "e", "c", r#"{"content":"edited"}"#),
         ];
-        let found = import_lines(&lines, &ImportOptions::default()).await;
-        assert_eq!(texts(&found).await, ["[summary of the earlier conversation]|S", "edited"], "{target}");
+        let imported = import_lines(&lines, &ImportOptions::default()).await;
+        assert_eq!(texts(&imported).await, ["[summary of the earlier conversation]|S", "edited"], "{target}");
     }
 }
 
@@ -91,12 +91,13 @@ async fn a_compaction_after_an_edit_keeps_the_edited_message() {
     let keeps = |first: &str| {
         line("compaction", "k", "e", &format!(r#""summary":"S","firstKeptEntryId":"{first}","tokensBefore":1"#))
     };
-    let found = import_lines(&[&start[..], &[keeps("b")]].concat(), &ImportOptions::default()).await;
-    assert_eq!(texts(&found).await, ["[summary of the earlier conversation]|S", "x"]);
+    let imported = import_lines(&[&start[..], &[keeps("b")]].concat(), &ImportOptions::default()).await;
+    assert_eq!(texts(&imported).await, ["[summary of the earlier conversation]|S", "x"]);
     // The second compaction keeps everything, so its replacement contains the edited message.
     let keeps_everything = line("compaction", "l", "k", r#""summary":"T","firstKeptEntryId":"a","tokensBefore":1"#);
-    let found = import_lines(&[&start[..], &[keeps("b"), keeps_everything]].concat(), &ImportOptions::default()).await;
-    assert_eq!(texts(&found).await, ["[summary of the earlier conversation]|T", "text of a", "x"]);
+    let imported =
+        import_lines(&[&start[..], &[keeps("b"), keeps_everything]].concat(), &ImportOptions::default()).await;
+    assert_eq!(texts(&imported).await, ["[summary of the earlier conversation]|T", "text of a", "x"]);
 }
 
 #[tokio::test]
@@ -111,8 +112,8 @@ async fn an_edit_that_names_no_message_of_its_path_is_kept_and_reported() {
         line("context_edit", "e4", "e3", r#""targetId":"a""#),
         edit("e5", "e4", "a", "7"),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!(texts(&found).await, ["text of a"]);
-    assert_eq!(found.report.count(IssueCode::BadField), 5);
-    assert_eq!(custom_kind(&*found.entry("e1").await), "pi.context_edit");
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!(texts(&imported).await, ["text of a"]);
+    assert_eq!(imported.report.count(IssueCode::BadField), 5);
+    assert_eq!(custom_kind(&*imported.entry("e1").await), "pi.context_edit");
 }

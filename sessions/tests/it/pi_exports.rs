@@ -1,4 +1,4 @@
-//! Tests of exports of any thread to pi, versions 3 and 4.
+//! Tests of exports of threads to pi, versions 3 and 4. The threads were not imported from pi.
 
 use std::sync::Arc;
 
@@ -74,13 +74,13 @@ async fn export_and_import(commits: &dyn CommitCoordinator, thread: &ThreadId, v
     let report = export(&*commits.threads(), thread, &options, ExportTarget::Stream(&mut out)).await.unwrap();
     let text = String::from_utf8(out).unwrap();
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let again = import_one(&*other, &write_file(folder.path(), "copy.jsonl", &text)).await;
-    let codes: Vec<_> = again.issue_counts.keys().map(|code| code.name()).collect();
+    let other_store = new_store();
+    let import_report = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &text)).await;
+    let codes: Vec<_> = import_report.issue_counts.keys().map(|code| code.name()).collect();
     let is_unexpected = |code: &&&str| !matches!(**code, "new_root" | "nul" | "open_call");
-    assert_eq!(codes.iter().filter(is_unexpected).count(), 0, "{:?}\n{text}", again.issues);
-    assert_eq!(again.format, Some(format(version).name()));
-    Reimport { report, text, commits: other, thread: again.thread.unwrap() }
+    assert_eq!(codes.iter().filter(is_unexpected).count(), 0, "{:?}\n{text}", import_report.issues);
+    assert_eq!(import_report.format, Some(format(version).name()));
+    Reimport { report, text, commits: other_store, thread: import_report.thread.unwrap() }
 }
 
 /// The messages of a context, as roles with blocks. A message with several results counts as several messages.
@@ -191,20 +191,20 @@ async fn entries_that_pi_has_no_line_for_survive_export_and_import() {
         assert_eq!(context(&*commits, &thread).await, context(&*copy.commits, &copy.thread).await, "{version}");
         let found = copy.entries().await;
         for original in entries(&*commits, &thread).await {
-            let is_same = |other: &&Arc<Entry>| match &*original.body {
+            let is_copy = |other: &&Arc<Entry>| match &*original.body {
                 Body::Label(_) => other.body == original.body,
                 _ => other.id == original.id,
             };
-            let same = found.iter().find(is_same).unwrap_or_else(|| panic!("{version}: {}", original.id));
+            let copied = found.iter().find(is_copy).unwrap_or_else(|| panic!("{version}: {}", original.id));
             let is_message = original.message().is_some() && !original.side;
             if is_message {
-                assert_eq!(same.message().unwrap().blocks, original.message().unwrap().blocks);
+                assert_eq!(copied.message().unwrap().blocks, original.message().unwrap().blocks);
             } else {
-                assert_eq!(same.body, original.body, "{version}: {}", original.id);
+                assert_eq!(copied.body, original.body, "{version}: {}", original.id);
             }
             let is_label = matches!(&*original.body, Body::Label(_));
-            assert!(is_label || same.side == original.side, "{version}: {}", original.id);
-            assert_eq!(same.timestamp, original.timestamp);
+            assert!(is_label || copied.side == original.side, "{version}: {}", original.id);
+            assert_eq!(copied.timestamp, original.timestamp);
         }
         let head = copy.commits.threads().load_thread(&copy.thread).await.unwrap().unwrap().head;
         assert_eq!(head, Some(id("x1")), "{version}");
@@ -212,7 +212,7 @@ async fn entries_that_pi_has_no_line_for_survive_export_and_import() {
 }
 
 /// A thread with content that pi cannot represent.
-pub(crate) async fn odd_thread(commits: &dyn CommitCoordinator) -> ThreadId {
+pub(crate) async fn thread_that_pi_cannot_represent(commits: &dyn CommitCoordinator) -> ThreadId {
     let foreign = Origin::new("google").with_model("g");
     let mut redacted = Thinking::new("");
     redacted.signature = Some("sig".to_owned());
@@ -261,7 +261,7 @@ pub(crate) async fn odd_thread(commits: &dyn CommitCoordinator) -> ThreadId {
 #[tokio::test]
 async fn everything_that_pi_cannot_represent_is_listed() {
     let commits = new_store();
-    let thread = odd_thread(&*commits).await;
+    let thread = thread_that_pi_cannot_represent(&*commits).await;
     let expected = [
         "s1  system",
         "u1 /blocks/0 unsupported_media",
@@ -295,7 +295,7 @@ async fn everything_that_pi_cannot_represent_is_listed() {
             r#"user [{"text":"[document: application/pdf]"},{"text":"[image: image/png, https://x.test/a.png]"}]"#
         );
         assert_eq!(texts.last().unwrap(), r#"user [{"text":"beside"}]"#);
-        // Blocks that the messages of pi cannot hold are still in the file.
+        // Content that a message of pi cannot hold is still somewhere in the file.
         for lost in ["AA==", "hologram", "be brief", "{\\\"type\\\":\\\"search\\\"}"] {
             assert!(copy.text.contains(&lost.replace("\\\"", "\"")), "{version}: {lost}");
         }
@@ -318,14 +318,14 @@ async fn signatures_have_the_form_that_pi_sends() {
     };
     let gemini = Origin::new("google").with_api("google-generative-ai").with_model("g");
     let call = BlockKind::ToolUse(store_core::ToolUse::new("c1", "ls", json("{}")));
-    let called = block(call, &gemini, r#"{"part":{"set":{"/thoughtSignature":"CiQB"}}}"#);
+    let signed_call = block(call, &gemini, r#"{"part":{"set":{"/thoughtSignature":"CiQB"}}}"#);
     let openai = Origin::new("openai").with_api("openai-responses").with_model("o");
     let mut thinking = Thinking::new("why");
     thinking.signature = Some("gAAA".to_owned());
     thinking.origin = Some(openai.clone());
-    let thought = block(BlockKind::Thinking(thinking), &openai, r#"{"part":{"set":{"/id":"rs_1"}}}"#);
+    let signed_thinking = block(BlockKind::Thinking(thinking), &openai, r#"{"part":{"set":{"/id":"rs_1"}}}"#);
     let commits = new_store();
-    let list = vec![entry("g1", answer(gemini, vec![called])), entry("o1", answer(openai, vec![thought]))];
+    let list = vec![entry("g1", answer(gemini, vec![signed_call])), entry("o1", answer(openai, vec![signed_thinking]))];
     let thread = commit(&*commits, "signed", list).await;
     let copy = export_and_import(&*commits, &thread, "pi-v3").await;
     let expected =
@@ -341,13 +341,13 @@ async fn signatures_have_the_form_that_pi_sends() {
 #[tokio::test]
 async fn compactions_keep_the_context() {
     let commits = new_store();
-    let mut replaced = compaction("u2", "u2", "");
-    replaced.summary.clear();
-    replaced.replacement = Some(vec![Message::user("two, shorter")]);
+    let mut replacing_compaction = compaction("u2", "u2", "");
+    replacing_compaction.summary.clear();
+    replacing_compaction.replacement = Some(vec![Message::user("two, shorter")]);
     let list = vec![
         entry("u1", Message::user("one")),
         entry("u2", Message::user("two")),
-        entry("e1", replaced),
+        entry("e1", replacing_compaction),
         entry("u3", Message::user("three")),
         entry("z1", compaction("u1", "u2", "S")),
         entry("u4", Message::user("four")),
@@ -360,15 +360,15 @@ async fn compactions_keep_the_context() {
     for version in VERSIONS {
         let copy = export_and_import(&*commits, &thread, version).await;
         assert_eq!(copy.losses(), [""; 0], "{version}");
-        let at = |commits: Arc<dyn CommitCoordinator>, thread: ThreadId, name: &'static str| async move {
+        let context_at = |commits: Arc<dyn CommitCoordinator>, thread: ThreadId, name: &'static str| async move {
             let request = ContextRequest::at(id(name));
             let context = commits.threads().load_context(&thread, request).await.unwrap().context;
             let blocks = context.messages.iter().map(|found| serde_json::to_string(&found.message.blocks).unwrap());
             blocks.collect::<Vec<_>>()
         };
         for name in ["u2", "e1", "u3", "z1", "u4", "z2", "u5", "z3", "u6"] {
-            let before = at(Arc::clone(&commits), thread.clone(), name).await;
-            let after = at(Arc::clone(&copy.commits), copy.thread.clone(), name).await;
+            let before = context_at(Arc::clone(&commits), thread.clone(), name).await;
+            let after = context_at(Arc::clone(&copy.commits), copy.thread.clone(), name).await;
             assert_eq!(before, after, "{version}: {name}\n{}", copy.text);
         }
         let lines = copy.lines();
@@ -384,7 +384,7 @@ async fn compactions_keep_the_context() {
 }
 
 #[tokio::test]
-async fn results_become_lines_of_their_own() {
+async fn each_result_of_a_message_becomes_a_line() {
     let commits = new_store();
     let calls = vec![Block::tool_use("c1", "read", json("{}")), Block::tool_use("c2", "write", json("{}"))];
     let results = |text: &str| {
@@ -436,8 +436,8 @@ async fn the_file_has_the_name_and_the_place_that_pi_expects() {
     let sessions = "/home/user/.pi/agent/sessions/--home-user-app--";
     assert_eq!(place.folder.to_str().unwrap(), sessions);
     assert_eq!(place.command, format!("pi --session {sessions}/{name}"));
-    let mut moved = folders;
-    moved.variables.insert("PI_CODING_AGENT_DIR".to_owned(), "/elsewhere".to_owned());
-    let place = tool_place(&*commits.threads(), &thread, &options, &moved).await.unwrap();
+    let mut folders_with_variable = folders;
+    folders_with_variable.variables.insert("PI_CODING_AGENT_DIR".to_owned(), "/elsewhere".to_owned());
+    let place = tool_place(&*commits.threads(), &thread, &options, &folders_with_variable).await.unwrap();
     assert_eq!(place.folder.to_str().unwrap(), "/elsewhere/sessions/--home-user-app--");
 }

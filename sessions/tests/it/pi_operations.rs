@@ -40,16 +40,16 @@ impl Lines {
         self.add("entry", &format!(r#""type":"message","id":"{id}","parentId":{parent},"message":{message}"#))
     }
 
-    fn started(self, id: &str) -> Self {
+    fn start_operation(self, id: &str) -> Self {
         let intent = r#""sourceLeafId":null,"intent":{"kind":"run","originalPrompt":[],"initialMessages":[]}"#;
         self.record("operation_started", id, intent)
     }
 
-    fn finished(self, run: &str, outcome: &str) -> Self {
+    fn finish_operation(self, run: &str, outcome: &str) -> Self {
         self.record("operation_finished", &format!("end-{run}"), &format!(r#""runId":"{run}",{outcome}"#))
     }
 
-    fn queued(self, id: &str, fields: &str) -> Self {
+    fn queue_message(self, id: &str, fields: &str) -> Self {
         let message = format!(r#"{{"role":"user","content":"text of {id}"}}"#);
         let target = format!(r#""target":{{"type":"message","id":"{id}","message":{message}}}"#);
         self.record("queue_enqueued", &format!("queue-{id}"), &format!("{fields},{target}"))
@@ -60,7 +60,7 @@ impl Lines {
     }
 }
 
-async fn imported(lines: Lines) -> Imported {
+async fn import_session_lines(lines: Lines) -> Imported {
     import_lines(&lines.0, &ImportOptions::default()).await
 }
 
@@ -102,11 +102,11 @@ async fn every_operation_is_a_run_with_its_outcome() {
     ];
     let lines = ends.iter().enumerate().fold(lines, |lines, (at, (end, _))| {
         let id = format!("op{at}");
-        lines.started(&id).finished(&id, end)
+        lines.start_operation(&id).finish_operation(&id, end)
     });
-    let found = imported(lines.started("op9")).await;
-    assert_eq!(found.report.issues, []);
-    let runs = runs(&*found.commits, &found.thread).await;
+    let imported = import_session_lines(lines.start_operation("op9")).await;
+    assert_eq!(imported.report.issues, []);
+    let runs = runs(&*imported.commits, &imported.thread).await;
     let mut expected: Vec<_> = ends.iter().map(|(_, outcome)| (*outcome).to_owned()).collect();
     expected.push("interrupted: ".to_owned());
     assert_eq!(runs.iter().map(outcome).collect::<Vec<_>>(), expected);
@@ -116,22 +116,22 @@ async fn every_operation_is_a_run_with_its_outcome() {
     assert_eq!(completion.error.as_ref().unwrap().as_str(), r#"{"code":"overloaded","message":"try later"}"#);
     assert!(failed.request.as_ref().unwrap().as_str().contains(r#""intent":{"kind":"run""#));
     // The runs do not change the time of the last activity of the thread.
-    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
-    assert_eq!(thread.updated_at, entries(&*found.commits, &found.thread).await.last().unwrap().timestamp);
+    let thread = imported.commits.threads().load_thread(&imported.thread).await.unwrap().unwrap();
+    assert_eq!(thread.updated_at, entries(&*imported.commits, &imported.thread).await.last().unwrap().timestamp);
 }
 
 #[tokio::test]
 async fn a_run_counts_its_steps_and_tokens() {
-    let attempt = |step: &str, attempt: u32| {
+    let step_attempt = |step: &str, attempt: u32| {
         format!(r#""runId":"op","step":"assistant","attempt":{attempt},"resultEntryId":"{step}""#)
     };
     let usage = r#""cause":"assistant","runId":"op","usage":{"input":5,"output":2,"cacheRead":1,"cacheWrite":0}"#;
-    let lines = Lines::new().user("a", "null").started("op");
-    let lines = lines.record("step_attempt", "s1", &attempt("x", 1)).record("usage", "u1", usage);
-    let lines = lines.record("step_attempt", "s2", &attempt("y", 2)).record("usage", "u2", usage);
-    let found = imported(lines.record("step_attempt", "s3", &attempt("z", 1))).await;
-    assert_eq!(found.report.issues, []);
-    let runs = runs(&*found.commits, &found.thread).await;
+    let lines = Lines::new().user("a", "null").start_operation("op");
+    let lines = lines.record("step_attempt", "s1", &step_attempt("x", 1)).record("usage", "u1", usage);
+    let lines = lines.record("step_attempt", "s2", &step_attempt("y", 2)).record("usage", "u2", usage);
+    let imported = import_session_lines(lines.record("step_attempt", "s3", &step_attempt("z", 1))).await;
+    assert_eq!(imported.report.issues, []);
+    let runs = runs(&*imported.commits, &imported.thread).await;
     let mut tokens = TokenCounts::new(10, 4);
     tokens.cache_read = 2;
     assert_eq!((runs[0].steps, &runs[0].usage, runs.len()), (2, &tokens, 1));
@@ -139,18 +139,19 @@ async fn a_run_counts_its_steps_and_tokens() {
 
 #[tokio::test]
 async fn queued_messages_are_pending_input_and_not_in_the_context() {
-    let lines = Lines::new().user("a", "null").started("op").started("stopped");
-    let lines = lines.queued("steer", r#""queue":"steer","runId":"op""#);
-    let lines = lines.queued("follow", r#""queue":"followUp","runId":"op""#);
-    let lines = lines.queued("used", r#""queue":"followUp","runId":"op""#);
-    let lines = lines.queued("next", r#""queue":"nextRun""#);
-    let lines = lines.queued("gone", r#""queue":"nextRun""#).record("queue_cancelled", "c", r#""entryId":"gone""#);
-    let lines = lines.queued("dropped", r#""queue":"steer","runId":"stopped""#);
+    let lines = Lines::new().user("a", "null").start_operation("op").start_operation("stopped");
+    let lines = lines.queue_message("steer", r#""queue":"steer","runId":"op""#);
+    let lines = lines.queue_message("follow", r#""queue":"followUp","runId":"op""#);
+    let lines = lines.queue_message("used", r#""queue":"followUp","runId":"op""#);
+    let lines = lines.queue_message("next", r#""queue":"nextRun""#);
+    let lines =
+        lines.queue_message("gone", r#""queue":"nextRun""#).record("queue_cancelled", "c", r#""entryId":"gone""#);
+    let lines = lines.queue_message("dropped", r#""queue":"steer","runId":"stopped""#);
     let lines = lines.record("abort_requested", "abort", r#""runId":"stopped""#).user("used", "\"a\"");
-    let found = imported(lines).await;
-    assert_eq!(found.report.issues, []);
-    assert_eq!(found.context_entries().await, ["a", "used"]);
-    let queue = queue(&*found.commits, &found.thread).await;
+    let imported = import_session_lines(lines).await;
+    assert_eq!(imported.report.issues, []);
+    assert_eq!(imported.context_entries().await, ["a", "used"]);
+    let queue = queue(&*imported.commits, &imported.thread).await;
     let ids: Vec<_> = queue.iter().map(|input| (input.id.as_str(), input.delivery.boundary)).collect();
     let expected = [("steer", Boundary::NextStep), ("follow", Boundary::OnNaturalEnd), ("next", Boundary::NewRun)];
     assert_eq!(ids, expected);
@@ -158,7 +159,7 @@ async fn queued_messages_are_pending_input_and_not_in_the_context() {
     assert_eq!(queue[2].delivery.target, None);
     let PendingBody::Message(message) = &queue[0].body else { panic!() };
     assert_eq!(text_of(message), "text of steer");
-    let runs = runs(&*found.commits, &found.thread).await;
+    let runs = runs(&*imported.commits, &imported.thread).await;
     let outcomes: Vec<_> = runs.iter().map(outcome).collect();
     assert_eq!(outcomes, ["interrupted: ", "interrupted: it was asked to stop"]);
 }
@@ -171,7 +172,7 @@ fn text_of(message: &store_core::Message) -> &str {
 }
 
 #[tokio::test]
-async fn the_queued_message_of_a_lane_is_pending_and_its_file_is_exported_as_it_was() {
+async fn a_queued_message_in_a_file_with_lanes_is_pending_and_the_file_is_exported_unchanged() {
     let commits = new_store();
     let path = fixtures().join("pi/v4-lanes.jsonl");
     let report = import_one(&*commits, &path).await;
@@ -186,8 +187,8 @@ async fn the_queued_message_of_a_lane_is_pending_and_its_file_is_exported_as_it_
 async fn a_repeated_import_doubles_nothing_and_undoes_no_change() {
     let folder = tempdir().unwrap();
     let commits = new_store();
-    let lines = Lines::new().user("a", "null").queued("q1", r#""queue":"nextRun""#);
-    let lines = lines.queued("q2", r#""queue":"nextRun""#).queued("q3", r#""queue":"nextRun""#);
+    let lines = Lines::new().user("a", "null").queue_message("q1", r#""queue":"nextRun""#);
+    let lines = lines.queue_message("q2", r#""queue":"nextRun""#).queue_message("q3", r#""queue":"nextRun""#);
     let path = write_file(folder.path(), "four.jsonl", lines.text(5));
     let thread = import_one(&*commits, &path).await.thread.unwrap();
     let pending = commits.pending();
@@ -198,18 +199,19 @@ async fn a_repeated_import_doubles_nothing_and_undoes_no_change() {
     let _receipt = commits.commit(consumed).await.unwrap();
     assert_eq!(import_one(&*commits, &path).await.added, 0);
     assert_eq!(queued_ids(&*commits, &thread).await, ["q3"]);
-    let grown = lines.queued("q4", r#""queue":"nextRun""#);
+    let grown = lines.queue_message("q4", r#""queue":"nextRun""#);
     write_file(folder.path(), "four.jsonl", grown.text(6));
     assert_eq!(import_one(&*commits, &path).await.thread.as_ref(), Some(&thread));
     assert_eq!(queued_ids(&*commits, &thread).await, ["q3", "q4"]);
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_ends_its_runs_and_uses_its_queue() {
+async fn a_grown_session_ends_its_runs_and_consumes_its_queue() {
     let folder = tempdir().unwrap();
     let commits = new_store();
-    let lines = Lines::new().user("a", "null").started("op").queued("q", r#""queue":"steer","runId":"op""#);
-    let lines = lines.user("q", "\"a\"").finished("op", r#""outcome":"completed""#).user("b", "\"q\"");
+    let lines =
+        Lines::new().user("a", "null").start_operation("op").queue_message("q", r#""queue":"steer","runId":"op""#);
+    let lines = lines.user("q", "\"a\"").finish_operation("op", r#""outcome":"completed""#).user("b", "\"q\"");
     let mut thread = None;
     for (line_count, ids, outcomes) in [
         (4, vec!["q"], vec!["interrupted: "]),
@@ -232,9 +234,13 @@ async fn a_session_that_goes_on_ends_its_runs_and_uses_its_queue() {
 }
 
 #[tokio::test]
-async fn an_import_that_was_killed_anywhere_is_continued() {
+async fn an_import_that_was_killed_after_any_commit_can_be_continued() {
     let folder = tempdir().unwrap();
-    let lines = Lines::new().user("a", "null").started("op").queued("q", r#""queue":"nextRun""#).started("op2");
+    let lines = Lines::new()
+        .user("a", "null")
+        .start_operation("op")
+        .queue_message("q", r#""queue":"nextRun""#)
+        .start_operation("op2");
     let path = write_file(folder.path(), "four.jsonl", lines.user("b", "\"a\"").text(6));
     for commits_before_kill in 0..8 {
         let commits = new_store();
@@ -251,14 +257,16 @@ async fn an_import_that_was_killed_anywhere_is_continued() {
 
 #[tokio::test]
 async fn records_with_wrong_fields_are_reported_and_kept() {
-    let lines = Lines::new().user("a", "null").started("op").started("op");
-    let lines = lines.record("operation_started", "x", r#""intent":7"#).finished("nobody", r#""outcome":"completed""#);
-    let lines = lines.queued("a2", r#""queue":7"#).queued("a3", r#""queue":"side""#);
+    let lines = Lines::new().user("a", "null").start_operation("op").start_operation("op");
+    let lines =
+        lines.record("operation_started", "x", r#""intent":7"#).finish_operation("nobody", r#""outcome":"completed""#);
+    let lines = lines.queue_message("a2", r#""queue":7"#).queue_message("a3", r#""queue":"side""#);
     let lines = lines.record("queue_enqueued", "y", r#""queue":"nextRun","target":"m""#);
     let lines = lines.record("queue_enqueued", "z", r#""queue":"nextRun","target":{"id":"t","type":"custom"}"#);
-    let lines = lines.queued("a3", r#""queue":"nextRun""#).record("queue_cancelled", "w", r#""entryId":"nobody""#);
-    let found = imported(lines.queued("queue-a3", r#""queue":"nextRun""#)).await;
-    let mut codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    let lines =
+        lines.queue_message("a3", r#""queue":"nextRun""#).record("queue_cancelled", "w", r#""entryId":"nobody""#);
+    let imported = import_session_lines(lines.queue_message("queue-a3", r#""queue":"nextRun""#)).await;
+    let mut codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     codes.sort_unstable();
     let expected = [
         (Some(4), "bad_field"),
@@ -275,6 +283,6 @@ async fn records_with_wrong_fields_are_reported_and_kept() {
         (Some(13), "bad_field"),
     ];
     assert_eq!(codes, expected);
-    assert_eq!(queued_ids(&*found.commits, &found.thread).await, ["a3"]);
-    assert_eq!(runs(&*found.commits, &found.thread).await.len(), 1);
+    assert_eq!(queued_ids(&*imported.commits, &imported.thread).await, ["a3"]);
+    assert_eq!(runs(&*imported.commits, &imported.thread).await.len(), 1);
 }

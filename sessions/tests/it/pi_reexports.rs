@@ -33,17 +33,18 @@ async fn every_import_can_be_exported_as_pi() {
                 export(&*commits.threads(), &thread, &options, ExportTarget::Stream(&mut out)).await.unwrap();
             assert_eq!(exported.exact, report.format == Some(version), "{name}");
             let folder = tempdir().unwrap();
-            let other = new_store();
-            let again = import_one(&*other, &write_file(folder.path(), "copy.jsonl", &out)).await;
+            let other_store = new_store();
+            let import_report = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &out)).await;
             let text = String::from_utf8_lossy(&out);
-            let copied = again.thread.unwrap_or_else(|| panic!("{name} {version}: {:?}\n{text}", again.issues));
+            let copied =
+                import_report.thread.unwrap_or_else(|| panic!("{name} {version}: {:?}\n{text}", import_report.issues));
             let title = |thread: Option<store_core::Thread>| thread.unwrap().title;
             let (before, after) = (
                 title(commits.threads().load_thread(&thread).await.unwrap()),
-                title(other.threads().load_thread(&copied).await.unwrap()),
+                title(other_store.threads().load_thread(&copied).await.unwrap()),
             );
             assert_eq!(before, after, "{name} {version}\n{text}");
-            let (before, after) = (context(&*commits, &thread).await, context(&*other, &copied).await);
+            let (before, after) = (context(&*commits, &thread).await, context(&*other_store, &copied).await);
             let is_error_lost = exported.losses.iter().any(|loss| loss.kind == "is_error");
             let blocks = |list: Vec<(Role, String)>| -> Vec<String> {
                 list.into_iter()
@@ -100,7 +101,7 @@ async fn the_export_of_a_continued_import_mends_damaged_lines() {
     let _receipt = commits.commit(more).await.unwrap();
     let copy = export_and_import(&*commits, &thread, "pi-v3").await;
     let lines: Vec<_> = copy.text.lines().collect();
-    // A line that pi cannot read stays as it is, because pi ignores it.
+    // The export does not change a line that pi cannot read, because pi ignores it.
     assert_eq!(lines[..4], [header, a.as_str(), b.as_str(), "nonsense"]);
     assert_eq!(lines[4], line_with_same_id.replace("\"id\":\"b\"", "\"id\":\"b#L5\""));
     assert!(lines[5].contains("\"parentId\":\"b#L5\""), "{}", lines[5]);
@@ -121,7 +122,12 @@ async fn export_and_import(
     let report = export(&*commits.threads(), thread, &options, ExportTarget::Stream(&mut out)).await.unwrap();
     assert!(!report.exact);
     let folder = tempdir().unwrap();
-    let other = new_store();
-    let again = import_one(&*other, &write_file(folder.path(), "copy.jsonl", &out)).await;
-    Reimport { report, text: String::from_utf8(out).unwrap(), commits: other, thread: again.thread.unwrap() }
+    let other_store = new_store();
+    let import_report = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &out)).await;
+    Reimport {
+        report,
+        text: String::from_utf8(out).unwrap(),
+        commits: other_store,
+        thread: import_report.thread.unwrap(),
+    }
 }

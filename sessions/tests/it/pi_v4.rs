@@ -1,4 +1,4 @@
-//! Tests of version 4 of pi: lanes, records, facts and numbers.
+//! Tests of version 4 of pi: lanes, records, facts and sequence numbers. A lane of pi is a named branch.
 
 use sessions::{ImportOptions, IssueCode};
 use store_core::{Body, CommitCoordinator, EntryId, PageRequest, TokenCounts};
@@ -21,8 +21,8 @@ fn lane(name: &str, leaf: &str, seq: u32) -> String {
     format!(r#"{{"kind":"lane","seq":{seq},"lane":"{name}","leafId":{leaf}}}"#)
 }
 
-async fn head(found: &Imported) -> Option<String> {
-    let thread = found.commits.threads().load_thread(&found.thread).await.unwrap().unwrap();
+async fn head(imported: &Imported) -> Option<String> {
+    let thread = imported.commits.threads().load_thread(&imported.thread).await.unwrap().unwrap();
     thread.head.map(|head| head.as_str().to_owned())
 }
 
@@ -47,16 +47,16 @@ async fn the_main_lane_is_the_head_and_other_lanes_are_labels() {
         user("c", "\"a\"", ("main", 4)),
         user("d", "\"b\"", ("review", 5)),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    assert_eq!((head(&found).await.as_deref(), found.report.leaves), (Some("c"), 2));
-    assert_eq!(label(&*found.commits, &found.thread, "d").await.as_deref(), Some("lane:review"));
-    assert_eq!(found.report.issues, []);
-    assert_eq!(custom_kind(&*found.entry("L3").await), "pi.lane");
-    let page = found.commits.threads().list_leaves(&found.thread, PageRequest::first(9)).await.unwrap();
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    assert_eq!((head(&imported).await.as_deref(), imported.report.leaves), (Some("c"), 2));
+    assert_eq!(label(&*imported.commits, &imported.thread, "d").await.as_deref(), Some("lane:review"));
+    assert_eq!(imported.report.issues, []);
+    assert_eq!(custom_kind(&*imported.entry("L3").await), "pi.lane");
+    let page = imported.commits.threads().list_leaves(&imported.thread, PageRequest::first(9)).await.unwrap();
     assert_eq!(page.items.len(), 2);
     let empty = [&lines[..], &[lane("main", "null", 6)]].concat();
-    let found = import_lines(&empty, &ImportOptions::default()).await;
-    assert_eq!(head(&found).await, None);
+    let imported = import_lines(&empty, &ImportOptions::default()).await;
+    assert_eq!(head(&imported).await, None);
 }
 
 #[tokio::test]
@@ -71,13 +71,17 @@ async fn the_label_of_a_lane_moves_with_the_lane() {
         lane("review", "\"b\"", 4),
     ];
     let mut thread = None;
-    for (line_count, at) in [(3, "b"), (4, "c"), (5, "b")] {
+    for (line_count, labelled_entry) in [(3, "b"), (4, "c"), (5, "b")] {
         let path = write_file(folder.path(), "grown.jsonl", lines[..line_count].join("\n") + "\n");
         let report = import_one(&*commits, &path).await;
         assert!(thread.is_none() || thread == report.thread);
         for name in ["b", "c"] {
             let found = label(&*commits, report.thread.as_ref().unwrap(), name).await;
-            assert_eq!(found.as_deref(), (name == at).then_some("lane:review"), "{line_count} lines: {name}");
+            assert_eq!(
+                found.as_deref(),
+                (name == labelled_entry).then_some("lane:review"),
+                "{line_count} lines: {name}"
+            );
         }
         thread = report.thread;
     }
@@ -110,7 +114,7 @@ async fn records_become_side_entries_and_tokens_count_once() {
 }
 
 #[tokio::test]
-async fn gaps_unknown_kinds_and_roots_are_reported() {
+async fn sequence_gaps_unknown_kinds_and_new_roots_are_reported() {
     let lines = [
         HEADER.to_owned(),
         user("a", "null", ("main", 1)),
@@ -119,12 +123,12 @@ async fn gaps_unknown_kinds_and_roots_are_reported() {
         user("c", "null", ("main", 5)),
         lane("other", "\"nobody\"", 6),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    let codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     let expected =
         [(Some(3), "sequence_gap"), (Some(4), "unknown_type"), (Some(5), "new_root"), (Some(6), "bad_field")];
     assert_eq!(codes, expected);
-    assert_eq!(custom_kind(&*found.entry("L4").await), "pi.mystery");
+    assert_eq!(custom_kind(&*imported.entry("L4").await), "pi.mystery");
 }
 
 #[tokio::test]
@@ -136,13 +140,13 @@ async fn a_lane_with_a_wrong_leaf_moves_nothing_and_is_reported() {
         r#"{"kind":"fact","seq":3,"fact":"label","targetId":"a","label":"first"}"#.to_owned(),
         r#"{"kind":"fact","seq":4,"fact":"label","targetId":"a","label":{}}"#.to_owned(),
     ];
-    let found = import_lines(&lines, &ImportOptions::default()).await;
-    let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    let imported = import_lines(&lines, &ImportOptions::default()).await;
+    let codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     assert_eq!(codes, [(Some(3), "bad_field"), (Some(5), "bad_field")]);
-    assert_eq!(head(&found).await.as_deref(), Some("a"));
-    assert_eq!(label(&*found.commits, &found.thread, "a").await.as_deref(), Some("first"));
+    assert_eq!(head(&imported).await.as_deref(), Some("a"));
+    assert_eq!(label(&*imported.commits, &imported.thread, "a").await.as_deref(), Some("first"));
     let unknown = [HEADER.to_owned(), user("a", "null", ("main", 1)), lane("main", "\"nobody\"", 2)];
-    let found = import_lines(&unknown, &ImportOptions::default()).await;
-    let codes: Vec<_> = found.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
-    assert_eq!((codes, head(&found).await.as_deref()), (vec![(None, "bad_field")], Some("a")));
+    let imported = import_lines(&unknown, &ImportOptions::default()).await;
+    let codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
+    assert_eq!((codes, head(&imported).await.as_deref()), (vec![(None, "bad_field")], Some("a")));
 }

@@ -1,6 +1,6 @@
 //! Tests with files that caused problems for users of other tools. `AGENTSTORE_CASES` names a folder with such files.
-//! Without this variable, the tests look for it beside the repository. `sync` and `pi_cases` test the same rules with
-//! files that they write themselves.
+//! Without this variable, the tests look for it beside the repository. `repeated_imports` and `pi_cases` test the same
+//! rules with files that they write themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tempfile::tempdir;
 
 use crate::helpers::{export_bytes, format, import_one, new_store};
 
-/// The folder of the files, if it exists.
+/// The folder of the reported files, if it exists.
 pub(crate) fn cases_folder() -> Option<PathBuf> {
     let chosen = std::env::var_os("AGENTSTORE_CASES").map(PathBuf::from);
     let default_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases");
@@ -92,9 +92,9 @@ async fn files_of_unsupported_tools_are_refused() {
 #[tokio::test]
 async fn every_file_of_a_folder_with_a_damaged_one_has_a_report() {
     let Some(root) = cases_folder() else { return };
-    let mix = root.join("mix");
-    let reports = import(&*new_store(), &mix, &ImportOptions::default()).await.unwrap();
-    assert_eq!(reports.len(), files_in(&mix).len());
+    let mixed_folder = root.join("mix");
+    let reports = import(&*new_store(), &mixed_folder, &ImportOptions::default()).await.unwrap();
+    assert_eq!(reports.len(), files_in(&mixed_folder).len());
     for report in &reports {
         println!("mix/{}: {} messages; {}", name_of(&report.file), report.messages, codes(report));
         assert_eq!(report.is_imported(), !name_of(&report.file).contains(".gz"), "{}", name_of(&report.file));

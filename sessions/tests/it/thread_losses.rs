@@ -1,4 +1,4 @@
-//! Tests that an export lists what is lost of a thread as a whole, and of its child threads.
+//! Tests that an export lists the losses of a thread as a whole and of its child threads.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn losses_of_thread(exported: &Exported) -> Vec<(&str, &str)> {
 }
 
 /// The child threads that an export lists as left out.
-fn left_out(exported: &Exported) -> Vec<&str> {
+fn left_out_children(exported: &Exported) -> Vec<&str> {
     let losses = exported.losses.iter().filter(|loss| loss.kind == "child_thread" && loss.entry.is_none());
     let mut threads: Vec<_> = losses.map(|loss| loss.thread.as_ref().unwrap().as_str()).collect();
     threads.sort_unstable();
@@ -46,7 +46,7 @@ fn left_out(exported: &Exported) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn fields_state_and_runs_of_a_thread_are_listed_even_without_a_head() {
+async fn lost_fields_state_and_runs_of_a_thread_are_listed_even_without_a_head() {
     for has_entries in [false, true] {
         let commits = new_store();
         let mut fields = ThreadFields::default();
@@ -110,13 +110,13 @@ async fn child_threads_that_are_not_written_are_listed() {
     let mut all: Vec<_> = children.iter().map(ThreadId::as_str).collect();
     all.push("zz-below");
     for target in ["agent-core", "codex", "kimi-cli", "pi-v3", "pi-v4"] {
-        assert_eq!(left_out(&export_to_folder(&*commits, &main, target).await), all, "{target}");
+        assert_eq!(left_out_children(&export_to_folder(&*commits, &main, target).await), all, "{target}");
     }
-    assert_eq!(left_out(&export_to_folder(&*commits, &main, "claude-code").await), ["zz-below"]);
+    assert_eq!(left_out_children(&export_to_folder(&*commits, &main, "claude-code").await), ["zz-below"]);
     let mut out = Vec::new();
     let options = ExportOptions::new(format("claude-code"));
     let stream = export(&*commits.threads(), &main, &options, ExportTarget::Stream(&mut out)).await.unwrap();
-    assert_eq!((stream.exact, left_out(&stream)), (true, all));
+    assert_eq!((stream.exact, left_out_children(&stream)), (true, all));
 }
 
 #[tokio::test]
@@ -129,14 +129,14 @@ async fn a_stream_contains_the_subagents_of_the_main_file_and_no_others() {
     let mut out = Vec::new();
     let options = ExportOptions::new(format("claude-code"));
     let found = export(&*commits.threads(), &main, &options, ExportTarget::Stream(&mut out)).await.unwrap();
-    assert_eq!((found.exact, left_out(&found)), (true, vec![]));
+    assert_eq!((found.exact, left_out_children(&found)), (true, vec![]));
     let version = commits.threads().load_thread(&child).await.unwrap().unwrap().version;
     let commit = Commit::new(child.clone()).expecting(Expect::Version(version));
     let _receipt = commits.commit(commit.entry(NewEntry::new(Message::user("More.")))).await.unwrap();
     let found = export(&*commits.threads(), &main, &options, ExportTarget::Stream(&mut out)).await.unwrap();
-    assert_eq!((found.exact, left_out(&found)), (true, vec![child.as_str()]));
+    assert_eq!((found.exact, left_out_children(&found)), (true, vec![child.as_str()]));
     let folder = export_to_folder(&*commits, &main, "claude-code").await;
-    assert_eq!((folder.exact, left_out(&folder)), (false, vec![]));
+    assert_eq!((folder.exact, left_out_children(&folder)), (false, vec![]));
 }
 
 #[tokio::test]
@@ -192,9 +192,9 @@ async fn a_compaction_of_claude_code_has_its_summary_in_pi() {
         let compaction = lines.iter().find(|line| line["type"] == "compaction").unwrap();
         assert_eq!(compaction["summary"], "So far: a function was renamed.", "{target}");
         assert_eq!(text.matches("So far:").count(), 1, "{target}: {text}");
-        let again = new_store();
-        let copy = import_one(&*again, &write_file(folder.path(), "copy.jsonl", &text)).await.thread.unwrap();
-        let context = again.threads().load_context(&copy, ContextRequest::head()).await.unwrap().context;
+        let other_store = new_store();
+        let copy = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &text)).await.thread.unwrap();
+        let context = other_store.threads().load_context(&copy, ContextRequest::head()).await.unwrap().context;
         let texts: Vec<_> = context.messages.iter().map(|found| format!("{:?}", found.message.blocks)).collect();
         assert_eq!(texts.len(), 2, "{target}: {texts:?}");
         assert!(texts[0].contains("So far: a function was renamed.") && texts[1].contains("Go on."), "{texts:?}");
@@ -248,10 +248,10 @@ async fn a_rewind_to_the_start_is_imported_without_raw_bytes() {
     let thread = commits.commit(commit).await.unwrap().thread;
     let (bytes, _) = export_bytes(&*commits, &thread, format("agent-core")).await;
     let folder = tempdir().unwrap();
-    let again = new_store();
-    let copy = import_one(&*again, &write_file(folder.path(), "copy.jsonl", &bytes)).await.thread.unwrap();
-    let found = entries(&*again, &copy).await;
+    let other_store = new_store();
+    let copy = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &bytes)).await.thread.unwrap();
+    let found = entries(&*other_store, &copy).await;
     let rewind = found.iter().find(|entry| matches!(&*entry.body, Body::Rewind(_))).unwrap();
     assert!(rewind.origin.as_ref().unwrap().raw.is_none(), "{rewind:?}");
-    assert_eq!(export_bytes(&*again, &copy, format("agent-core")).await, (bytes, true));
+    assert_eq!(export_bytes(&*other_store, &copy, format("agent-core")).await, (bytes, true));
 }

@@ -1,4 +1,4 @@
-//! Tests that messages of several entries are exported as one message, as the context has them.
+//! Tests that several entries that form one message in the context are exported as one message.
 
 use std::{path::Path, sync::Arc};
 
@@ -102,11 +102,12 @@ async fn export_and_import(
     let folder = tempdir().unwrap();
     let options = ExportOptions::new(format(target));
     let exported = export(&*commits.threads(), thread, &options, ExportTarget::Folder(folder.path())).await.unwrap();
-    let again = new_store();
+    let other_store = new_store();
     let path: &Path = if target == "kimi-cli" { folder.path() } else { &exported.files[0] };
-    let report = import(&*again, path, &ImportOptions::default().with_format(format(target))).await.unwrap().remove(0);
+    let report =
+        import(&*other_store, path, &ImportOptions::default().with_format(format(target))).await.unwrap().remove(0);
     assert!(report.is_imported(), "{target}: {:?}", report.issues);
-    (exported, again, report.thread.unwrap())
+    (exported, other_store, report.thread.unwrap())
 }
 
 /// The request that a provider would get. `is_error: false` is left out, because some formats always write it and
@@ -146,7 +147,7 @@ fn texts_of(message: &Message) -> String {
         BlockKind::Text(text) => Some(text.as_str()),
         _ => None,
     });
-    // A session of kimi-cli marks a failure in the text. The mark is removed here.
+    // A session of kimi-cli writes an error marker into the text of a failed result. The marker is removed here.
     texts.collect::<Vec<_>>().join("\n").replace("<system>ERROR: ", "").replace("</system>", "")
 }
 
@@ -156,8 +157,8 @@ async fn parallel_calls_in_separate_lines_stay_parallel_in_every_format() {
     let before = context_of(&*commits, &thread).await;
     assert_eq!(before.messages.iter().filter(|found| found.message.role == Role::Assistant).count(), 2);
     for target in TARGETS {
-        let (_, again, copy) = export_and_import(&*commits, &thread, target).await;
-        let after = context_of(&*again, &copy).await;
+        let (_, other_store, copy) = export_and_import(&*commits, &thread, target).await;
+        let after = context_of(&*other_store, &copy).await;
         assert_eq!(shapes(&after), shapes(&before), "{target}");
         for provider in ["anthropic", "openai-chat", "openai-responses", "google"] {
             assert_eq!(request_body(&after, provider), request_body(&before, provider), "{target}, {provider}");
@@ -170,12 +171,12 @@ async fn the_later_entries_of_a_message_are_listed_as_merged_into_the_first() {
     let (commits, thread) = import_text(&parallel_session()).await;
     let lines: Vec<_> = entries(&*commits, &thread).await.iter().filter(|entry| !entry.side).cloned().collect();
     for target in ["agent-core", "codex", "kimi-cli", "pi-v3", "pi-v4"] {
-        let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
+        let (exported, other_store, copy) = export_and_import(&*commits, &thread, target).await;
         let merged: Vec<_> =
             exported.losses.iter().filter(|loss| loss.kind == "merged" && loss.path.is_empty()).map(entry_of).collect();
         assert_eq!(merged, [lines[2].id.as_str(), lines[4].id.as_str(), lines[5].id.as_str()], "{target}");
         if !matches!(target, "codex" | "kimi-cli") {
-            let found = entries(&*again, &copy).await;
+            let found = entries(&*other_store, &copy).await;
             let message = found.iter().find(|entry| entry.id == lines[1].id).unwrap().message().unwrap();
             assert_eq!(message.blocks.len(), 4, "{target}");
         }
@@ -183,7 +184,7 @@ async fn the_later_entries_of_a_message_are_listed_as_merged_into_the_first() {
 }
 
 #[tokio::test]
-async fn answers_of_codex_are_one_message_in_every_format() {
+async fn each_answer_of_codex_stays_one_message_in_every_format() {
     let commits = new_store();
     let thread = import_one(&*commits, &fixtures().join("codex/turns.jsonl")).await.thread.unwrap();
     let before = context_of(&*commits, &thread).await;
@@ -194,56 +195,60 @@ async fn answers_of_codex_are_one_message_in_every_format() {
         roles
     };
     for target in ["agent-core", "claude-code", "pi-v3", "pi-v4"] {
-        let (_, again, copy) = export_and_import(&*commits, &thread, target).await;
-        assert_eq!(roles(&context_of(&*again, &copy).await), roles(&before), "{target}");
+        let (_, other_store, copy) = export_and_import(&*commits, &thread, target).await;
+        assert_eq!(roles(&context_of(&*other_store, &copy).await), roles(&before), "{target}");
     }
 }
 
 /// The entry with this number, counted from 1 among those that are not side entries.
-async fn nth(commits: &dyn CommitCoordinator, thread: &ThreadId, number: usize) -> EntryId {
+async fn nth_entry(commits: &dyn CommitCoordinator, thread: &ThreadId, number: usize) -> EntryId {
     entries(commits, thread).await.iter().filter(|entry| !entry.side).nth(number - 1).unwrap().id.clone()
 }
 
 #[tokio::test]
-async fn a_head_inside_a_message_has_the_message_up_to_the_head_in_its_context() {
-    for inside in 2..=7 {
+async fn the_context_of_a_head_inside_a_message_has_the_message_up_to_the_head() {
+    for entry_number in 2..=7 {
         let (commits, thread) = import_text(&parallel_session()).await;
-        let to = nth(&*commits, &thread, inside).await;
+        let to = nth_entry(&*commits, &thread, entry_number).await;
         let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
         let rewind = NewEntry::new(RewindTo::Entry(to.clone()));
-        let ask = NewEntry::new(Message::user("Stop."));
-        let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(rewind).entry(ask);
+        let new_message = NewEntry::new(Message::user("Stop."));
+        let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(rewind).entry(new_message);
         let _receipt = commits.commit(commit).await.unwrap();
         let before = shapes(&context_of(&*commits, &thread).await);
         for target in TARGETS {
-            let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
-            assert_eq!(shapes(&context_of(&*again, &copy).await), before, "{target}, entry {inside}");
+            let (exported, other_store, copy) = export_and_import(&*commits, &thread, target).await;
+            assert_eq!(shapes(&context_of(&*other_store, &copy).await), before, "{target}, entry {entry_number}");
             if *target == "claude-code" {
                 continue;
             }
             // The parts of the message that are only on the other branch are listed as losses.
-            let is_listed = |number: &EntryId| exported.losses.iter().any(|loss| entry_of(loss) == number.as_str());
-            assert!(is_listed(&nth(&*commits, &thread, 6).await), "{target}, entry {inside}: {:?}", exported.losses);
+            let is_listed = |entry: &EntryId| exported.losses.iter().any(|loss| entry_of(loss) == entry.as_str());
+            assert!(
+                is_listed(&nth_entry(&*commits, &thread, 6).await),
+                "{target}, entry {entry_number}: {:?}",
+                exported.losses
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn a_branch_that_leaves_a_message_in_the_middle_is_listed() {
+async fn a_branch_that_starts_inside_a_message_is_listed_as_a_loss() {
     let (commits, thread) = import_text(&parallel_session()).await;
-    let (middle, head) = (nth(&*commits, &thread, 4).await, nth(&*commits, &thread, 10).await);
+    let (middle, head) = (nth_entry(&*commits, &thread, 4).await, nth_entry(&*commits, &thread, 10).await);
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
-    let ask = NewEntry::new(Message::user("Stop.")).with_id(EntryId::new("stop").unwrap()).below(middle);
-    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(ask);
+    let new_message = NewEntry::new(Message::user("Stop.")).with_id(EntryId::new("stop").unwrap()).below(middle);
+    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(new_message);
     let commit = commit.entry(NewEntry::new(RewindTo::Entry(head)));
     let _receipt = commits.commit(commit).await.unwrap();
     for target in ["agent-core", "pi-v3", "pi-v4"] {
-        let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
+        let (exported, other_store, copy) = export_and_import(&*commits, &thread, target).await;
         let kinds: Vec<_> =
             exported.losses.iter().filter(|loss| entry_of(loss) == "stop").map(|loss| loss.kind).collect();
         assert_eq!(kinds, ["inside"], "{target}");
         assert_eq!(
-            shapes(&context_of(&*again, &copy).await),
+            shapes(&context_of(&*other_store, &copy).await),
             shapes(&context_of(&*commits, &thread).await),
             "{target}"
         );
@@ -276,8 +281,8 @@ async fn a_message_that_a_compaction_covers_in_part_stays_split() {
         let commits = new_store();
         let thread = commits.commit(commit).await.unwrap().thread;
         for target in ["agent-core", "codex", "pi-v3", "pi-v4"] {
-            let (_, again, copy) = export_and_import(&*commits, &thread, target).await;
-            let (before, after) = (context_of(&*commits, &thread).await, context_of(&*again, &copy).await);
+            let (_, other_store, copy) = export_and_import(&*commits, &thread, target).await;
+            let (before, after) = (context_of(&*commits, &thread).await, context_of(&*other_store, &copy).await);
             assert_eq!(shapes(&after), shapes(&before), "{target}, {from} to {to}");
         }
     }
@@ -293,10 +298,10 @@ async fn random_threads_with_split_messages_keep_the_context_of_their_head() {
             continue;
         }
         for target in ["agent-core", "pi-v4"] {
-            let (exported, again, copy) = export_and_import(&*commits, &thread, target).await;
+            let (exported, other_store, copy) = export_and_import(&*commits, &thread, target).await;
             merged += exported.losses.iter().filter(|loss| loss.kind == "merged" && loss.path.is_empty()).count();
             let is_kept = |shape: &String| !shape.contains("beside");
-            let (mut expected, mut found) = (shapes(&before), shapes(&context_of(&*again, &copy).await));
+            let (mut expected, mut found) = (shapes(&before), shapes(&context_of(&*other_store, &copy).await));
             expected.retain(is_kept);
             found.retain(is_kept);
             assert_eq!(found, expected, "seed {seed}, {target}");

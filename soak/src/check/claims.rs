@@ -8,7 +8,9 @@ use super::{Rule, Violation, claim_name};
 use crate::record::{Claim, ClaimCall, LogLine, LoggedAction};
 
 /// All claims of a thread that the workers recorded.
-pub(super) struct ClaimsOfThread(BTreeMap<ClaimNumber, ClaimRecord>);
+pub(super) struct ClaimsOfThread {
+    by_number: BTreeMap<ClaimNumber, ClaimRecord>,
+}
 
 struct ClaimRecord {
     claim: Claim,
@@ -28,7 +30,7 @@ struct ClaimRecord {
 
 impl ClaimsOfThread {
     pub(super) fn from_lines(lines: &[&LogLine], violations: &mut Vec<Violation>) -> Self {
-        let mut claims = BTreeMap::<_, ClaimRecord>::new();
+        let mut by_number = BTreeMap::<_, ClaimRecord>::new();
         for LogLine { called, answered, did } in lines.iter().copied() {
             let LoggedAction::Claimed { claim, since, until } = *did else { continue };
             let (called, answered) = (*called, *answered);
@@ -41,23 +43,23 @@ impl ClaimsOfThread {
                 first_ending_call: None,
                 first_commit_answered: None,
             };
-            if let Some(other) = claims.insert(claim.number, claim_record) {
+            if let Some(other) = by_number.insert(claim.number, claim_record) {
                 let description = format!("claims {} and {}", claim_name(&other.claim), claim_name(&claim));
                 violations.push(Violation::new(Rule::TwoClaims, description));
             }
         }
-        let mut claims = Self(claims);
-        claims.read_writes(lines);
+        let mut claims = Self { by_number };
+        claims.read_calls(lines);
         claims
     }
 
-    fn read_writes(&mut self, lines: &[&LogLine]) {
+    fn read_calls(&mut self, lines: &[&LogLine]) {
         // The calls that certainly did not end their claims.
         let mut calls_without_end = BTreeSet::new();
         for LogLine { called, answered, did } in lines.iter().copied() {
             let (claim, is_still_held) = match did {
                 LoggedAction::Accepted { claim, act, until, .. } => {
-                    if let Some(claim_record) = self.0.get_mut(&claim.number) {
+                    if let Some(claim_record) = self.by_number.get_mut(&claim.number) {
                         claim_record.until = claim_record.until.max(until.unwrap_or_default());
                         if act.is_commit() {
                             claim_record.first_commit_answered = Some(
@@ -78,7 +80,7 @@ impl ClaimsOfThread {
         for LogLine { called, did, .. } in lines.iter().copied() {
             let LoggedAction::Tries { claim, .. } = did else { continue };
             if let Some(claim_record) =
-                self.0.get_mut(&claim.number).filter(|_| !calls_without_end.contains(&(claim.number, *called)))
+                self.by_number.get_mut(&claim.number).filter(|_| !calls_without_end.contains(&(claim.number, *called)))
             {
                 claim_record.first_ending_call =
                     Some(claim_record.first_ending_call.map_or(*called, |first| first.min(*called)));
@@ -89,7 +91,7 @@ impl ClaimsOfThread {
     /// Checks that claim numbers grow with time, and that no claim begins before the previous claim has ended.
     pub(super) fn check_order(&self, violations: &mut Vec<Violation>) {
         let mut earliest_answered: Option<&ClaimRecord> = None;
-        for claim_record in self.0.values().rev() {
+        for claim_record in self.by_number.values().rev() {
             if let Some(later) = earliest_answered.filter(|later| later.answered < claim_record.called) {
                 let description = format!(
                     "claim {} was requested after {} began",
@@ -102,7 +104,7 @@ impl ClaimsOfThread {
                 earliest_answered = Some(claim_record);
             }
         }
-        for (claim_record, next) in self.0.values().zip(self.0.values().skip(1)) {
+        for (claim_record, next) in self.by_number.values().zip(self.by_number.values().skip(1)) {
             let may_have_ended = claim_record.first_ending_call.is_some_and(|called| called < next.answered);
             if next.since < claim_record.until && !may_have_ended {
                 let description = format!(
@@ -126,8 +128,11 @@ impl ClaimsOfThread {
             let newer = if is_fenced || !act.is_commit() { &first_claim_answered } else { &first_commit_answered };
             let newer_claim = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
             if let Some((number, _)) = newer_claim.filter(|(_, from)| *from < called) {
-                let description =
-                    format!("{} of {} was accepted after claim {number} or newer", call_name(*act), claim_name(claim));
+                let description = format!(
+                    "{} of {} was accepted after claim {number} or a newer one",
+                    call_name(*act),
+                    claim_name(claim)
+                );
                 violations.push(Violation::new(Rule::StaleWrite, description));
             }
         }
@@ -136,7 +141,7 @@ impl ClaimsOfThread {
     /// Returns for each claim the earliest time that `moment` returns for this claim or for a newer one.
     fn earliest_from(&self, moment: impl Fn(&ClaimRecord) -> Option<u64>) -> BTreeMap<ClaimNumber, u64> {
         let (mut first, mut all) = (None::<u64>, BTreeMap::new());
-        for (number, claim_record) in self.0.iter().rev() {
+        for (number, claim_record) in self.by_number.iter().rev() {
             first = first.into_iter().chain(moment(claim_record)).min();
             all.extend(first.map(|first| (*number, first)));
         }

@@ -13,8 +13,10 @@ struct LoggedInterrupt {
     answered: u64,
 }
 
-/// The interrupts of a thread, in the order of their epochs.
-pub(super) struct InterruptsOfThread(Vec<LoggedInterrupt>);
+/// The interrupts of a thread.
+pub(super) struct InterruptsOfThread {
+    in_epoch_order: Vec<LoggedInterrupt>,
+}
 
 impl InterruptsOfThread {
     pub(super) fn from_lines(lines: &[&LogLine]) -> Self {
@@ -24,9 +26,9 @@ impl InterruptsOfThread {
             }
             _ => None,
         });
-        let mut interrupts: Vec<_> = interrupts.collect();
-        interrupts.sort_unstable();
-        Self(interrupts)
+        let mut in_epoch_order: Vec<_> = interrupts.collect();
+        in_epoch_order.sort_unstable();
+        Self { in_epoch_order }
     }
 
     pub(super) fn check(
@@ -37,9 +39,9 @@ impl InterruptsOfThread {
         violations: &mut Vec<Violation>,
     ) {
         let mut add_violation = |description: String| violations.push(Violation::new(Rule::WrongEpoch, description));
-        let has_no_gap = (1..).zip(&self.0).all(|(wanted, interrupt)| wanted == interrupt.epoch);
-        if !has_no_gap || final_epoch != self.0.len() as u64 {
-            let epochs: Vec<_> = self.0.iter().map(|interrupt| interrupt.epoch).collect();
+        let has_no_gap = (1..).zip(&self.in_epoch_order).all(|(wanted, interrupt)| wanted == interrupt.epoch);
+        if !has_no_gap || final_epoch != self.in_epoch_order.len() as u64 {
+            let epochs: Vec<_> = self.in_epoch_order.iter().map(|interrupt| interrupt.epoch).collect();
             add_violation(format!(
                 "thread {thread} is in epoch {final_epoch}, but interrupts began the epochs {epochs:?}"
             ));
@@ -74,13 +76,13 @@ impl InterruptsOfThread {
 
     /// Returns the latest epoch that had certainly begun before this time.
     fn certain_epoch(&self, time: u64) -> u64 {
-        let answered = self.0.iter().filter(|interrupt| interrupt.answered < time);
-        answered.map(|interrupt| interrupt.epoch).max().unwrap_or_default()
+        let answered_interrupts = self.in_epoch_order.iter().filter(|interrupt| interrupt.answered < time);
+        answered_interrupts.map(|interrupt| interrupt.epoch).max().unwrap_or_default()
     }
 
     /// Returns the latest epoch that may have begun before this time.
     fn possible_epoch(&self, time: u64) -> u64 {
-        let called = self.0.iter().filter(|interrupt| interrupt.called < time);
-        called.map(|interrupt| interrupt.epoch).max().unwrap_or_default()
+        let called_interrupts = self.in_epoch_order.iter().filter(|interrupt| interrupt.called < time);
+        called_interrupts.map(|interrupt| interrupt.epoch).max().unwrap_or_default()
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     record::{Claim, DispatchName, LogLine, LoggedAction},
 };
 
-/// Everything that is known about a run.
+/// Everything that is known about a run of the soak test.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evidence {
     /// The number of jobs. A job has one dispatch, or several if interrupts superseded the earlier ones.
@@ -35,11 +35,11 @@ pub(crate) struct Evidence {
     pub(crate) lines: Vec<LogLine>,
     pub(crate) dispatches: BTreeMap<DispatchName, FinalDispatch>,
     /// The dispatches that were in the store again after they had ended and had been removed.
-    pub(crate) reappeared: BTreeSet<DispatchName>,
+    pub(crate) reappeared_dispatches: BTreeSet<DispatchName>,
     pub(crate) threads: BTreeMap<u32, FinalThread>,
 }
 
-/// The rules that a run can violate. Each variant describes its violation.
+/// The rules that the soak test checks. Each variant describes a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
     /// An accepted dispatch is missing, was not done by the end of the run, or left no entry in its thread.
@@ -52,7 +52,7 @@ pub(crate) enum Rule {
     TwoClaims,
     /// A later claim has a smaller number.
     NumberOutOfOrder,
-    /// A write was accepted from a claim after a newer claim was made.
+    /// A write under a claim was accepted after a newer claim had been made.
     StaleWrite,
     /// The epoch of a thread is not the number of its interrupts; or something of an earlier epoch was enqueued,
     /// claimed or accepted after the interrupt.
@@ -85,9 +85,9 @@ pub(crate) struct WorkFigures {
     claims: usize,
     /// Repeated claims: all claims of a dispatch except its first.
     redelivered: usize,
-    /// Writes under claims that the store refused.
+    /// Writes of claim holders that the store refused.
     refused: usize,
-    /// Writes under claims whose outcome is not recorded.
+    /// Writes of claim holders whose outcome is not recorded.
     unknown: usize,
 }
 
@@ -118,19 +118,21 @@ pub(crate) fn check(evidence: &Evidence) -> (WorkFigures, Vec<Violation>) {
 
 fn work_figures(evidence: &Evidence) -> WorkFigures {
     let (mut work_figures, mut claims_per_dispatch) = (WorkFigures::default(), BTreeMap::<DispatchName, usize>::new());
-    let (mut tried, mut answered) = (0, 0);
+    let (mut call_count, mut answer_count) = (0, 0);
     for line in &evidence.lines {
         match line.did {
             LoggedAction::Claimed { claim, .. } => *claims_per_dispatch.entry(claim.dispatch).or_default() += 1,
-            LoggedAction::Tries { .. } => tried += 1,
-            LoggedAction::Accepted { .. } => answered += 1,
-            LoggedAction::Refused { .. } => (answered, work_figures.refused) = (answered + 1, work_figures.refused + 1),
+            LoggedAction::Tries { .. } => call_count += 1,
+            LoggedAction::Accepted { .. } => answer_count += 1,
+            LoggedAction::Refused { .. } => {
+                (answer_count, work_figures.refused) = (answer_count + 1, work_figures.refused + 1)
+            }
             LoggedAction::Enqueued { .. } | LoggedAction::Interrupted { .. } => {}
         }
     }
     work_figures.claims = claims_per_dispatch.values().sum();
     work_figures.redelivered = claims_per_dispatch.values().map(|claims| claims - 1).sum();
-    work_figures.unknown = tried - answered;
+    work_figures.unknown = call_count - answer_count;
     work_figures
 }
 

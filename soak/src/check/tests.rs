@@ -25,14 +25,14 @@ fn claim(counter: u64, job: u32) -> Claim {
     Claim { thread: 0, number: claim_number(counter), dispatch: first_dispatch_of(job), epoch: 0 }
 }
 
-/// The calls about thread 0, one after the other. Host time and store time are the same, in milliseconds.
+/// Records calls about thread 0, one after another. Host time and store time are the same, in milliseconds.
 struct EvidenceBuilder {
     time: u64,
     evidence: Evidence,
 }
 
 impl EvidenceBuilder {
-    /// Begins with `jobs` jobs that are enqueued, in one store that keeps both the threads and the mailbox.
+    /// Begins with `jobs` enqueued jobs. One store keeps both the threads and the mailbox.
     fn with_jobs(jobs: u32) -> Self {
         let mut builder = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
         builder.evidence.threads.insert(0, FinalThread { epoch: 0, written_by: Some(Vec::new()) });
@@ -96,7 +96,7 @@ impl EvidenceBuilder {
         self.thread().written_by.as_mut().unwrap().push(done_by);
     }
 
-    /// Records a claim whose dispatch is committed and settled correctly.
+    /// Records a claim, and a commit under it that acknowledges the dispatch.
     fn record_done(&mut self, claim: Claim) {
         self.record_claim(claim);
         self.record_acceptance(claim, ClaimCall::CommitAndAck);
@@ -127,13 +127,13 @@ impl EvidenceBuilder {
 fn a_correct_history_has_no_violations() {
     let mut builder = EvidenceBuilder::with_jobs(3);
     builder.record_done(claim(1, 0));
-    let (late, next) = (claim(2, 1), claim(3, 1));
-    builder.record_claim(late);
-    builder.record_acceptance(late, ClaimCall::Start);
-    builder.record_acceptance(late, ClaimCall::Extend);
+    let (late_claim, next_claim) = (claim(2, 1), claim(3, 1));
+    builder.record_claim(late_claim);
+    builder.record_acceptance(late_claim, ClaimCall::Start);
+    builder.record_acceptance(late_claim, ClaimCall::Extend);
     builder.let_lease_expire();
-    builder.record_done(next);
-    builder.record_refusal(late, ClaimCall::CommitAndAck, "claim_lost");
+    builder.record_done(next_claim);
+    builder.record_refusal(late_claim, ClaimCall::CommitAndAck, "claim_lost");
     builder.record_interrupt();
     builder.final_state(first_dispatch_of(2)).status = DispatchStatus::Superseded;
     let second_dispatch = DispatchName { job: 2, round: 1 };
@@ -152,14 +152,14 @@ fn a_correct_history_has_no_violations() {
 #[test]
 fn an_unusual_but_correct_history_has_no_violations() {
     let mut builder = EvidenceBuilder::with_jobs(2);
-    let killed = claim(1, 0);
-    builder.record_claim(killed);
-    builder.record_call(killed, ClaimCall::CommitAndAck);
-    builder.store_end(killed);
-    let stopped = claim(2, 1);
-    builder.record_claim(stopped);
+    let claim_of_killed_worker = claim(1, 0);
+    builder.record_claim(claim_of_killed_worker);
+    builder.record_call(claim_of_killed_worker, ClaimCall::CommitAndAck);
+    builder.store_end(claim_of_killed_worker);
+    let interrupted_claim = claim(2, 1);
+    builder.record_claim(interrupted_claim);
     builder.record_interrupt();
-    builder.record_refusal(stopped, ClaimCall::Extend, "stale_epoch");
+    builder.record_refusal(interrupted_claim, ClaimCall::Extend, "stale_epoch");
     builder.final_state(first_dispatch_of(1)).status = DispatchStatus::Superseded;
     let second_dispatch = DispatchName { job: 1, round: 1 };
     builder.enqueue(second_dispatch, 1);
@@ -171,7 +171,7 @@ fn an_unusual_but_correct_history_has_no_violations() {
 fn work_that_reappears_is_found() {
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
-    builder.evidence.reappeared.insert(first_dispatch_of(0));
+    builder.evidence.reappeared_dispatches.insert(first_dispatch_of(0));
     assert_eq!(builder.violated_rules(), [Rule::DoneTwice]);
 }
 
@@ -181,21 +181,21 @@ fn lost_work_is_found() {
     builder.record_done(claim(1, 0));
     assert_eq!(builder.violated_rules(), [Rule::LostWork], "the job was not done");
     builder.evidence.dispatches.remove(&first_dispatch_of(1));
-    assert_eq!(builder.violated_rules(), [Rule::LostWork], "the dispatch is gone");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork], "the dispatch is missing");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_done(claim(1, 0));
     builder.thread().written_by = Some(Vec::new());
-    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::MissingFromStore], "its entry is gone");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::MissingFromStore], "its entry is missing");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
     builder.record_acceptance(claim(1, 0), ClaimCall::Ack);
-    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::MissingFromStore], "its acknowledgement is gone");
+    assert_eq!(builder.violated_rules(), [Rule::LostWork, Rule::MissingFromStore], "its acknowledgement is missing");
     let mut builder = EvidenceBuilder::with_jobs(1);
     builder.record_claim(claim(1, 0));
     builder.let_lease_expire();
     builder.record_done(claim(2, 0));
     builder.final_state(first_dispatch_of(0)).history.remove(0);
-    assert_eq!(builder.violated_rules(), [Rule::MissingFromStore], "a claim is gone");
+    assert_eq!(builder.violated_rules(), [Rule::MissingFromStore], "a claim is missing");
 }
 
 #[test]
@@ -216,9 +216,9 @@ fn work_that_is_done_twice_is_found() {
 #[test]
 fn two_live_claims_of_a_thread_are_found() {
     let mut builder = EvidenceBuilder::with_jobs(2);
-    let held = claim(1, 0);
-    builder.record_claim(held);
-    builder.record_acceptance(held, ClaimCall::Start);
+    let held_claim = claim(1, 0);
+    builder.record_claim(held_claim);
+    builder.record_acceptance(held_claim, ClaimCall::Start);
     builder.record_claim(claim(2, 1));
     builder.evidence.jobs = 0;
     builder.evidence.dispatches.clear();
@@ -249,7 +249,7 @@ fn decreasing_claim_numbers_are_found() {
     let mut builder = EvidenceBuilder::with_jobs(2);
     builder.record_done(claim(2, 0));
     builder.record_done(claim(1, 1));
-    builder.thread().written_by.as_mut().unwrap().sort_unstable_by_key(|by| by.claim);
+    builder.thread().written_by.as_mut().unwrap().sort_unstable_by_key(|done_by| done_by.claim);
     assert_eq!(builder.violated_rules(), [Rule::TwoClaims, Rule::NumberOutOfOrder, Rule::StaleWrite]);
 }
 

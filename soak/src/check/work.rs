@@ -24,7 +24,7 @@ pub(super) fn check_work(evidence: &Evidence, violations: &mut Vec<Violation>) {
             done_in_thread.entry(final_state.thread).or_default().insert(*name);
         }
     }
-    for name in &evidence.reappeared {
+    for name in &evidence.reappeared_dispatches {
         violations.push(Violation::new(Rule::DoneTwice, format!("{name} was removed, but exists again")));
     }
     for job in 0..evidence.jobs {
@@ -37,12 +37,12 @@ pub(super) fn check_work(evidence: &Evidence, violations: &mut Vec<Violation>) {
         }
     }
     for (thread, final_state) in &evidence.threads {
-        let with_entries = dispatches_with_entries(evidence, *thread, final_state, violations);
+        let written_dispatches = dispatches_with_entries(evidence, *thread, final_state, violations);
         for name in done_in_thread
             .get(thread)
             .into_iter()
             .flatten()
-            .filter(|name| with_entries.as_ref().is_some_and(|all| !all.contains(name)))
+            .filter(|name| written_dispatches.as_ref().is_some_and(|all| !all.contains(name)))
         {
             violations
                 .push(Violation::new(Rule::LostWork, format!("{name} is done, but has no entry in thread {thread}")));
@@ -69,7 +69,7 @@ fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
             })
         }
         LoggedAction::Accepted { claim, act, again, .. } => {
-            let acked = evidence.dispatches.get(&claim.dispatch).and_then(FinalDispatch::acked_by);
+            let acknowledging_claim = evidence.dispatches.get(&claim.dispatch).and_then(FinalDispatch::acked_by);
             let written_by =
                 evidence.threads.get(&claim.thread).and_then(|final_state| final_state.written_by.as_ref());
             let has_entry = || {
@@ -77,10 +77,14 @@ fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
                 // If the commit was deduplicated, an earlier claim may have written the entry.
                 *again || written_by.is_none_or(|written_by| written_by.contains(&writer))
             };
-            let is_stored =
-                (!act.acknowledges() || acked == Some(claim.number)) && (!act.writes_entry() || has_entry());
-            let description =
-                || format!("{act:?} of {} was accepted, but is lost; acknowledged by {acked:?}", claim_name(claim));
+            let is_stored = (!act.acknowledges() || acknowledging_claim == Some(claim.number))
+                && (!act.writes_entry() || has_entry());
+            let description = || {
+                format!(
+                    "{act:?} of {} was accepted, but is lost; acknowledged by {acknowledging_claim:?}",
+                    claim_name(claim)
+                )
+            };
             (!is_stored).then(|| Violation::new(Rule::MissingFromStore, description()))
         }
         LoggedAction::Interrupted { .. } | LoggedAction::Tries { .. } | LoggedAction::Refused { .. } => None,
@@ -121,7 +125,7 @@ fn dispatches_with_entries(
     for writer in written_by {
         if newest_claim.is_some_and(|newest| writer.claim < newest) {
             let description =
-                format!("thread {thread} was written under claim {} after {newest_claim:?}", writer.claim);
+                format!("thread {thread} was written to under claim {} after {newest_claim:?}", writer.claim);
             violations.push(Violation::new(Rule::StaleWrite, description));
         }
         newest_claim = newest_claim.max(Some(writer.claim));
@@ -131,12 +135,12 @@ fn dispatches_with_entries(
                 format!("{} has two entries in thread {thread}", writer.dispatch),
             ));
         }
-        let acked = evidence.dispatches.get(&writer.dispatch).and_then(FinalDispatch::acked_by);
+        let acknowledging_claim = evidence.dispatches.get(&writer.dispatch).and_then(FinalDispatch::acked_by);
         // In one store, one commit writes the entry and ends the dispatch. On two stores, a later claim may have
         // ended it.
-        if evidence.is_fenced && acked != Some(writer.claim) {
+        if evidence.is_fenced && acknowledging_claim != Some(writer.claim) {
             let description = format!(
-                "claim {} wrote to thread {thread} that {} is done, but {acked:?} acknowledged it",
+                "claim {} wrote to thread {thread} that {} is done, but {acknowledging_claim:?} acknowledged it",
                 writer.claim, writer.dispatch
             );
             violations.push(Violation::new(Rule::StaleWrite, description));

@@ -35,8 +35,8 @@ impl LoggedMailbox {
 
     /// Returns the claim that a token proves, if this process made it.
     fn claim_of(&self, claim: &ClaimRef) -> Result<Claim> {
-        let held = self.claims_by_token().get(claim.token.as_str()).copied();
-        held.ok_or_else(|| Error::invalid("token", "it is not a token of this process"))
+        let known_claim = self.claims_by_token().get(claim.token.as_str()).copied();
+        known_claim.ok_or_else(|| Error::invalid("token", "it is not a token of this process"))
     }
 
     /// Makes a call that returns the lease of a claim, and records it.
@@ -55,8 +55,8 @@ impl LoggedMailbox {
     }
 }
 
-fn claim_and_action(held: &ClaimedDispatch) -> Option<(Claim, LoggedAction)> {
-    let ClaimedDispatch { dispatch, number, .. } = held;
+fn claim_and_action(claimed_dispatch: &ClaimedDispatch) -> Option<(Claim, LoggedAction)> {
+    let ClaimedDispatch { dispatch, number, .. } = claimed_dispatch;
     let claim = Claim {
         thread: thread_number(&dispatch.thread).ok()?,
         number: *number,
@@ -76,10 +76,10 @@ impl MailboxConsumer for LoggedMailbox {
         let claims = self.inner.claim(request).await?;
         let answered = host_nanos();
         let mut lines = Vec::new();
-        for held in &claims.claimed {
-            let (claim, did) =
-                claim_and_action(held).ok_or_else(|| Error::invalid("dispatch", "it is not from the soak"))?;
-            self.claims_by_token().insert(held.token.as_str().to_owned(), claim);
+        for claimed_dispatch in &claims.claimed {
+            let (claim, did) = claim_and_action(claimed_dispatch)
+                .ok_or_else(|| Error::invalid("dispatch", "it is not from the soak"))?;
+            self.claims_by_token().insert(claimed_dispatch.token.as_str().to_owned(), claim);
             lines.push(LogLine { called, answered, did });
         }
         self.call_log.append(&lines);

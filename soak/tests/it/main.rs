@@ -1,5 +1,5 @@
-//! Runs the soak, in a short form unless `AGENTSTORE_TEST_LENGTH` is `long`: PR-3, PR-4, MB-18, MB-29, MB-33, MB-34,
-//! CM-31, WK-1, WK-4, WK-6.
+//! Runs the soak test, in a short form unless `AGENTSTORE_TEST_LENGTH` is `long`: PR-3, PR-4, MB-18, MB-29, MB-33,
+//! MB-34, CM-31, WK-1, WK-4, WK-6.
 
 #![expect(
     clippy::unwrap_used,

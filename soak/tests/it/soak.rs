@@ -43,10 +43,10 @@ fn run_soak_while(args: &[&str], fault_interval: u32, mut meanwhile: impl FnMut(
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
+    let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
         sleep(Duration::from_millis(50));
-        meanwhile(begun.elapsed());
+        meanwhile(start.elapsed());
     }
     let output: Output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -117,8 +117,8 @@ fn work_survives_its_workers_in_two_stores() {
 /// which takes seconds towards the end of a run.
 const FAULT_INTERVAL_ON_NATS: u32 = 10_000;
 
-/// Returns the URL of a mailbox on these servers. The tests kill the servers, but these need not sync: what a process
-/// has written to a file survives if the process is killed.
+/// Returns the URL of a mailbox on these servers. The tests kill the servers, but the servers need not sync: a process
+/// that is killed loses nothing that it has written to a file.
 fn nats_url(servers: &[Nats]) -> String {
     format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }

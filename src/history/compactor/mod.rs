@@ -25,8 +25,8 @@ const MAX_WRITES: u32 = 10;
 
 /// Compacts threads: lets the caller summarise the older part of a context, and writes the summary (CX-20).
 ///
-/// Nothing is deleted: the summary is one more entry of the log. The context shows it in place of what it covers, and
-/// the context of every earlier entry stays as it was.
+/// The summary is one more entry of the log, and nothing is deleted. The context contains the summary in place of the
+/// messages that it covers. The contexts of earlier entries do not change.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,8 +66,8 @@ const MAX_WRITES: u32 = 10;
 pub struct Compactor {
     commits: Arc<dyn CommitCoordinator>,
     window: u64,
-    reserved: u64,
-    keep: usize,
+    reserved_tokens: u64,
+    kept_count: usize,
     counter: TokenCounter,
 }
 
@@ -76,28 +76,27 @@ impl Compactor {
     /// [`DEFAULT_KEPT_MESSAGES`] and counts with [`estimate_tokens`].
     #[must_use]
     pub fn new(commits: Arc<dyn CommitCoordinator>, window: u64) -> Self {
-        let (reserved, keep) = (DEFAULT_RESERVED_TOKENS, DEFAULT_KEPT_MESSAGES);
-        Self { commits, window, reserved, keep, counter: Arc::new(estimate_tokens) }
+        let (reserved_tokens, kept_count) = (DEFAULT_RESERVED_TOKENS, DEFAULT_KEPT_MESSAGES);
+        Self { commits, window, reserved_tokens, kept_count, counter: Arc::new(estimate_tokens) }
     }
 
     /// Sets the number of tokens that are kept free for the answer of the model.
     #[must_use]
     pub const fn with_reserved_tokens(mut self, tokens: u64) -> Self {
-        self.reserved = tokens;
+        self.reserved_tokens = tokens;
         self
     }
 
-    /// Sets how many user and assistant messages stay as they are. With 0 nothing is ever compacted.
+    /// Sets how many of the newest user and assistant messages are never summarised. With 0 nothing is ever compacted.
     #[must_use]
     pub const fn with_kept_messages(mut self, messages: usize) -> Self {
-        self.keep = messages;
+        self.kept_count = messages;
         self
     }
 
     /// Sets the function that counts the tokens of a message.
     ///
-    /// A size that a provider reported for the context (EN-29) still counts if it is larger than what the function
-    /// counts.
+    /// If a provider reported a larger size for the context (EN-29), this size counts.
     #[must_use]
     pub fn with_token_counter(mut self, counter: impl Fn(&Message) -> u64 + Send + Sync + 'static) -> Self {
         self.counter = Arc::new(counter);
@@ -112,27 +111,27 @@ impl Compactor {
         Ok(ContextTokens::of(&self.load(thread).await?, &self.counter))
     }
 
-    /// Returns the number of tokens of some messages, such as [`PlannedCompaction::older`], as the counter counts them.
+    /// Returns the number of tokens that the counter counts for messages, such as [`PlannedCompaction::older`].
     #[must_use]
     pub fn count_tokens(&self, messages: &[ContextMessage]) -> u64 {
         tokens::count(messages, &self.counter)
     }
 
-    /// Returns what a compaction of the thread would do, if its context and the reserved tokens reach the window.
+    /// Plans a compaction of the thread if its context and the reserved tokens reach the window.
     ///
     /// # Errors
     /// `NotFound` for an unknown thread; any error of the reads.
     pub async fn plan_if_due(&self, thread: &ThreadId) -> Result<CompactionPlan> {
         let found = self.load(thread).await?;
         let tokens = ContextTokens::of(&found, &self.counter);
-        if is_compaction_due(tokens.size(), self.reserved, self.window) {
+        if is_compaction_due(tokens.size(), self.reserved_tokens, self.window) {
             self.plan(found, tokens).await
         } else {
             Ok(CompactionPlan::NotDue(tokens))
         }
     }
 
-    /// Returns what a compaction of the thread would do, whatever the size of its context.
+    /// Plans a compaction of the thread, whatever the size of its context.
     ///
     /// # Errors
     /// As [`plan_if_due`](Self::plan_if_due).
@@ -146,7 +145,7 @@ impl Compactor {
     /// [`PlannedCompaction::older`].
     ///
     /// # Guarantees
-    /// - The last user and assistant messages stay as they are, and no call is separated from its result (CX-20).
+    /// - The newest user and assistant messages are not summarised, and no call is separated from its result (CX-20).
     /// - Other callers can write to the thread while the summary is made. The summary is written if the context still
     ///   begins with the messages that it summarises. Otherwise, and if the summary failed or is blank, nothing
     ///   changes, and the outcome says so (CX-21).
@@ -166,7 +165,8 @@ impl Compactor {
         self.carry_out(plan, summarize).await
     }
 
-    /// Compacts the thread, whatever the size of its context. Otherwise as [`compact_if_due`](Self::compact_if_due).
+    /// Compacts the thread, whatever the size of its context. Everything else is as in
+    /// [`compact_if_due`](Self::compact_if_due).
     ///
     /// # Errors
     /// As [`compact_if_due`](Self::compact_if_due).
@@ -199,8 +199,8 @@ impl Compactor {
         }
     }
 
-    /// Writes the summary of a planned compaction, in one commit. A call that is repeated with the same arguments after
-    /// an unknown outcome writes it once.
+    /// Writes the summary of a planned compaction, in one commit. If the outcome of a call is unknown, the caller can
+    /// repeat it with the same arguments: the summary is written once.
     ///
     /// # Errors
     /// `Conflict` if other writers were faster ten times; otherwise as
@@ -240,10 +240,10 @@ impl Compactor {
     }
 
     async fn plan(&self, found: ThreadContext, tokens: ContextTokens) -> Result<CompactionPlan> {
-        let boundary = split::find_boundary(&*self.commits.threads(), &found, self.keep).await?;
+        let boundary = split::find_boundary(&*self.commits.threads(), &found, self.kept_count).await?;
         let Some(boundary) = boundary else { return Ok(CompactionPlan::NothingToCompact(tokens)) };
         let key = CommitKey::new(format!("compaction:{}", UuidSource.next_id()))?;
-        Ok(CompactionPlan::Ready(Box::new(PlannedCompaction::new(found, boundary, (self.keep, tokens), key))))
+        Ok(CompactionPlan::Ready(Box::new(PlannedCompaction::new(found, boundary, (self.kept_count, tokens), key))))
     }
 }
 
@@ -251,8 +251,8 @@ impl fmt::Debug for Compactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compactor")
             .field("window", &self.window)
-            .field("reserved", &self.reserved)
-            .field("keep", &self.keep)
+            .field("reserved", &self.reserved_tokens)
+            .field("keep", &self.kept_count)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What a compaction would do, before its summary is made.
+//! The plan of a compaction. It is made before the summary.
 
 use store_core::{
     Commit, CommitKey, Compaction, Context, ContextMessage, Expect, Interval, Message, NewEntry, Role, Thread,
@@ -25,7 +25,7 @@ pub struct PlannedCompaction {
     thread: Thread,
     context: Context,
     boundary: Boundary,
-    keep: usize,
+    kept_count: usize,
     tokens: ContextTokens,
     key: CommitKey,
 }
@@ -34,13 +34,13 @@ impl PlannedCompaction {
     pub(super) fn new(
         found: ThreadContext,
         boundary: Boundary,
-        (keep, tokens): (usize, ContextTokens),
+        (kept_count, tokens): (usize, ContextTokens),
         key: CommitKey,
     ) -> Self {
-        Self { thread: found.thread, context: found.context, boundary, keep, tokens, key }
+        Self { thread: found.thread, context: found.context, boundary, kept_count, tokens, key }
     }
 
-    /// Returns the thread, as it was when the compaction was planned.
+    /// Returns the thread in the state in which the compaction was planned.
     #[must_use]
     pub const fn thread(&self) -> &Thread {
         &self.thread
@@ -52,7 +52,7 @@ impl PlannedCompaction {
         self.split().older
     }
 
-    /// Returns the messages that stay as they are.
+    /// Returns the messages that are not summarised.
     #[must_use]
     pub fn kept(&self) -> &[ContextMessage] {
         self.split().kept
@@ -80,7 +80,7 @@ impl PlannedCompaction {
         ContextSplit::at(&self.context, self.boundary.kept_from)
     }
 
-    /// Returns the commit that writes the summary, if the thread still has this version.
+    /// Returns the commit that writes the summary. A store refuses the commit if the thread has another version.
     pub(super) fn commit(&self, version: Version, summary: Summary) -> Commit {
         let mut compaction = Compaction::default();
         compaction.covers = Some(self.boundary.interval.clone());
@@ -101,6 +101,6 @@ impl PlannedCompaction {
         current.thread.version.generation() == self.thread.version.generation()
             && older == current_older
             && first_kept.map(|message| &message.entry) == current_kept.first().map(|message| &message.entry)
-            && current_kept.iter().filter(is_counted).count() >= self.keep
+            && current_kept.iter().filter(is_counted).count() >= self.kept_count
     }
 }

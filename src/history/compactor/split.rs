@@ -39,9 +39,10 @@ pub(super) async fn find_boundary(
             return Ok(None);
         };
         let last_seq = load_entry_seq(threads, found, &interval.to).await?;
-        let separated = late_results.iter().filter(|late| late.call < kept_from && late.result_seq > last_seq);
-        match separated.map(|late| late.call).min() {
-            Some(call) => kept_from = call,
+        let separated_results =
+            late_results.iter().filter(|late| late.call_index < kept_from && late.result_seq > last_seq);
+        match separated_results.map(|late| late.call_index).min() {
+            Some(call_index) => kept_from = call_index,
             None => return Ok(Some(Boundary { kept_from, interval })),
         }
     }
@@ -51,10 +52,10 @@ pub(super) async fn find_boundary(
 /// several messages, which are summarised together or stay together.
 fn start_of_summary(context: &Context, mut index: usize) -> usize {
     let message = |index: usize| context.messages.get(index);
-    while let (Some(before), Some(at)) = (index.checked_sub(1).and_then(message), message(index))
-        && at.synthetic
-        && before.synthetic
-        && before.entry == at.entry
+    while let (Some(previous), Some(current)) = (index.checked_sub(1).and_then(message), message(index))
+        && current.synthetic
+        && previous.synthetic
+        && previous.entry == current.entry
     {
         index -= 1;
     }
@@ -64,7 +65,7 @@ fn start_of_summary(context: &Context, mut index: usize) -> usize {
 /// A result that does not directly follow its call in the log.
 struct LateResult {
     /// The index of the message with the call.
-    call: usize,
+    call_index: usize,
     /// The sequence number of the entry with the result; `u64::MAX` if the result may still be recorded.
     result_seq: u64,
 }
@@ -78,16 +79,16 @@ async fn load_late_results(threads: &dyn ThreadRunStore, found: &ThreadContext, 
         let Some(id) = &repair.tool_use_id else { continue };
         match repair.kind {
             RepairKind::ResultMoved => {
-                let Some(call) = call_of_moved_result(messages, &repair.entry, id) else { continue };
+                let Some(call_index) = call_of_moved_result(messages, &repair.entry, id) else { continue };
                 late_results
-                    .push(LateResult { call, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
+                    .push(LateResult { call_index, result_seq: load_entry_seq(threads, found, &repair.entry).await? });
             }
             RepairKind::OpenCallAnswered if !found.open_runs.is_empty() => {
-                let Some(call) = index_of_logged(messages, &repair.entry) else { continue };
+                let Some(call_index) = index_of_logged_message(messages, &repair.entry) else { continue };
                 let entry = threads.load_entry(&found.thread.id, &repair.entry).await?;
                 let run = entry.and_then(|entry| entry.run.clone());
                 if found.open_runs.iter().any(|open| Some(&open.id) == run.as_ref()) {
-                    late_results.push(LateResult { call, result_seq: u64::MAX });
+                    late_results.push(LateResult { call_index, result_seq: u64::MAX });
                 }
             }
             _ => {}
@@ -110,7 +111,7 @@ fn call_of_moved_result(messages: &[ContextMessage], entry: &EntryId, id: &str) 
     messages.get(..result)?.iter().rposition(|message| message.message.role != Role::Tool)
 }
 
-fn index_of_logged(messages: &[ContextMessage], entry: &EntryId) -> Option<usize> {
+fn index_of_logged_message(messages: &[ContextMessage], entry: &EntryId) -> Option<usize> {
     messages.iter().position(|message| message.entry == *entry && !message.synthetic)
 }
 

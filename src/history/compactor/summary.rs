@@ -50,7 +50,7 @@ impl From<&str> for Summary {
     }
 }
 
-/// Takes the text and the media of blocks. Nothing else can be sent to every model.
+/// Keeps only the text and the media of the blocks, because other blocks cannot be sent to every model.
 impl From<Vec<Block>> for Summary {
     fn from(mut blocks: Vec<Block>) -> Self {
         blocks.retain(|block| matches!(block.kind, BlockKind::Text(_)) || is_media(&block.kind));
@@ -58,7 +58,7 @@ impl From<Vec<Block>> for Summary {
     }
 }
 
-/// Takes the text and the media of a reply of a model.
+/// Keeps only the text and the media of a model's reply.
 impl From<Message> for Summary {
     fn from(message: Message) -> Self {
         message.blocks.into()

@@ -8,20 +8,21 @@ use store_core::{Block, BlockKind, ContextMessage, Message, ThreadContext};
 pub(super) type TokenCounter = Arc<dyn Fn(&Message) -> u64 + Send + Sync>;
 
 /// The bytes of text that the estimate counts as one token.
-const BYTES_OF_TOKEN: usize = 4;
-/// The tokens that the estimate adds for each message, for its role and the marks around it.
-const TOKENS_OF_MESSAGE: u64 = 4;
-/// The tokens of an image, a document, audio or a video. The number of its bytes says little about its tokens.
-const TOKENS_OF_MEDIA: u64 = 1_600;
+const BYTES_PER_TOKEN: usize = 4;
+/// The tokens that the estimate adds for each message, for its role and the markers around it.
+const TOKENS_PER_MESSAGE: u64 = 4;
+/// The tokens that the estimate counts for an image, a document, audio or a video. The number of bytes of such a block
+/// says little about its tokens.
+const TOKENS_PER_MEDIA_BLOCK: u64 = 1_600;
 
 /// The number of tokens of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextTokens {
-    /// The tokens of its messages, as the counter of the [`Compactor`](super::Compactor) counts them.
+    /// The tokens that the counter of the [`Compactor`](super::Compactor) counts in its messages.
     pub counted: u64,
-    /// The newest size of the context that a provider reported on the path, if there is one (EN-29). It includes what
-    /// is not in the log, such as tools, and not the messages that were added since.
+    /// The newest size of the context that a provider reported on the path, if there is one (EN-29). It includes
+    /// content that is not in the log, such as tools, but not the messages that were added since.
     pub reported: Option<u64>,
 }
 
@@ -41,8 +42,8 @@ pub(super) fn count(messages: &[ContextMessage], counter: &TokenCounter) -> u64 
     messages.iter().map(|message| counter(&message.message)).fold(0, u64::saturating_add)
 }
 
-/// Estimates the tokens of a message without the tokenizer of a model: a token for four bytes of text, and a fixed
-/// number for each image, document, audio or video.
+/// Estimates the tokens of a message without the tokenizer of a model: one token for every four bytes of text, and
+/// a fixed number for each image, document, audio or video.
 ///
 /// ```
 /// use agentstore::{Message, estimate_tokens};
@@ -51,7 +52,7 @@ pub(super) fn count(messages: &[ContextMessage], counter: &TokenCounter) -> u64 
 /// ```
 #[must_use]
 pub fn estimate_tokens(message: &Message) -> u64 {
-    message.blocks.iter().map(estimate_block).fold(TOKENS_OF_MESSAGE, u64::saturating_add)
+    message.blocks.iter().map(estimate_block).fold(TOKENS_PER_MESSAGE, u64::saturating_add)
 }
 
 fn estimate_block(block: &Block) -> u64 {
@@ -60,7 +61,9 @@ fn estimate_block(block: &Block) -> u64 {
         BlockKind::Thinking(thinking) => {
             tokens_of_bytes(thinking.text.len().max(thinking.signature.as_deref().map_or(0, str::len)))
         }
-        BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => TOKENS_OF_MEDIA,
+        BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => {
+            TOKENS_PER_MEDIA_BLOCK
+        }
         BlockKind::ToolUse(call) => {
             let input = call.raw.as_deref().unwrap_or_else(|| call.input.as_str());
             tokens_of_bytes(call.id.len() + call.name.len() + input.len())
@@ -78,5 +81,5 @@ fn estimate_block(block: &Block) -> u64 {
 }
 
 fn tokens_of_bytes(bytes: usize) -> u64 {
-    u64::try_from(bytes.div_ceil(BYTES_OF_TOKEN)).unwrap_or(u64::MAX)
+    u64::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX)
 }

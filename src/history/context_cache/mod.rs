@@ -1,6 +1,6 @@
 //! Keeps computed contexts in memory, within a bound on their bytes (SE-5).
 
-mod kept;
+mod kept_contexts;
 
 use std::{
     fmt,
@@ -15,10 +15,12 @@ use store_core::{
     Thread, ThreadId, ThreadRunStore, context::extend,
 };
 
-use self::kept::{Form, Kept, KeptContexts, Key, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls};
+use self::kept_contexts::{
+    ContextForm, ContextKey, KeptContext, KeptContexts, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls,
+};
 
 /// How many entries before the requested one are searched for a context that can be extended. The first step is small,
-/// because the next request is mostly about one of the next entries.
+/// because the next request is usually about one of the next entries.
 const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 
 /// Keeps the contexts of one tenant's threads, so that they are not computed again (SE-5).
@@ -40,8 +42,8 @@ const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 /// let stores = agentstore::open("memory:").await?;
 /// let commits = stores.commits(&TenantId::default_tenant())?;
 /// let thread = ThreadId::new("t-1")?;
-/// let asked = Commit::new(thread.clone()).expecting(Expect::Absent).entry(NewEntry::new(Message::user("Hi.")));
-/// let receipt = commits.commit(asked).await?;
+/// let question = Commit::new(thread.clone()).expecting(Expect::Absent).entry(NewEntry::new(Message::user("Hi.")));
+/// let receipt = commits.commit(question).await?;
 ///
 /// let cache = ContextCache::new(commits.threads(), 64 << 20);
 /// assert_eq!(cache.load(&thread, &ContextRequest::head()).await?.source, ContextSource::Store);
@@ -57,7 +59,7 @@ const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 pub struct ContextCache {
     threads: Arc<dyn ThreadRunStore>,
     kept: Mutex<KeptContexts>,
-    /// How many contexts were returned as they were kept, were extended, and were computed by the store.
+    /// How many contexts were returned unchanged, how many were extended, and how many the store computed.
     answers: [AtomicU64; 3],
 }
 
@@ -65,7 +67,7 @@ pub struct ContextCache {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CachedContext {
-    /// The thread, as it was when the context was looked for.
+    /// The thread at the time when the context was looked for.
     pub thread: Thread,
     /// The entry whose context this is; absent if the context is empty.
     pub at: Option<EntryId>,
@@ -87,7 +89,7 @@ pub enum ContextSource {
     Store,
 }
 
-/// What a [`ContextCache`] keeps, and how it found what it was asked for.
+/// What a [`ContextCache`] keeps, and how it found the requested contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CacheCounts {
@@ -95,7 +97,7 @@ pub struct CacheCounts {
     pub contexts: usize,
     /// The bytes of the kept contexts. They are never more than the bound.
     pub bytes: usize,
-    /// How often a kept context was returned as it was.
+    /// How often a kept context was returned unchanged.
     pub kept: u64,
     /// How often a kept context was extended.
     pub extended: u64,
@@ -152,6 +154,7 @@ impl ContextCache {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts how a context was found, and returns the context.
     fn answer(
         &self,
         thread: Thread,
@@ -169,15 +172,16 @@ impl ContextCache {
         CachedContext { thread, at, context, source }
     }
 
-    /// Returns the kept context of an entry, if it is kept in a form from which the requested one can be made.
+    /// Returns the requested context of an entry, if one of the kept forms of this context is enough to make it.
     fn find_kept(&self, thread: &ThreadKey, at: &EntryId, request: &ContextRequest) -> Option<Arc<Context>> {
-        let plain = self.lock().get(&Key::new(thread, at, Form::Plain));
+        let plain = self.lock().get(&ContextKey::new(thread, at, ContextForm::Plain));
         if let Some(context) = plain.and_then(|plain| requested_form(&plain.context, request)) {
             return Some(context);
         }
-        let form = Form::from(request.open_calls);
-        let exact = (form != Form::Plain && request.budget.is_none()).then(|| Key::new(thread, at, form))?;
-        self.lock().get(&exact).map(|kept| kept.context)
+        let form = ContextForm::from(request.open_calls);
+        let key_of_form =
+            (form != ContextForm::Plain && request.budget.is_none()).then(|| ContextKey::new(thread, at, form))?;
+        self.lock().get(&key_of_form).map(|kept| kept.context)
     }
 
     /// Makes the context of an entry from the kept context of the nearest earlier entry of its path, or returns none.
@@ -187,21 +191,21 @@ impl ContextCache {
         at: &EntryId,
         request: &ContextRequest,
     ) -> Result<Option<Arc<Context>>> {
-        let Some((base_id, base, later)) = self.find_base(thread, at).await? else { return Ok(None) };
+        let Some((base_id, base, later_entries)) = self.find_base(thread, at).await? else { return Ok(None) };
         let plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
-        let Some(plain) = extend(&base.context, &later, &plain_request) else { return Ok(None) };
-        // If the thread was deleted and made anew in the meantime, the entries are not those of the kept context.
+        let Some(plain) = extend(&base.context, &later_entries, &plain_request) else { return Ok(None) };
+        // If the thread was deleted and created again in the meantime, the entries are not those of the kept context.
         let current = self.threads.load_thread(&thread.id).await?;
         if current.is_none_or(|current| ThreadKey::of(&current) != *thread) {
             return Ok(None);
         }
         // A side entry has the context of its parent. That context stays kept, because the next entries will be below
         // the parent.
-        if later.iter().all(|entry| entry.side) {
+        if later_entries.iter().all(|entry| entry.side) {
             return Ok(requested_form(&base.context, request));
         }
         if !plain.repairs.is_empty() {
-            let context = extend(&base.context, &later, request);
+            let context = extend(&base.context, &later_entries, request);
             if let Some(context) = &context {
                 self.keep_form(thread, at, request, context);
             }
@@ -211,32 +215,36 @@ impl ContextCache {
         let added = plain.messages.get(base.context.messages.len()..).unwrap_or_default();
         let (bytes, plain) = (base.bytes + bytes_of_messages(added), Arc::new(plain));
         let mut kept = self.lock();
-        kept.remove(&Key::new(thread, &base_id, Form::Plain));
-        kept.insert(Key::new(thread, at, Form::Plain), Arc::clone(&plain), bytes);
+        kept.remove(&ContextKey::new(thread, &base_id, ContextForm::Plain));
+        kept.insert(ContextKey::new(thread, at, ContextForm::Plain), Arc::clone(&plain), bytes);
         drop(kept);
         Ok(requested_form(&plain, request))
     }
 
     /// Searches the path of `at` backwards for an entry whose kept context can be extended. Returns the entry, its
     /// context, and the entries after it up to `at`.
-    async fn find_base(&self, thread: &ThreadKey, at: &EntryId) -> Result<Option<(EntryId, Kept, Vec<Arc<Entry>>)>> {
-        let mut later: Vec<Arc<Entry>> = Vec::new();
+    async fn find_base(
+        &self,
+        thread: &ThreadKey,
+        at: &EntryId,
+    ) -> Result<Option<(EntryId, KeptContext, Vec<Arc<Entry>>)>> {
+        let mut later_entries: Vec<Arc<Entry>> = Vec::new();
         for limit in SEARCHED_ENTRIES {
             let mut query = EntryQuery::path_of(at.clone()).with_direction(Direction::Backward);
-            if let Some(last) = later.last() {
+            if let Some(last) = later_entries.last() {
                 query = query.after_entry(last);
             }
             let page = self.threads.list_entries(&thread.id, query.with_page(PageRequest::first(limit))).await?;
             for entry in page.items {
-                let kept = self.lock().get(&Key::new(thread, &entry.id, Form::Plain));
+                let kept = self.lock().get(&ContextKey::new(thread, &entry.id, ContextForm::Plain));
                 if let Some(base) = kept.filter(|kept| kept.context.repairs.is_empty()) {
-                    later.reverse();
-                    return Ok(Some((entry.id.clone(), base, later)));
+                    later_entries.reverse();
+                    return Ok(Some((entry.id.clone(), base, later_entries)));
                 }
                 if entry.kind() == BodyKind::Compaction {
                     return Ok(None);
                 }
-                later.push(entry);
+                later_entries.push(entry);
             }
             if page.next.is_none() {
                 return Ok(None);
@@ -247,7 +255,7 @@ impl ContextCache {
 
     /// Lets the store compute the context, and keeps it.
     async fn load_from_store(&self, thread: &ThreadKey, request: &ContextRequest) -> Result<CachedContext> {
-        // Where the last context needed repairs, the next one will most likely need them, too. From a plain context
+        // If the last context needed repairs, the next one will most likely need them, too. From a plain context
         // with repairs no other form can be made. So in this case the requested form is loaded at once.
         if !self.lock().kinds_of_thread(thread).has_repairs {
             let mut plain_request = ContextRequest::head().with_open_calls(OpenCalls::Keep);
@@ -258,7 +266,7 @@ impl ContextCache {
                 return Ok(self.answer(found.thread, None, Arc::new(found.context), ContextSource::Store));
             };
             let plain = Arc::new(found.context);
-            self.keep(Key::new(&key, &at, Form::Plain), &plain);
+            self.keep(ContextKey::new(&key, &at, ContextForm::Plain), &plain);
             if let Some(context) = requested_form(&plain, request) {
                 return Ok(self.answer(found.thread, Some(at), context, ContextSource::Store));
             }
@@ -275,12 +283,12 @@ impl ContextCache {
     fn keep_form(&self, thread: &ThreadKey, at: &EntryId, request: &ContextRequest, context: &Context) {
         if request.budget.is_none() {
             // Without repairs there are no open calls, so all forms are equal.
-            let form = if context.repairs.is_empty() { Form::Plain } else { request.open_calls.into() };
-            self.keep(Key::new(thread, at, form), &Arc::new(context.clone()));
+            let form = if context.repairs.is_empty() { ContextForm::Plain } else { request.open_calls.into() };
+            self.keep(ContextKey::new(thread, at, form), &Arc::new(context.clone()));
         }
     }
 
-    fn keep(&self, key: Key, context: &Arc<Context>) {
+    fn keep(&self, key: ContextKey, context: &Arc<Context>) {
         let (entry, _) = &key.entry;
         let bytes = bytes_of_context(context, entry);
         self.lock().insert(key, Arc::clone(context), bytes);

@@ -1,5 +1,5 @@
-//! Compactions: what is summarised, what stays, and what happens if the summary fails or the thread changes (CX-15,
-//! CX-18, CX-20, CX-21, CX-22).
+//! Tests of compactions: which messages are summarised, which stay, and what happens if the summary fails or the thread
+//! changes (CX-15, CX-18, CX-20, CX-21, CX-22).
 
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +39,7 @@ async fn load(commits: &dyn CommitCoordinator) -> ThreadContext {
 }
 
 /// Adds a user message and an assistant message.
-async fn talk(commits: &dyn CommitCoordinator, user: &str, assistant: &str) {
+async fn add_exchange(commits: &dyn CommitCoordinator, user: &str, assistant: &str) {
     commit(commits, vec![(user, Message::user(user)), (assistant, Message::assistant(assistant))]).await;
 }
 
@@ -47,8 +47,8 @@ async fn talk(commits: &dyn CommitCoordinator, user: &str, assistant: &str) {
 async fn the_older_messages_are_replaced_by_their_summary() {
     let (_stores, commits) = memory().await;
     commit(&*commits, vec![("s", Message::new(Role::System, vec![Block::text("Be brief.")]))]).await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     let before = load(&*commits).await;
     let outcome = compact(&compactor(&commits), "They counted to two.").await;
     let CompactionOutcome::Compacted(compacted) = outcome else { panic!("{outcome:?}") };
@@ -69,25 +69,25 @@ async fn the_older_messages_are_replaced_by_their_summary() {
 async fn a_compaction_is_due_when_the_context_and_the_reserved_tokens_reach_the_window() {
     let (_stores, commits) = memory().await;
     for turn in 0..4 {
-        talk(&*commits, &format!("u{turn}"), &format!("a{turn}")).await;
+        add_exchange(&*commits, &format!("u{turn}"), &format!("a{turn}")).await;
     }
-    let due = async |compactor: Compactor| match compactor.plan_if_due(&thread()).await.unwrap() {
+    let is_due_and_size = async |compactor: Compactor| match compactor.plan_if_due(&thread()).await.unwrap() {
         CompactionPlan::NotDue(tokens) => (false, tokens.size()),
         CompactionPlan::Ready(planned) => (true, planned.tokens().size()),
         other @ CompactionPlan::NothingToCompact(_) => panic!("{other:?}"),
     };
-    assert_eq!(due(compactor(&commits)).await, (false, 8));
-    assert_eq!(due(compactor(&commits).with_reserved_tokens(1)).await, (false, 8));
-    assert_eq!(due(compactor(&commits).with_reserved_tokens(2)).await, (true, 8));
-    assert_eq!(due(compactor(&commits).with_token_counter(|_| 2)).await, (true, 16));
+    assert_eq!(is_due_and_size(compactor(&commits)).await, (false, 8));
+    assert_eq!(is_due_and_size(compactor(&commits).with_reserved_tokens(1)).await, (false, 8));
+    assert_eq!(is_due_and_size(compactor(&commits).with_reserved_tokens(2)).await, (true, 8));
+    assert_eq!(is_due_and_size(compactor(&commits).with_token_counter(|_| 2)).await, (true, 16));
     let outcome = compactor(&commits).compact_if_due(&thread(), async |_| Err::<String, _>("not asked for")).await;
     assert!(matches!(outcome, Ok(CompactionOutcome::NotDue(tokens)) if tokens.size() == 8));
-    // A size that the provider reported counts, too, but no longer after a compaction.
+    // A size that the provider reported also counts, but only until the next compaction.
     let reported = Message::assistant("a").with_usage(Usage::from(TokenCounts::new(9, 1)));
     commit(&*commits, vec![("reported", reported)]).await;
-    assert_eq!(due(compactor(&commits)).await, (true, 10));
+    assert_eq!(is_due_and_size(compactor(&commits)).await, (true, 10));
     assert!(matches!(compact(&compactor(&commits), "short").await, CompactionOutcome::Compacted(_)));
-    assert_eq!(due(compactor(&commits)).await, (false, 3));
+    assert_eq!(is_due_and_size(compactor(&commits)).await, (false, 3));
 }
 
 #[test]
@@ -110,9 +110,9 @@ async fn nothing_is_compacted_if_everything_stays() {
     };
     commits.threads().create_thread(NewThread::new(thread())).await.unwrap();
     assert!(nothing_to_compact(2).await);
-    talk(&*commits, "1", "2").await;
+    add_exchange(&*commits, "1", "2").await;
     assert!(nothing_to_compact(2).await && nothing_to_compact(0).await && nothing_to_compact(9).await);
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "3", "4").await;
     assert!(nothing_to_compact(0).await && !nothing_to_compact(2).await);
     // Now only a summary comes before the kept messages.
     assert!(nothing_to_compact(2).await);
@@ -123,16 +123,17 @@ async fn nothing_is_compacted_if_everything_stays() {
 #[tokio::test]
 async fn a_failed_or_blank_summary_changes_nothing() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     let before = load(&*commits).await;
     let failed = compactor(&commits).compact_now(&thread(), async |_| Err::<String, _>("no model")).await.unwrap();
     assert!(matches!(&failed, CompactionOutcome::Failed(error) if error.to_string() == "no model"), "{failed:?}");
     assert!(matches!(compact(&compactor(&commits), "").await, CompactionOutcome::EmptySummary));
     assert!(matches!(compact(&compactor(&commits), " \n\t").await, CompactionOutcome::EmptySummary));
     let thinking = Message::new(Role::Assistant, vec![Block::new(BlockKind::Thinking(Thinking::new("x")))]);
-    let only_thought = compactor(&commits).compact_now(&thread(), async |_| Ok::<_, SummaryError>(thinking)).await;
-    assert!(matches!(only_thought.unwrap(), CompactionOutcome::EmptySummary));
+    let outcome_of_thinking =
+        compactor(&commits).compact_now(&thread(), async |_| Ok::<_, SummaryError>(thinking)).await;
+    assert!(matches!(outcome_of_thinking.unwrap(), CompactionOutcome::EmptySummary));
     assert_eq!(load(&*commits).await, before);
 }
 
@@ -140,7 +141,7 @@ async fn a_failed_or_blank_summary_changes_nothing() {
 async fn the_summary_is_asked_for_with_one_message() {
     let (_stores, commits) = memory().await;
     commit(&*commits, vec![("1", Message::user("Look.")), ("2", call("x")), ("3", result("x", "found"))]).await;
-    talk(&*commits, "4", "5").await;
+    add_exchange(&*commits, "4", "5").await;
     let planned = plan(&compactor(&commits)).await;
     let request = planned.request();
     let texts: Vec<_> = request
@@ -171,11 +172,12 @@ async fn no_call_is_separated_from_its_result() {
         ("8", Message::assistant("Done.")),
     ];
     commit(&*commits, entries).await;
-    let older = async |keep| older_ids(&plan(&compactor(&commits).with_kept_messages(keep)).await).join(" ");
-    assert_eq!(older(2).await, "1 2 3 6 4 5");
-    // With four messages, the split would be between the call and the entry of its result.
-    assert_eq!(older(4).await, "1 2");
-    assert_eq!(older(3).await, "1 2");
+    let older_ids_with_kept =
+        async |keep| older_ids(&plan(&compactor(&commits).with_kept_messages(keep)).await).join(" ");
+    assert_eq!(older_ids_with_kept(2).await, "1 2 3 6 4 5");
+    // With four kept messages, the split would be between the call and the entry of its result.
+    assert_eq!(older_ids_with_kept(4).await, "1 2");
+    assert_eq!(older_ids_with_kept(3).await, "1 2");
     let outcome = compact(&compactor(&commits).with_kept_messages(4), "They began.").await;
     assert!(matches!(outcome, CompactionOutcome::Compacted(_)), "{outcome:?}");
     let after = load(&*commits).await.context;
@@ -187,17 +189,17 @@ async fn no_call_is_separated_from_its_result() {
 async fn a_call_stays_as_long_as_its_run_may_record_the_result() {
     let (_stores, commits) = memory().await;
     let run = RunId::new("r").unwrap();
-    let of_run = |name: &str, message| NewEntry::new(message).with_id(id(name)).with_run(run.clone(), None);
-    let begin = new_commit()
+    let entry_of_run = |name: &str, message| NewEntry::new(message).with_id(id(name)).with_run(run.clone(), None);
+    let first_commit = new_commit()
         .with_run(RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("agent").unwrap()))
         .entries([
             NewEntry::new(Message::user("Go.")).with_id(id("1")),
-            of_run("2", Message::assistant("Well.")),
-            of_run("3", call("x")),
+            entry_of_run("2", Message::assistant("Well.")),
+            entry_of_run("3", call("x")),
         ]);
-    let _receipt = commits.commit(begin).await.unwrap();
-    talk(&*commits, "4", "5").await;
-    talk(&*commits, "6", "7").await;
+    let _receipt = commits.commit(first_commit).await.unwrap();
+    add_exchange(&*commits, "4", "5").await;
+    add_exchange(&*commits, "6", "7").await;
     assert_eq!(older_ids(&plan(&compactor(&commits)).await), ["1", "2"]);
     let done = RunChange::new(run.clone(), RunStatus::done(RunOutcome::NaturalEnd));
     let _receipt = commits.commit(new_commit().with_run(done)).await.unwrap();
@@ -208,11 +210,11 @@ async fn a_call_stays_as_long_as_its_run_may_record_the_result() {
 #[tokio::test]
 async fn entries_added_meanwhile_do_not_prevent_the_summary() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     let outcome = compactor(&commits)
         .compact_now(&thread(), async |_| {
-            talk(&*commits, "5", "6").await;
+            add_exchange(&*commits, "5", "6").await;
             Ok::<_, SummaryError>("They counted.")
         })
         .await
@@ -221,21 +223,22 @@ async fn entries_added_meanwhile_do_not_prevent_the_summary() {
     assert_eq!(context_ids(&*commits).await[1..], ["3", "4", "5", "6"]);
 }
 
-/// Compacts a thread that `change` writes to while the summary is made. The thread must then be as `change` left it.
+/// Compacts a thread, and calls `change` while the summary is made. The summary must be late, and the compactor must
+/// not write to the thread.
 async fn expect_late(entries: Vec<(&str, Message)>, change: impl AsyncFnOnce(&Arc<dyn CommitCoordinator>)) {
     let (_stores, commits) = memory().await;
     commit(&*commits, entries).await;
-    let changed = Mutex::new(None);
+    let context_after_change = Mutex::new(None);
     let outcome = compactor(&commits)
         .compact_now(&thread(), async |_| {
             change(&commits).await;
-            *changed.lock().unwrap() = Some(load(&*commits).await);
+            *context_after_change.lock().unwrap() = Some(load(&*commits).await);
             Ok::<_, SummaryError>("Too late.")
         })
         .await
         .unwrap();
     assert!(matches!(outcome, CompactionOutcome::Late), "{outcome:?}");
-    assert_eq!(Some(load(&*commits).await), changed.into_inner().unwrap());
+    assert_eq!(Some(load(&*commits).await), context_after_change.into_inner().unwrap());
 }
 
 fn four_messages() -> Vec<(&'static str, Message)> {
@@ -254,15 +257,15 @@ async fn rewind(commits: &dyn CommitCoordinator, to: &str) {
 }
 
 #[tokio::test]
-async fn a_summary_of_a_thread_that_moved_on_is_late() {
+async fn a_summary_that_no_longer_fits_its_thread_is_late() {
     expect_late(four_messages(), async |commits| rewind(&**commits, "1").await).await;
-    // The summarised messages are still there, but fewer messages follow them than have to stay.
+    // The summarised messages are still there, but too few messages follow them.
     expect_late(four_messages(), async |commits| rewind(&**commits, "2").await).await;
     expect_late(four_messages(), async |commits| rewind(&**commits, "3").await).await;
     // Another branch continues after the summarised messages.
     expect_late(four_messages(), async |commits| {
         rewind(&**commits, "2").await;
-        talk(&**commits, "5", "6").await;
+        add_exchange(&**commits, "5", "6").await;
     })
     .await;
     // Another process compacted the thread.
@@ -286,10 +289,10 @@ async fn a_summary_of_a_thread_that_moved_on_is_late() {
 #[tokio::test]
 async fn a_second_compaction_covers_the_first() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     assert!(matches!(compact(&compactor(&commits), "First.").await, CompactionOutcome::Compacted(_)));
-    talk(&*commits, "5", "6").await;
+    add_exchange(&*commits, "5", "6").await;
     let planned = plan(&compactor(&commits)).await;
     assert_eq!(older_ids(&planned)[1..], ["3", "4"]);
     assert!(planned.older()[0].synthetic, "the first summary is summarised");
@@ -303,13 +306,13 @@ async fn a_second_compaction_covers_the_first() {
 #[tokio::test]
 async fn the_messages_of_a_replacement_stay_together() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    let mut replaced = Compaction::default();
-    replaced.covers = Some(Interval::new(id("1"), id("1")));
-    replaced.replacement = Some(vec![Message::user("a"), Message::assistant("b"), Message::user("c")]);
-    let entry = NewEntry::new(NewBody::from(replaced)).with_id(id("r"));
+    add_exchange(&*commits, "1", "2").await;
+    let mut replacing_compaction = Compaction::default();
+    replacing_compaction.covers = Some(Interval::new(id("1"), id("1")));
+    replacing_compaction.replacement = Some(vec![Message::user("a"), Message::assistant("b"), Message::user("c")]);
+    let entry = NewEntry::new(NewBody::from(replacing_compaction)).with_id(id("r"));
     let _receipt = commits.commit(new_commit().entry(entry)).await.unwrap();
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "3", "4").await;
     // The split would be between the second and the third message of the replacement.
     let compactor = compactor(&commits).with_kept_messages(4);
     assert!(matches!(compact(&compactor, "s").await, CompactionOutcome::NothingToCompact(_)));
@@ -322,8 +325,8 @@ async fn the_messages_of_a_replacement_stay_together() {
 #[tokio::test]
 async fn a_repeated_write_has_one_effect() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     let (compactor, planned) = (compactor(&commits), plan(&compactor(&commits)).await);
     let first = compactor.write(&planned, "Counted.".into()).await.unwrap();
     let second = compactor.write(&planned, "Counted.".into()).await.unwrap();
@@ -338,8 +341,8 @@ async fn a_repeated_write_has_one_effect() {
 #[tokio::test]
 async fn a_compaction_can_run_in_a_task_of_its_own() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     let compactor = compactor(&commits);
     let task = tokio::spawn(async move {
         let summarize = async |_: Arc<PlannedCompaction>| {
@@ -356,36 +359,36 @@ async fn a_compaction_can_run_in_a_task_of_its_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_compactions_leave_one_summary_at_the_beginning() {
     let (_stores, commits) = memory().await;
-    talk(&*commits, "1", "2").await;
-    talk(&*commits, "3", "4").await;
+    add_exchange(&*commits, "1", "2").await;
+    add_exchange(&*commits, "3", "4").await;
     let mut tasks = Vec::new();
     for task in 0..6 {
         let (commits, compactor) = (Arc::clone(&commits), compactor(&commits));
         tasks.push(tokio::spawn(async move {
-            let mut written = 0;
+            let mut written_count = 0;
             for round in 0..20 {
-                talk(&*commits, &format!("u{task}-{round}"), &format!("a{task}-{round}")).await;
+                add_exchange(&*commits, &format!("u{task}-{round}"), &format!("a{task}-{round}")).await;
                 let summarize = async |_: Arc<PlannedCompaction>| {
                     tokio::task::yield_now().await;
                     Ok::<_, SummaryError>("Counted.")
                 };
                 match compactor.compact_now(&thread(), summarize).await {
-                    Ok(CompactionOutcome::Compacted(_)) => written += 1,
+                    Ok(CompactionOutcome::Compacted(_)) => written_count += 1,
                     Ok(CompactionOutcome::Late | CompactionOutcome::NothingToCompact(_)) => {}
                     Err(error) if error.kind() == ErrorKind::Conflict => {}
                     other => panic!("{other:?}"),
                 }
             }
-            written
+            written_count
         }));
     }
-    let mut written = 0;
+    let mut written_count = 0;
     for task in tasks {
-        written += task.await.unwrap();
+        written_count += task.await.unwrap();
     }
     let found = load(&*commits).await;
     let summaries = found.context.messages.iter().filter(|message| message.synthetic).count();
     assert_eq!((summaries, found.context.messages[0].synthetic), (1, true));
-    assert!(written > 0);
-    assert_eq!(found.thread.version.number(), 4 + 6 * 20 * 2 + written);
+    assert!(written_count > 0);
+    assert_eq!(found.thread.version.number(), 4 + 6 * 20 * 2 + written_count);
 }

@@ -1,4 +1,5 @@
-//! A kept context equals the context that the store computes, and the cache keeps its bound on bytes (SE-5).
+//! Tests that a kept context equals the context that the store computes, and that the cache keeps its bound on bytes
+//! (SE-5).
 
 use std::sync::{
     Arc,
@@ -18,7 +19,7 @@ use super::{call, commit, id, memory, new_commit, result, thread};
 use crate::{ContextCache, ContextSource, Stores};
 
 /// A bound on bytes that no test here reaches, so that the cache forgets nothing.
-const LARGE: usize = 64 << 20;
+const LARGE_BOUND: usize = 64 << 20;
 
 async fn expect_source(cache: &ContextCache, request: &ContextRequest, source: ContextSource) {
     let found = cache.load(&thread(), request).await.unwrap();
@@ -45,7 +46,7 @@ async fn expect_equal(cache: &ContextCache, commits: &dyn CommitCoordinator, req
 #[tokio::test]
 async fn a_context_is_computed_once_and_then_extended() {
     let (_stores, commits) = memory().await;
-    let cache = ContextCache::new(commits.threads(), LARGE);
+    let cache = ContextCache::new(commits.threads(), LARGE_BOUND);
     let head = ContextRequest::head();
     commit(&*commits, vec![("1", Message::user("a")), ("2", call("x"))]).await;
     expect_source(&cache, &head, ContextSource::Store).await;
@@ -70,7 +71,7 @@ async fn a_context_is_computed_once_and_then_extended() {
 #[tokio::test]
 async fn after_a_compaction_the_context_is_loaded_once_and_then_extended() {
     let (_stores, commits) = memory().await;
-    let cache = ContextCache::new(commits.threads(), LARGE);
+    let cache = ContextCache::new(commits.threads(), LARGE_BOUND);
     let head = ContextRequest::head();
     commit(&*commits, vec![("1", Message::user("a")), ("2", Message::assistant("b"))]).await;
     expect_source(&cache, &head, ContextSource::Store).await;
@@ -87,7 +88,7 @@ async fn after_a_compaction_the_context_is_loaded_once_and_then_extended() {
 #[tokio::test]
 async fn a_kept_context_of_a_deleted_thread_is_never_returned() {
     let (_stores, commits) = memory().await;
-    let cache = ContextCache::new(commits.threads(), LARGE);
+    let cache = ContextCache::new(commits.threads(), LARGE_BOUND);
     for text in ["old", "new"] {
         let unknown = cache.load(&thread(), &ContextRequest::head()).await.unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::NotFound);
@@ -111,30 +112,32 @@ async fn the_least_recently_used_contexts_are_forgotten_first() {
         |name: &str| NewEntry::new(Message::user("x".repeat(10_000))).with_id(id(name)).with_parent(ParentRef::Root);
     let _receipt = commits.commit(new_commit().entries(["1", "2", "3", "4"].map(large))).await.unwrap();
     let cache = ContextCache::new(commits.threads(), 35_000);
-    let at = |name: &str| ContextRequest::at(id(name));
+    let request_at = |name: &str| ContextRequest::at(id(name));
     for name in ["1", "2", "3"] {
-        expect_source(&cache, &at(name), ContextSource::Store).await;
+        expect_source(&cache, &request_at(name), ContextSource::Store).await;
     }
-    expect_source(&cache, &at("1"), ContextSource::Kept).await;
-    expect_source(&cache, &at("4"), ContextSource::Store).await;
-    expect_source(&cache, &at("1"), ContextSource::Kept).await;
-    expect_source(&cache, &at("4"), ContextSource::Kept).await;
+    expect_source(&cache, &request_at("1"), ContextSource::Kept).await;
+    expect_source(&cache, &request_at("4"), ContextSource::Store).await;
+    expect_source(&cache, &request_at("1"), ContextSource::Kept).await;
+    expect_source(&cache, &request_at("4"), ContextSource::Kept).await;
     assert!(cache.counts().bytes <= 35_000 && cache.counts().contexts == 3, "{cache:?}");
-    expect_source(&cache, &at("2"), ContextSource::Store).await;
+    expect_source(&cache, &request_at("2"), ContextSource::Store).await;
     // A context that is larger than the bound is returned, but not kept.
-    let tiny = ContextCache::new(commits.threads(), 9_000);
-    expect_source(&tiny, &at("1"), ContextSource::Store).await;
-    expect_source(&tiny, &at("1"), ContextSource::Store).await;
-    assert_eq!((tiny.counts().contexts, tiny.counts().bytes), (0, 0));
+    let tiny_cache = ContextCache::new(commits.threads(), 9_000);
+    expect_source(&tiny_cache, &request_at("1"), ContextSource::Store).await;
+    expect_source(&tiny_cache, &request_at("1"), ContextSource::Store).await;
+    assert_eq!((tiny_cache.counts().contexts, tiny_cache.counts().bytes), (0, 0));
 }
 
 /// A generator of random numbers (splitmix64).
-struct Random(u64);
+struct Random {
+    state: u64,
+}
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
@@ -152,7 +155,7 @@ fn compaction(from: &str, to: &str, text: &str) -> NewBody {
     compaction.into()
 }
 
-/// A thread with a random history. Calls, results and ids of messages come from small sets, so that they occur again.
+/// A thread with a random history. Calls, results and ids of messages come from small sets, so that they repeat.
 struct RandomHistory {
     random: Random,
     commits: Arc<dyn CommitCoordinator>,
@@ -183,15 +186,16 @@ impl RandomHistory {
     }
 
     fn body(&mut self) -> NewBody {
-        let any = |random: &mut Random, entries: &[EntryId]| random.pick(entries).clone();
+        let any_entry = |random: &mut Random, entries: &[EntryId]| random.pick(entries).clone();
         match self.random.below(30) {
             0 if !self.entries.is_empty() => {
-                let (from, to) = (any(&mut self.random, &self.entries), any(&mut self.random, &self.entries));
+                let (from, to) =
+                    (any_entry(&mut self.random, &self.entries), any_entry(&mut self.random, &self.entries));
                 compaction(from.as_str(), to.as_str(), "summary")
             }
-            1 if !self.entries.is_empty() => RewindTo::Entry(any(&mut self.random, &self.entries)).into(),
+            1 if !self.entries.is_empty() => RewindTo::Entry(any_entry(&mut self.random, &self.entries)).into(),
             2 if !self.entries.is_empty() => {
-                Label::new(any(&mut self.random, &self.entries), Some("name".into())).into()
+                Label::new(any_entry(&mut self.random, &self.entries), Some("name".into())).into()
             }
             3 => {
                 let mut usage = UsageRecord::default();
@@ -243,14 +247,14 @@ impl RandomHistory {
 
 #[tokio::test]
 async fn a_kept_context_equals_a_new_one_for_random_histories() {
-    let mut sources = [0, 0, 0];
+    let mut source_counts = [0, 0, 0];
     for seed in 0..60 {
         let (_stores, commits) = memory().await;
         commits.threads().create_thread(NewThread::new(thread())).await.unwrap();
         // With the small bounds the cache has to forget contexts.
-        let bound = [LARGE, 20_000, 6_000][seed % 3];
+        let bound = [LARGE_BOUND, 20_000, 6_000][seed % 3];
         let cache = ContextCache::new(commits.threads(), bound);
-        let random = Random(seed as u64);
+        let random = Random { state: seed as u64 };
         let (entries, side_entries) = (Vec::new(), Vec::new());
         let mut history = RandomHistory { random, commits: Arc::clone(&commits), entries, side_entries, length: 0 };
         for _ in 0..120 {
@@ -262,11 +266,11 @@ async fn a_kept_context_equals_a_new_one_for_random_histories() {
             }
         }
         let counts = cache.counts();
-        for (sum, count) in sources.iter_mut().zip([counts.kept, counts.extended, counts.loaded]) {
+        for (sum, count) in source_counts.iter_mut().zip([counts.kept, counts.extended, counts.loaded]) {
             *sum += count;
         }
     }
-    assert!(sources.iter().all(|count| *count > 300), "each way of answering is tested: {sources:?}");
+    assert!(source_counts.iter().all(|count| *count > 300), "each way of answering is tested: {source_counts:?}");
 }
 
 /// A store that counts the contexts and entries that are read from it.
@@ -349,12 +353,12 @@ async fn an_agent_that_continues_reads_only_new_entries() {
     let folder = tempfile::tempdir().unwrap();
     let stores: Stores = crate::open(&format!("file:{}", folder.path().join("data").display())).await.unwrap();
     let commits = stores.commits(&TenantId::default_tenant()).unwrap();
-    let counting = Arc::new(CountingThreads {
+    let counting_threads = Arc::new(CountingThreads {
         inner: commits.threads(),
         contexts: AtomicUsize::new(0),
         entries: AtomicUsize::new(0),
     });
-    let cache = ContextCache::new(Arc::<CountingThreads>::clone(&counting) as _, LARGE);
+    let cache = ContextCache::new(Arc::<CountingThreads>::clone(&counting_threads) as _, LARGE_BOUND);
     let steps = 200;
     for step in 0..steps {
         let name = |part: &str| format!("{part}{step}");
@@ -362,10 +366,11 @@ async fn an_agent_that_continues_reads_only_new_entries() {
         commit(&*commits, vec![(&call_entry, call(&call_entry)), (&result_entry, result(&call_entry, "ok"))]).await;
         expect_equal(&cache, &*commits, &ContextRequest::head()).await;
     }
-    let (contexts, entries) = (counting.contexts.load(Ordering::SeqCst), counting.entries.load(Ordering::SeqCst));
+    let (contexts, entries) =
+        (counting_threads.contexts.load(Ordering::SeqCst), counting_threads.entries.load(Ordering::SeqCst));
     assert_eq!(contexts, 1);
     // Without the cache it would be the sum of the lengths of all contexts.
-    let without: usize = (1..=steps).map(|step| 2 * step).sum();
-    assert!(entries * 10 < without, "{entries} entries were read, {without} without the cache");
+    let reads_without_cache: usize = (1..=steps).map(|step| 2 * step).sum();
+    assert!(entries * 10 < reads_without_cache, "{entries} entries were read, {reads_without_cache} without the cache");
     stores.close().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Work with the histories of threads, on stores in memory and in files.
+//! Tests of compactions, kept contexts and copies of threads, on stores in memory and in files.
 
 mod compactor;
 mod context_cache;
@@ -48,7 +48,8 @@ async fn commit(commits: &dyn CommitCoordinator, entries: Vec<(&str, Message)>) 
     let _receipt = commits.commit(new_commit().entries(entries)).await.unwrap();
 }
 
-/// Returns the messages of the context of the head: the id of the entry, with `~` if the message is not in the log.
+/// Returns the messages of the context of the head, each as the id of its entry. If a message is not in the log, `~`
+/// precedes the id.
 async fn context_ids(commits: &dyn CommitCoordinator) -> Vec<String> {
     let found = commits.threads().load_context(&thread(), ContextRequest::head()).await.unwrap();
     let name = |message: &store_core::ContextMessage| {

@@ -1,4 +1,4 @@
-//! Threads that begin as a copy of a path (CX-23).
+//! Tests of threads that begin as a copy of a path (CX-23).
 
 use store_core::{
     Commit, CommitCoordinatorExt, Compaction, ContextRequest, EntryQuery, ErrorKind, Expect, Fork, Guard, Interval,
@@ -15,14 +15,16 @@ fn thread_id(name: &str) -> ThreadId {
 #[tokio::test]
 async fn a_copy_has_the_context_of_the_entry() {
     let (_stores, commits) = memory().await;
-    let spent = Message::assistant("b").with_usage(Usage::from(TokenCounts::new(3, 4)));
-    commit(&*commits, vec![("1", Message::user("a")), ("2", spent), ("3", call("x")), ("4", result("x", "ok"))]).await;
+    let answer = Message::assistant("b").with_usage(Usage::from(TokenCounts::new(3, 4)));
+    commit(&*commits, vec![("1", Message::user("a")), ("2", answer), ("3", call("x")), ("4", result("x", "ok"))]).await;
     let mut compaction = Compaction::default();
     compaction.covers = Some(Interval::new(id("1"), id("2")));
     compaction.summary = vec![store_core::Block::text("short")];
-    let more = [NewBody::from(compaction), NewBody::Checkpoint { number: Some(7), label: Some("here".into()) }];
-    let more = more.into_iter().zip(["5", "6"]).map(|(body, name)| NewEntry::new(body).with_id(id(name)));
-    let receipt = commits.commit(new_commit().entries(more)).await.unwrap();
+    let later_entries =
+        [NewBody::from(compaction), NewBody::Checkpoint { number: Some(7), label: Some("here".into()) }];
+    let later_entries =
+        later_entries.into_iter().zip(["5", "6"]).map(|(body, name)| NewEntry::new(body).with_id(id(name)));
+    let receipt = commits.commit(new_commit().entries(later_entries)).await.unwrap();
     let side_entries =
         [NewBody::Label(Label::new(id("1"), Some("first".into()))), NewBody::Usage(UsageRecord::default())];
     let _receipt = commits.commit(new_commit().entries(side_entries.map(NewEntry::new))).await.unwrap();
@@ -40,7 +42,7 @@ async fn a_copy_has_the_context_of_the_entry() {
     assert_eq!(found.thread.metadata[COPIED_FROM].as_str(), r#"{"entry":"6","thread":"t"}"#);
     let page = EntryQuery::all().with_page(PageRequest::first(100));
     let entries = threads.list_entries(&thread_id("copy"), page).await.unwrap().items;
-    assert_eq!(entries.len(), 6, "neither side entries nor other branches");
+    assert_eq!(entries.len(), 6, "neither side entries nor other branches are copied");
     let original = threads.load_entry(&thread(), &receipt.entry_ids[0]).await.unwrap().unwrap();
     assert_eq!((&entries[4].body, entries[4].timestamp), (&original.body, original.timestamp));
 }

@@ -1,5 +1,5 @@
-//! Claims: a thread has at most one at a time. A claim is extended while its handler runs, and nothing can be written
-//! under it once it is lost.
+//! Tests of claims: a thread has at most one at a time. A claim is extended while its handler runs, and nothing can be
+//! written under it once it is lost.
 
 use std::{
     collections::BTreeMap,
@@ -25,13 +25,13 @@ const LEASE: Duration = Duration::from_millis(300);
 #[derive(Default)]
 struct AttemptCounts {
     /// For each thread, the number of attempts that run now.
-    running: BTreeMap<String, u32>,
+    running_by_thread: BTreeMap<String, u32>,
     /// The number of attempts of all threads that run now.
-    at_once: u32,
-    /// The largest value that `at_once` had.
-    max_at_once: u32,
+    running: u32,
+    /// The largest value that `running` had.
+    max_running: u32,
     /// The dispatches whose attempts have ended.
-    done: Vec<String>,
+    ended: Vec<String>,
 }
 
 /// Tests WK-1: a worker runs several attempts at once, but never two of one thread.
@@ -46,18 +46,18 @@ pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
             let (thread, id) = (work.dispatch().thread.to_string(), work.dispatch().id.clone());
             {
                 let mut shared_counts = shared_counts.lock().unwrap();
-                *shared_counts.running.entry(thread.clone()).or_default() += 1;
-                assert_eq!(shared_counts.running[&thread], 1, "two attempts of one thread");
-                shared_counts.at_once += 1;
-                shared_counts.max_at_once = shared_counts.max_at_once.max(shared_counts.at_once);
+                *shared_counts.running_by_thread.entry(thread.clone()).or_default() += 1;
+                assert_eq!(shared_counts.running_by_thread[&thread], 1, "two attempts of one thread");
+                shared_counts.running += 1;
+                shared_counts.max_running = shared_counts.max_running.max(shared_counts.running);
             }
             let claim = mailbox.load_dispatch(&id).await?.unwrap().claim.unwrap();
             assert!(claim.started_at.is_some() && claim.instance.is_some(), "it was not started");
             tokio::time::sleep(Duration::from_millis(5)).await;
             let mut shared_counts = shared_counts.lock().unwrap();
-            *shared_counts.running.get_mut(&thread).unwrap() -= 1;
-            shared_counts.at_once -= 1;
-            shared_counts.done.push(id.to_string());
+            *shared_counts.running_by_thread.get_mut(&thread).unwrap() -= 1;
+            shared_counts.running -= 1;
+            shared_counts.ended.push(id.to_string());
             Ok::<_, Failure>(Done::ack_with_result(store_core::Json::parse("{}").unwrap()))
         }
     };
@@ -66,41 +66,41 @@ pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
     let summary = worker.run_until_idle().await.unwrap();
     assert_eq!((summary.claimed, summary.acked), (12, 12), "{summary:?}");
     let mut counts = counts.lock().unwrap();
-    assert!((1..=3).contains(&counts.max_at_once), "{} at once", counts.max_at_once);
-    counts.done.sort();
-    assert_eq!(counts.done, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
+    assert!((1..=3).contains(&counts.max_running), "{} at once", counts.max_running);
+    counts.ended.sort();
+    assert_eq!(counts.ended, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
 }
 
 /// Tests WK-1: several leases pass, and no other worker gets the dispatch.
 pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (began_signal, release_signal) = (Arc::clone(&began), Arc::clone(&release));
+    let (handler_started, handler_may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (started_signal, may_end_signal) = (Arc::clone(&handler_started), Arc::clone(&handler_may_end));
     let handler = move |_: Work| {
-        let (began_signal, release_signal) = (Arc::clone(&began_signal), Arc::clone(&release_signal));
+        let (started_signal, may_end_signal) = (Arc::clone(&started_signal), Arc::clone(&may_end_signal));
         async move {
-            began_signal.notify_one();
-            release_signal.notified().await;
+            started_signal.notify_one();
+            may_end_signal.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
     };
     let worker =
         Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays().with_lease(LEASE)).unwrap();
-    let running = worker.start().unwrap();
-    began.notified().await;
+    let running_worker = worker.start().unwrap();
+    handler_started.notified().await;
     for _ in 0..3 {
         let lease = bed.load_dispatch("d").await.claim.unwrap().lease_until;
         bed.advance(LEASE / 2).await;
         bed.wait_until("d", |found| found.claim.as_ref().unwrap().lease_until > lease).await;
         assert!(bed.claim_as_other_worker(LEASE).await.is_none(), "another worker got it");
     }
-    release.notify_one();
+    handler_may_end.notify_one();
     bed.wait_until("d", |found| found.status.is_final()).await;
-    assert_eq!(running.stop().await.unwrap().acked, 1);
+    assert_eq!(running_worker.stop().await.unwrap().acked, 1);
     assert_eq!(status_summary(&bed.load_dispatch("d").await), ("acked", 0, vec!["acked"]));
 }
 
-/// Why a handler was cancelled, and how its writes were refused after that.
+/// Why a handler was cancelled, and the kinds of the errors with which its later writes were refused.
 type LateWrites = (CancelReason, Vec<ErrorKind>);
 
 /// Waits until the handler is cancelled, then tries every kind of write that its handles offer.
@@ -109,16 +109,16 @@ async fn try_late_writes(work: &Work) -> LateWrites {
     let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
     let event = NewEvent::new("late".parse().unwrap(), [Scope::Thread(thread.clone())]);
     let patch = ThreadPatch::default().with_title("late");
-    let refused = [
+    let errors = [
         commits.commit(message_commit(&thread, "late")).await.err(),
         commits.events().append_events(AppendEvents::new([event])).await.err(),
         commits.threads().update_thread(&thread, patch, Expect::Any).await.err(),
     ];
-    (reason, refused.into_iter().map(|error| error.expect("the write was not refused").kind()).collect())
+    (reason, errors.into_iter().map(|error| error.expect("the write was not refused").kind()).collect())
 }
 
-/// Starts a worker whose handler calls `try_late_writes`. The first receiver returns the work of the handler. The
-/// second one returns why the handler was cancelled, and how its writes were refused.
+/// Starts a worker whose handler calls `try_late_writes`. The first receiver gets the work of the handler. The
+/// second one gets what `try_late_writes` returns.
 fn start_late_writer(bed: &TestBed) -> (LoopHandle, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<LateWrites>) {
     let (work_sender, started_work) = mpsc::unbounded_channel();
     let (sender, late_writes) = oneshot::channel();
@@ -127,8 +127,8 @@ fn start_late_writer(bed: &TestBed) -> (LoopHandle, mpsc::UnboundedReceiver<Work
         let (work_sender, sender) = (work_sender.clone(), Arc::clone(&sender));
         async move {
             work_sender.send(work.clone()).unwrap();
-            let written = try_late_writes(&work).await;
-            sender.lock().unwrap().take().unwrap().send(written).unwrap();
+            let result = try_late_writes(&work).await;
+            sender.lock().unwrap().take().unwrap().send(result).unwrap();
             Ok::<_, Failure>(Done::ack())
         }
     };
@@ -149,7 +149,7 @@ pub(super) async fn a_handler_is_notified_of_a_lost_claim_and_writes_nothing(bed
     let (reason, refused) = late_writes.await.unwrap();
     assert_eq!(reason, CancelReason::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
-    // The store itself refuses the write, too, if it is made through another handle.
+    // The store itself also refuses the write if it is made through another handle.
     let kind = bed.commit_with_fence(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
     assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
     let summary = worker.stop().await.unwrap();
@@ -178,22 +178,26 @@ pub(super) async fn a_handler_is_notified_of_an_interrupt_and_writes_nothing(bed
 /// Tests WK-6: once a later attempt has begun, writes under the earlier claim are refused.
 pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let earlier = bed.claim_as_other_worker(LEASE).await.unwrap();
-    bed.commit_with_fence(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
+    let earlier_claim = bed.claim_as_other_worker(LEASE).await.unwrap();
+    bed.commit_with_fence(&earlier_claim.dispatch.thread, earlier_claim.fence()).await.unwrap();
     bed.advance(LEASE).await;
-    let (stores, fence) = (bed.stores.commits(&bed.tenant).unwrap(), earlier.fence());
+    let (unfenced_commits, fence) = (bed.stores.commits(&bed.tenant).unwrap(), earlier_claim.fence());
     let handler = move |work: Work| {
-        let (stores, fence) = (Arc::clone(&stores), fence.clone());
+        let (unfenced_commits, fence) = (Arc::clone(&unfenced_commits), fence.clone());
         async move {
             // This attempt has not read or written anything yet.
-            let late = stores.commit(message_commit(&work.dispatch().thread, "late").fenced(fence)).await.unwrap_err();
-            assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
+            let late_error = unfenced_commits
+                .commit(message_commit(&work.dispatch().thread, "late").fenced(fence))
+                .await
+                .unwrap_err();
+            assert!(matches!(late_error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late_error:?}");
             let commits = work.commits()?;
-            let read = work.threads()?.load_thread(&work.dispatch().thread).await?.unwrap();
-            let commit = work.new_commit().expecting(Expect::Version(read.version)).with_key(work.key("answer")?);
+            let loaded_thread = work.threads()?.load_thread(&work.dispatch().thread).await?.unwrap();
+            let commit =
+                work.new_commit().expecting(Expect::Version(loaded_thread.version)).with_key(work.key("answer")?);
             let receipt =
                 commits.commit(commit.entry(store_core::NewEntry::new(Message::assistant("in time")))).await?;
-            assert_eq!(receipt.version.number(), read.version.number() + 1);
+            assert_eq!(receipt.version.number(), loaded_thread.version.number() + 1);
             Ok::<_, Failure>(Done::ack())
         }
     };
@@ -208,20 +212,23 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
     let stores = bed.stores.clone();
     let other_handles = bed.handles_for_other_runtime().await;
     let tenant = bed.tenant.clone();
-    let (began, mut handler_hangs) = mpsc::unbounded_channel();
+    let (hang_sender, mut hang_receiver) = mpsc::unbounded_channel();
     let (release_hung_handler, release_signal) = std_mpsc::channel::<()>();
     let hung_worker = std::thread::spawn(move || {
         let release_signal = Arc::new(Mutex::new(release_signal));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let handler = move |work: Work| {
-                let (began, release_signal) = (began.clone(), Arc::clone(&release_signal));
+                let (hang_sender, release_signal) = (hang_sender.clone(), Arc::clone(&release_signal));
                 async move {
-                    began.send(()).unwrap();
+                    hang_sender.send(()).unwrap();
                     release_signal.lock().unwrap().recv().unwrap();
-                    let late =
+                    let late_error =
                         work.commits()?.commit(message_commit(&work.dispatch().thread, "late")).await.unwrap_err();
-                    assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
+                    assert!(
+                        matches!(late_error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch),
+                        "{late_error:?}"
+                    );
                     Ok::<_, Failure>(Done::ack())
                 }
             };
@@ -232,7 +239,7 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
             worker.run_until_idle().await.unwrap()
         })
     });
-    handler_hangs.recv().await.unwrap();
+    hang_receiver.recv().await.unwrap();
     bed.advance(LEASE).await;
     let handler = |work: Work| async move {
         let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "in time")).await?;
@@ -251,17 +258,17 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
 pub(super) async fn a_write_that_cannot_carry_the_claim_is_refused(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let handler = |work: Work| async move {
-        let (commits, other) = (work.commits()?, "u".parse()?);
+        let (commits, other_thread) = (work.commits()?, "u".parse()?);
         let event = |thread| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread)]);
         let input = AppendPending::new("t".parse()?, [NewInput::message(Message::user("hi"))]);
-        let refused = [
-            commits.commit(message_commit(&other, "elsewhere")).await.err(),
-            commits.events().append_events(AppendEvents::new([event(other.clone())])).await.err(),
-            commits.threads().update_thread(&other, ThreadPatch::default(), Expect::Any).await.err(),
-            commits.threads().delete_thread(&other, DeleteRequest::default()).await.err(),
+        let errors = [
+            commits.commit(message_commit(&other_thread, "elsewhere")).await.err(),
+            commits.events().append_events(AppendEvents::new([event(other_thread.clone())])).await.err(),
+            commits.threads().update_thread(&other_thread, ThreadPatch::default(), Expect::Any).await.err(),
+            commits.threads().delete_thread(&other_thread, DeleteRequest::default()).await.err(),
             commits.pending().append_pending(input).await.err(),
         ];
-        let kinds: Vec<_> = refused.into_iter().map(|error| error.unwrap().kind()).collect();
+        let kinds: Vec<_> = errors.into_iter().map(|error| error.unwrap().kind()).collect();
         let (invalid, unsupported) = (ErrorKind::Invalid, ErrorKind::Unsupported);
         assert_eq!(kinds, [invalid, invalid, invalid, unsupported, unsupported]);
         let _receipt = commits.commit(message_commit(&work.dispatch().thread, "here")).await?;

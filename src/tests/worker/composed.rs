@@ -1,4 +1,4 @@
-//! One store and compositions of two: settling in a commit, deleting and listing tenants, and closing.
+//! Tests of one store and of compositions of two: settling in a commit, deleting and listing tenants, and closing.
 
 use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
 
@@ -17,12 +17,12 @@ pub(super) async fn a_commit_can_settle_its_attempt_only_within_one_store(bed: &
         assert_eq!(work.can_settle_in_commit(), is_one_store);
         let settling_commit =
             message_commit(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
-        let settled = work.commits()?.commit(settling_commit).await;
+        let answer = work.commits()?.commit(settling_commit).await;
         if work.can_settle_in_commit() {
-            let _receipt = settled?;
+            let _receipt = answer?;
             return Ok::<_, Failure>(Done::Committed);
         }
-        assert_eq!(settled.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unsupported);
         let _receipt = work.commits()?.commit(message_commit(&work.dispatch().thread, "answer")).await?;
         Ok(Done::ack())
     };
@@ -43,25 +43,25 @@ async fn fill_tenant(bed: &TestBed, tenant: &TenantId, parts: &str) {
     }
 }
 
-/// Tests CP-2 and TN-8: a deletion removes the tenant from both stores, closes its handles, and leaves other tenants as
-/// they were.
+/// Tests CP-2 and TN-8: a deletion removes the tenant from both stores, closes its handles, and does not change other
+/// tenants.
 pub(super) async fn a_tenant_is_deleted_from_both_stores(bed: &TestBed) {
-    let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
-    for tenant in [&gone, &kept] {
+    let (deleted_tenant, kept_tenant) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
+    for tenant in [&deleted_tenant, &kept_tenant] {
         fill_tenant(bed, tenant, "tm").await;
     }
-    let handles = bed.stores.tenant(&gone).unwrap();
+    let handles = bed.stores.tenant(&deleted_tenant).unwrap();
     let store = bed.stores.store();
     // A deletion can be repeated, because the second call finishes a first one that was interrupted.
-    store.delete_tenant(&gone).await.unwrap();
-    store.delete_tenant(&gone).await.unwrap();
-    assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
+    store.delete_tenant(&deleted_tenant).await.unwrap();
+    store.delete_tenant(&deleted_tenant).await.unwrap();
+    assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept_tenant));
     assert_eq!(handles.mailbox.unwrap().load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(
         handles.commits.unwrap().commit(message_commit(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),
         ErrorKind::Closed
     );
-    for (tenant, expected_count) in [(gone, 0), (kept, 1)] {
+    for (tenant, expected_count) in [(deleted_tenant, 0), (kept_tenant, 1)] {
         let queued = bed.stores.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued;
         let threads = bed.stores.threads(&tenant).unwrap().count_threads(&Default::default()).await.unwrap();
         assert_eq!((queued, threads), (expected_count, expected_count), "{tenant}");

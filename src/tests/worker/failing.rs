@@ -1,4 +1,4 @@
-//! What happens to a dispatch whose work failed.
+//! Tests of dispatches whose work failed.
 
 use std::{
     error::Error as StdError,
@@ -20,9 +20,9 @@ async fn run_until_idle(bed: &TestBed, options: WorkerOptions, handler: impl cra
 pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d").with_max_attempts(3)]).await;
     let attempts = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&attempts);
+    let shared_attempts = Arc::clone(&attempts);
     let handler = move |work: Work| {
-        recorded.lock().unwrap().push(work.attempt());
+        shared_attempts.lock().unwrap().push(work.attempt());
         async { Err::<Done, _>(Failure::new("no network")) }
     };
     let summary = run_until_idle(bed, options_without_delays(), handler).await;
@@ -51,16 +51,19 @@ pub(super) async fn a_panic_is_a_failure(bed: &TestBed) {
 pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
-    for ceiling in [100, 200, 300, 300] {
+    for max_delay_seconds in [100, 200, 300, 300] {
         let options = WorkerOptions::default().with_backoff(backoff);
         let handler = |_: Work| async { Err::<Done, _>(Failure::new("again")) };
-        let failed = bed.load_dispatch("d").await.attempts + 1;
+        let expected_attempts = bed.load_dispatch("d").await.attempts + 1;
         let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
-        let found = bed.wait_until("d", |found| found.attempts == failed).await;
+        let found = bed.wait_until("d", |found| found.attempts == expected_attempts).await;
         assert_eq!(worker.stop().await.unwrap().retried, 1);
         let delay = found.available_at.as_millis() - found.updated_at.as_millis();
-        assert!((ceiling * 500..=ceiling * 1_000).contains(&delay), "{delay} of {ceiling}");
-        bed.advance(Duration::from_secs(ceiling)).await;
+        assert!(
+            (max_delay_seconds * 500..=max_delay_seconds * 1_000).contains(&delay),
+            "{delay} of {max_delay_seconds}"
+        );
+        bed.advance(Duration::from_secs(max_delay_seconds)).await;
     }
 }
 
@@ -68,15 +71,15 @@ pub(super) async fn retry_delays_grow_and_use_store_time(bed: &TestBed) {
 pub(super) async fn a_failure_decides_how_its_dispatch_is_settled(bed: &TestBed) {
     let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
     bed.enqueue(kinds.map(|kind| new_dispatch(kind, kind).with_max_attempts(2))).await;
-    let later = Duration::from_secs(60);
+    let one_minute = Duration::from_secs(60);
     let handler = move |work: Work| async move {
         let failure = |verdict| Err(Failure::new("why").with_verdict(verdict));
         match work.dispatch().id.as_str() {
-            "later" => failure(Verdict::RetryAfter(later)),
-            "snooze" => failure(Verdict::Snooze(later)),
+            "later" => failure(Verdict::RetryAfter(one_minute)),
+            "snooze" => failure(Verdict::Snooze(one_minute)),
             "dead" => Err(Failure::permanent("why")),
             "cancel" => failure(Verdict::Cancel),
-            "put-off" => Ok(Done::Snooze { after: later }),
+            "put-off" => Ok(Done::Snooze { after: one_minute }),
             "refuse" => Ok(Done::Cancel { reason: "why".to_owned() }),
             // A released dispatch is claimed again at once. One release is enough.
             _ if work.claim_number().counter > 1 => Ok(Done::ack()),
@@ -141,15 +144,15 @@ pub(super) async fn a_policy_judges_errors(bed: &TestBed) {
 pub(super) async fn an_attempt_has_a_deadline(bed: &TestBed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new_dispatch(kind, kind).with_max_attempts(1))).await;
     let reasons = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&reasons);
+    let shared_reasons = Arc::clone(&reasons);
     let handler = move |work: Work| {
-        let recorded = Arc::clone(&recorded);
+        let shared_reasons = Arc::clone(&shared_reasons);
         async move {
             if work.dispatch().id.as_str() == "sleeps" {
                 std::future::pending::<()>().await;
             }
             let reason = work.cancellation().cancelled().await;
-            recorded.lock().unwrap().push(reason);
+            shared_reasons.lock().unwrap().push(reason);
             Err::<Done, _>(Failure::new("stopped"))
         }
     };

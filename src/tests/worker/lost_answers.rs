@@ -1,4 +1,4 @@
-//! Lost answers, and unavailable stores.
+//! Tests of workers whose calls lose their answers, or whose store is unavailable.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use store_core::{Clock, DispatchStatus, ErrorKind, Purge, Settlement, SystemCloc
 use tokio::sync::mpsc;
 
 use super::{
-    faulty::{Fault, Faults, FaultyStore},
+    faulty_store::{Fault, Faults, FaultyStore},
     new_dispatch, options_without_delays, status_summary,
     test_bed::{TestBed, message_commit},
 };
@@ -38,7 +38,7 @@ pub(super) async fn a_settlement_without_an_answer_is_repeated(bed: &TestBed) {
     assert!(faults.settle.lock().unwrap().is_empty());
 }
 
-/// Tests WK-3: if it cannot be known what became of a settlement, it is reported as unknown.
+/// Tests WK-3: if a worker cannot find out whether a settlement took effect, it reports the outcome as unknown.
 pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -50,8 +50,8 @@ pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Te
     let worker =
         Worker::with_options(&stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
     bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
-    let later = SystemClock.now().saturating_add(Duration::from_hours(1));
-    assert_eq!(bed.mailbox().purge(Purge::new(later)).await.unwrap().removed, 1);
+    let one_hour_later = SystemClock.now().saturating_add(Duration::from_hours(1));
+    assert_eq!(bed.mailbox().purge(Purge::new(one_hour_later)).await.unwrap().removed, 1);
     let summary = worker.stop().await.unwrap();
     assert_eq!((summary.claimed, summary.acked, summary.lost, summary.unknown), (1, 0, 0, 1), "{summary:?}");
 }
@@ -108,23 +108,24 @@ pub(super) async fn a_handler_is_notified_of_an_unconfirmed_extension(bed: &Test
     assert_eq!(worker.stop().await.unwrap().acked, 1);
 }
 
-/// Tests WK-11: after an error that waiting does not resolve a worker tries again for a while, and then ends.
+/// Tests WK-11: after an error that waiting does not resolve, a worker repeats the call for a while, and then ends.
 pub(super) async fn a_persistent_error_ends_a_worker(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     inject(&faults.claim, [Fault::Corrupt, Fault::Corrupt]);
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
     let stores = FaultyStore::with_faults(bed, &faults);
-    let patient = options_without_delays().with_patience(Duration::from_secs(60));
-    let summary = Worker::with_options(&stores, &bed.tenant, handler, patient).unwrap().run_until_idle().await.unwrap();
+    let patient_options = options_without_delays().with_patience(Duration::from_secs(60));
+    let summary =
+        Worker::with_options(&stores, &bed.tenant, handler, patient_options).unwrap().run_until_idle().await.unwrap();
     assert_eq!(summary.acked, 1);
     inject(&faults.claim, [Fault::Corrupt; 1_000]);
-    let impatient = options_without_delays().with_patience(Duration::from_millis(5));
-    let worker = Worker::with_options(&stores, &bed.tenant, handler, impatient).unwrap();
+    let impatient_options = options_without_delays().with_patience(Duration::from_millis(5));
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, impatient_options).unwrap();
     assert_eq!(worker.start().unwrap().join().await.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// Tests WK-5 and WK-11: a read that fails while a worker checks whether it is idle is tried again, as a claim is.
+/// Tests WK-5 and WK-11: if a read fails while a worker checks whether it is idle, the worker repeats the read.
 pub(super) async fn a_failed_idle_check_is_tried_again(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -138,7 +139,7 @@ pub(super) async fn a_failed_idle_check_is_tried_again(bed: &TestBed) {
     assert!(faults.load.lock().unwrap().is_empty());
 }
 
-/// Tests WK-5: an unavailable store does not end a worker, a closed store does.
+/// Tests WK-5: an unavailable store does not end a worker, but a closed store does.
 pub(super) async fn a_worker_waits_for_an_unavailable_store(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let faults = Arc::new(Faults::default());

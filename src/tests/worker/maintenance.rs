@@ -1,4 +1,4 @@
-//! Maintenance: what it removes and when, even if several nodes run it at once.
+//! Tests of maintenance: which records it removes and when, even if several nodes run it at once.
 
 use std::{
     sync::{
@@ -28,8 +28,13 @@ fn maintenance(bed: &TestBed) -> Maintenance {
 /// Makes a dispatch that was acknowledged and an outbox row that was delivered.
 async fn finish_work(bed: &TestBed, name: &str) {
     bed.enqueue([new_dispatch(name, name)]).await;
-    let claimed = bed.claim_as_other_worker(HOUR).await.unwrap();
-    bed.mailbox().settle(vec![(claimed.claim(), Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
+    let claimed_dispatch = bed.claim_as_other_worker(HOUR).await.unwrap();
+    bed.mailbox()
+        .settle(vec![(claimed_dispatch.claim(), Settlement::Ack { result: None })])
+        .await
+        .unwrap()
+        .remove(0)
+        .unwrap();
     let row = NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse("1").unwrap());
     let _receipt = bed.commits().commit(Commit::new(name.parse().unwrap()).with_outbox([row])).await.unwrap();
     let deliver = |_: OutboxDelivery| async { Ok::<_, Failure>(()) };
@@ -48,11 +53,11 @@ pub(super) async fn any_number_of_nodes_can_remove_finished_records(bed: &TestBe
     // After exactly a day no record is older than a day.
     bed.advance(HOUR * 12).await;
     let (first, second) = (maintenance(bed), maintenance(bed));
-    let done = first.run_once().await.unwrap();
-    assert_eq!((done.dispatches, done.outbox), (0, 0), "{done:?}");
+    let summary = first.run_once().await.unwrap();
+    assert_eq!((summary.dispatches, summary.outbox), (0, 0), "{summary:?}");
     bed.advance(Duration::from_millis(1)).await;
-    let dry = maintenance(bed).dry().run_once().await.unwrap();
-    assert_eq!((dry.dispatches, dry.outbox, dry.failed), (6, 6, 0), "{dry:?}");
+    let dry_summary = maintenance(bed).dry().run_once().await.unwrap();
+    assert_eq!((dry_summary.dispatches, dry_summary.outbox, dry_summary.failed), (6, 6, 0), "{dry_summary:?}");
     let (first, second) = futures_util::future::join(first.run_once(), second.run_once()).await;
     let (first, second) = (first.unwrap(), second.unwrap());
     let counts = bed.mailbox().count_dispatches(None).await.unwrap();
@@ -71,8 +76,8 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &TestBed) {
     }
     bed.advance(HOUR).await;
     for _ in 0..2 {
-        let dry = maintenance(bed).dry().run_once().await.unwrap();
-        assert_eq!((dry.reclaimed, dry.dispatches, dry.more), (4, 0, false), "{dry:?}");
+        let dry_summary = maintenance(bed).dry().run_once().await.unwrap();
+        assert_eq!((dry_summary.reclaimed, dry_summary.dispatches, dry_summary.more), (4, 0, false), "{dry_summary:?}");
     }
     let (first, second) = (maintenance(bed), maintenance(bed));
     let (first, second) = futures_util::future::join(first.run_once(), second.run_once()).await;
@@ -95,14 +100,14 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed
     bed.advance(HOUR * 2).await;
     let _receipt = commits.commit(message_commit(&"kept".parse().unwrap(), "again")).await.unwrap();
     let _events = commits.events().append_events(AppendEvents::new([event("kept")])).await.unwrap();
-    let done = maintenance(bed).run_once().await.unwrap();
-    assert_eq!((done.events, done.threads), (0, 0), "{done:?}");
+    let summary = maintenance(bed).run_once().await.unwrap();
+    assert_eq!((summary.events, summary.threads), (0, 0), "{summary:?}");
     let mut retention = Retention::default();
     (retention.events, retention.threads) = (Some(HOUR), Some(HOUR));
-    let dry = maintenance(bed).with_retention(retention.clone()).dry().run_once().await.unwrap();
-    assert_eq!((dry.events, dry.threads), (2, 1), "{dry:?}");
-    let done = maintenance(bed).with_retention(retention).run_once().await.unwrap();
-    assert_eq!((done.events, done.threads), (2, 1), "{done:?}");
+    let dry_summary = maintenance(bed).with_retention(retention.clone()).dry().run_once().await.unwrap();
+    assert_eq!((dry_summary.events, dry_summary.threads), (2, 1), "{dry_summary:?}");
+    let summary = maintenance(bed).with_retention(retention).run_once().await.unwrap();
+    assert_eq!((summary.events, summary.threads), (2, 1), "{summary:?}");
     let info = commits.events().load_scope(&scope).await.unwrap();
     assert_eq!((info.events, info.floor), (1, 2));
     let threads = commits.threads();
@@ -112,12 +117,12 @@ pub(super) async fn events_and_threads_are_removed_only_on_request(bed: &TestBed
 
 /// Tests WK-9: each round is reported, and the result at the end is the sum of all rounds.
 pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
-    let reported = Arc::new(AtomicU64::new(0));
-    let reported_sum = Arc::clone(&reported);
+    let reclaimed_count = Arc::new(AtomicU64::new(0));
+    let shared_count = Arc::clone(&reclaimed_count);
     let report = move |round: &MaintenanceSummary, _: Option<&Error>| {
-        reported_sum.fetch_add(round.reclaimed, Relaxed);
+        shared_count.fetch_add(round.reclaimed, Relaxed);
     };
-    let running = maintenance(bed).every(Duration::from_millis(20)).with_report(report).start().unwrap();
+    let running_maintenance = maintenance(bed).every(Duration::from_millis(20)).with_report(report).start().unwrap();
     for round in 0..2 {
         let id = format!("d-{round}");
         bed.enqueue([new_dispatch("t", &id).with_max_attempts(1)]).await;
@@ -125,6 +130,6 @@ pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
         bed.advance(HOUR).await;
         bed.wait_until(&id, |found| found.status == DispatchStatus::DeadLetter).await;
     }
-    let done = running.stop().await.unwrap();
-    assert_eq!((done.reclaimed, done.failed, reported.load(Relaxed)), (2, 0, 2), "{done:?}");
+    let summary = running_maintenance.stop().await.unwrap();
+    assert_eq!((summary.reclaimed, summary.failed, reclaimed_count.load(Relaxed)), (2, 0, 2), "{summary:?}");
 }

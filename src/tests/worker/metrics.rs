@@ -1,4 +1,4 @@
-//! The names and labels of metrics.
+//! Tests of the names and labels of metrics.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,8 @@ use store_core::Interrupt;
 use super::{new_dispatch, options_without_delays, test_bed::TestBed};
 use crate::{Done, Failure, Maintenance, Work, Worker};
 
-/// Returns the recorded metrics: for each name with its labels the count, the gauge, or the number of recorded values.
+/// Returns the recorded metrics. A key is a name with its labels. Its value is the count, the gauge, or the number of
+/// recorded values.
 fn recorded_metrics(snapshotter: &Snapshotter) -> BTreeMap<String, String> {
     let found = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -28,7 +29,7 @@ async fn names_and_labels_are_those_of_the_contract() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     // The recorder belongs to this OS thread. The runtime of the test has no other OS thread.
-    let _recorded = metrics::set_default_local_recorder(&recorder);
+    let _recorder_guard = metrics::set_default_local_recorder(&recorder);
     let bed = TestBed::memory().await;
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("u", "e"), new_dispatch("v", "f")]).await;
     bed.enqueue([new_dispatch("t", "d")]).await;

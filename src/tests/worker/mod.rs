@@ -1,9 +1,9 @@
-//! The worker loop on every store and on compositions of two. The cases are the same for all.
+//! Tests of the worker loop, of relays and of maintenance. Each case runs on every store and on compositions of two.
 
 mod claims;
 mod composed;
 mod failing;
-mod faulty;
+mod faulty_store;
 mod lost_answers;
 mod maintenance;
 #[cfg(feature = "metrics")]
@@ -49,8 +49,8 @@ macro_rules! on_every_store {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let bed = super::TestBed::$store().await;
-                    let done = tokio::time::timeout(super::TEST_TIMEOUT, super::$module::$case(&bed)).await;
-                    done.expect("it took too long");
+                    let result = tokio::time::timeout(super::TEST_TIMEOUT, super::$module::$case(&bed)).await;
+                    result.expect("the case took too long");
                     bed.remove().await;
                 }
             )*)*
@@ -74,7 +74,7 @@ on_every_store! {
         a_failed_idle_check_is_tried_again;
     composed: a_commit_can_settle_its_attempt_only_within_one_store a_tenant_is_deleted_from_both_stores
         tenants_of_both_stores_are_listed_together closing_closes_both_stores;
-    relay: rows_are_delivered_one_after_the_other failed_deliveries_are_tried_again_and_given_up
+    relay: rows_with_one_order_key_are_delivered_in_order failed_deliveries_are_tried_again_and_given_up
         a_delivery_is_notified_when_its_claim_is_lost deliveries_are_released_when_a_relay_stops
         the_outcome_of_a_delivery_without_an_answer_is_resolved a_persistent_error_ends_a_relay;
     maintenance: any_number_of_nodes_can_remove_finished_records lost_claims_are_ended_and_counted_once

@@ -1,4 +1,4 @@
-//! Outbox rows, delivered under the same rules as dispatches.
+//! Tests of relays: outbox rows are delivered under the same rules as dispatches.
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use store_core::{
 use tokio::sync::mpsc;
 
 use super::{
-    faulty::{Fault, Faults, FaultyStore},
+    faulty_store::{Fault, Faults, FaultyStore},
     options_without_delays,
     test_bed::TestBed,
 };
@@ -57,27 +57,28 @@ fn relay(bed: &TestBed, deliver: impl crate::Deliver) -> Relay {
 
 /// Tests WK-10 and OB-11: rows with one order key are delivered in order, even if one fails. A relay delivers no rows
 /// of other lanes.
-pub(super) async fn rows_are_delivered_one_after_the_other(bed: &TestBed) {
-    let ordered = (0..5).map(|at| new_row(&at.to_string()).with_order_key("o".parse().unwrap()));
-    let other = NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
-    let ids = commit_rows(bed, ordered.chain([other])).await;
-    let delivered = Arc::new(Mutex::new(Vec::new()));
-    let deliveries = Arc::clone(&delivered);
+pub(super) async fn rows_with_one_order_key_are_delivered_in_order(bed: &TestBed) {
+    let ordered_rows = (0..5).map(|at| new_row(&at.to_string()).with_order_key("o".parse().unwrap()));
+    let row_of_other_lane =
+        NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
+    let ids = commit_rows(bed, ordered_rows.chain([row_of_other_lane])).await;
+    let delivered_payloads = Arc::new(Mutex::new(Vec::new()));
+    let shared_payloads = Arc::clone(&delivered_payloads);
     let deliver = move |delivery: OutboxDelivery| {
-        let deliveries = Arc::clone(&deliveries);
+        let shared_payloads = Arc::clone(&shared_payloads);
         async move {
             let payload = delivery.row().payload.as_str().to_owned();
             // The first row fails once. The later rows wait for it.
             if payload == "0" && delivery.attempt() == 1 {
                 return Err(Failure::new("not yet"));
             }
-            deliveries.lock().unwrap().push(payload);
+            shared_payloads.lock().unwrap().push(payload);
             Ok(())
         }
     };
     let summary = relay(bed, deliver).with_options(options_without_delays()).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried), (5, 1), "{summary:?}");
-    assert_eq!(*delivered.lock().unwrap(), ["0", "1", "2", "3", "4"]);
+    assert_eq!(*delivered_payloads.lock().unwrap(), ["0", "1", "2", "3", "4"]);
     assert_eq!(load_row(bed, &ids[0]).await.attempts, 1);
     assert_eq!(load_row(bed, &ids[5]).await.status, OutboxStatus::Pending);
 }
@@ -127,14 +128,14 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
     };
     // With one attempt at a time, the relay cannot claim the lost row again.
     let options = options_without_delays().with_lease(LEASE).with_concurrency(1);
-    let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
+    let running_relay = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     assert_eq!(reasons.recv().await, Some(None));
     for _ in 0..3 {
         let lease = load_row(bed, &ids[0]).await.claim.unwrap().lease_until;
         bed.advance(LEASE / 2).await;
         wait_for_row(bed, &ids[0], |found| found.claim.as_ref().unwrap().lease_until > lease).await;
     }
-    let other = loop {
+    let newly_claimed_row = loop {
         bed.advance(LEASE * 2).await;
         let request = ClaimOutbox::new("hooks".parse().unwrap(), "other".parse().unwrap(), 1);
         if let Some(row) = outbox(bed).claim_outbox(request).await.unwrap().rows.pop() {
@@ -142,16 +143,16 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
         }
     };
     assert_eq!(reasons.recv().await, Some(Some(CancelReason::Lost)));
-    assert_eq!(running.stop().await.unwrap().lost, 1);
+    assert_eq!(running_relay.stop().await.unwrap().lost, 1);
     let found = load_row(bed, &ids[0]).await;
     assert_eq!((found.status, found.attempts), (OutboxStatus::Claimed, 1));
-    assert_eq!(found.claim.unwrap().worker, other.row.claim.unwrap().worker);
+    assert_eq!(found.claim.unwrap().worker, newly_claimed_row.row.claim.unwrap().worker);
 }
 
 /// Tests WK-10: a delivery that does not end in time is aborted, and its row is released without a failure.
 pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     let ids = commit_rows(bed, [new_row("1")]).await;
-    let (sender, mut began) = mpsc::unbounded_channel();
+    let (sender, mut start_receiver) = mpsc::unbounded_channel();
     let deliver = move |_: OutboxDelivery| {
         let sender = sender.clone();
         async move {
@@ -161,15 +162,15 @@ pub(super) async fn deliveries_are_released_when_a_relay_stops(bed: &TestBed) {
     };
     let options =
         options_without_delays().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
-    let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
-    began.recv().await.unwrap();
-    assert_eq!(running.stop().await.unwrap().released, 1);
+    let running_relay = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
+    start_receiver.recv().await.unwrap();
+    assert_eq!(running_relay.stop().await.unwrap().released, 1);
     let found = load_row(bed, &ids[0]).await;
     assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
 }
 
-/// Tests WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows whether the first call
-/// took effect.
+/// Tests WK-10 and OB-7: a call without an answer is repeated. The repeated call is refused, and the row shows whether
+/// the first call took effect.
 pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed: &TestBed) {
     commit_rows(bed, [new_row("1"), new_row("2")]).await;
     let faults = Arc::new(Faults::default());
@@ -192,7 +193,7 @@ pub(super) async fn the_outcome_of_a_delivery_without_an_answer_is_resolved(bed:
     assert_eq!((counts.delivered, counts.pending), (2, 0));
 }
 
-/// Tests WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
+/// Tests WK-11: after an error that waiting does not resolve, a relay repeats the call for a while, and then ends.
 pub(super) async fn a_persistent_error_ends_a_relay(bed: &TestBed) {
     commit_rows(bed, [new_row("1")]).await;
     let faults = Arc::new(Faults::default());
@@ -205,6 +206,6 @@ pub(super) async fn a_persistent_error_ends_a_relay(bed: &TestBed) {
     faults.claim_outbox.lock().unwrap().extend([Fault::Corrupt, Fault::Unavailable]);
     assert_eq!(relay(Duration::from_secs(60)).run_until_idle().await.unwrap().acked, 1);
     faults.claim_outbox.lock().unwrap().extend([Fault::Corrupt; 1_000]);
-    let ended = relay(Duration::from_millis(5)).start().unwrap().join().await;
-    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Corrupt);
+    let result = relay(Duration::from_millis(5)).start().unwrap().join().await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -1,4 +1,4 @@
-//! What happens when a worker stops.
+//! Tests of workers that stop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,26 +11,26 @@ use crate::{CancelReason, Done, Failure, Work, Worker};
 /// Tests WK-4: a worker that is asked to stop claims nothing more, and lets its handler finish.
 pub(super) async fn handlers_finish_when_a_worker_stops(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d"), new_dispatch("t", "after")]).await;
-    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (began_signal, release_signal) = (Arc::clone(&began), Arc::clone(&release));
+    let (handler_started, handler_may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (started_signal, may_end_signal) = (Arc::clone(&handler_started), Arc::clone(&handler_may_end));
     let handler = move |_: Work| {
-        let (began_signal, release_signal) = (Arc::clone(&began_signal), Arc::clone(&release_signal));
+        let (started_signal, may_end_signal) = (Arc::clone(&started_signal), Arc::clone(&may_end_signal));
         async move {
-            began_signal.notify_one();
-            release_signal.notified().await;
+            started_signal.notify_one();
+            may_end_signal.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
     };
     let worker =
         Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
-    began.notified().await;
+    handler_started.notified().await;
     worker.ask_to_stop();
-    release.notify_one();
+    handler_may_end.notify_one();
     let summary = worker.stop().await.unwrap();
     // A claim that was in progress when the worker was asked to stop is released.
     assert_eq!((summary.claimed - summary.released, summary.acked), (1, 1), "{summary:?}");
-    let after = bed.load_dispatch("after").await;
-    assert_eq!((after.status, after.attempts), (DispatchStatus::Queued, 0));
+    let second_dispatch = bed.load_dispatch("after").await;
+    assert_eq!((second_dispatch.status, second_dispatch.attempts), (DispatchStatus::Queued, 0));
 }
 
 /// Tests WK-4. After the stop deadline, running handlers are told to stop. A handler that does not stop is aborted.
@@ -65,22 +65,22 @@ pub(super) async fn the_dispatch_of_a_handler_that_does_not_stop_is_released(bed
 /// Tests WK-4: after its handle is dropped, a worker claims nothing more, and lets its handler finish.
 pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
-    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (began_signal, release_signal) = (Arc::clone(&began), Arc::clone(&release));
+    let (handler_started, handler_may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (started_signal, may_end_signal) = (Arc::clone(&handler_started), Arc::clone(&handler_may_end));
     let handler = move |_: Work| {
-        let (began_signal, release_signal) = (Arc::clone(&began_signal), Arc::clone(&release_signal));
+        let (started_signal, may_end_signal) = (Arc::clone(&started_signal), Arc::clone(&may_end_signal));
         async move {
-            began_signal.notify_one();
-            release_signal.notified().await;
+            started_signal.notify_one();
+            may_end_signal.notified().await;
             Ok::<_, Failure>(Done::ack())
         }
     };
     let worker =
         Worker::with_options(&bed.stores, &bed.tenant, handler, options_without_delays()).unwrap().start().unwrap();
-    began.notified().await;
+    handler_started.notified().await;
     drop(worker);
     bed.enqueue([new_dispatch("t", "after")]).await;
-    release.notify_one();
+    handler_may_end.notify_one();
     bed.wait_until("d", |found| found.status == DispatchStatus::Acked).await;
     // A claim that was in progress may have taken this dispatch, but then the worker has released it.
     bed.wait_until("after", |found| found.status == DispatchStatus::Queued && found.attempts == 0).await;

@@ -107,18 +107,18 @@ impl TestBed {
 
     #[cfg(feature = "postgres")]
     pub(super) async fn postgres_with_file_mailbox() -> Self {
-        let (mut bed, other) = (Self::postgres().await, Self::file().await);
-        bed.stores = bed.stores.with_clock(Arc::new(other.clock.clone())).with_mailbox(&other.stores).unwrap();
-        (bed.clock, bed._folder, bed.other_store) = (other.clock, other._folder, Some(other.stores));
+        let (mut bed, other_bed) = (Self::postgres().await, Self::file().await);
+        bed.stores = bed.stores.with_clock(Arc::new(other_bed.clock.clone())).with_mailbox(&other_bed.stores).unwrap();
+        (bed.clock, bed._folder, bed.other_store) = (other_bed.clock, other_bed._folder, Some(other_bed.stores));
         bed
     }
 
     #[cfg(feature = "postgres")]
     pub(super) async fn memory_with_postgres_mailbox() -> Self {
-        let (mut bed, other) = (Self::postgres().await, Self::memory().await);
-        let server = bed.stores.with_clock(Arc::new(other.clock.clone()));
-        bed.stores = other.stores.clone().with_mailbox(&server).unwrap();
-        (bed.clock, bed.other_store) = (other.clock, Some(other.stores));
+        let (mut bed, other_bed) = (Self::postgres().await, Self::memory().await);
+        let server = bed.stores.with_clock(Arc::new(other_bed.clock.clone()));
+        bed.stores = other_bed.stores.clone().with_mailbox(&server).unwrap();
+        (bed.clock, bed.other_store) = (other_bed.clock, Some(other_bed.stores));
         bed
     }
 

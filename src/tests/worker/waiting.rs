@@ -1,10 +1,10 @@
-//! How a worker finds new work.
+//! Tests of how a worker finds new work.
 
 use std::time::Duration;
 
 use store_core::DispatchStatus;
 
-use super::{faulty::FaultyStore, new_dispatch, options_without_delays, test_bed::TestBed};
+use super::{faulty_store::FaultyStore, new_dispatch, options_without_delays, test_bed::TestBed};
 use crate::{Done, Failure, Stores, Work, Worker, WorkerOptions};
 
 async fn expect_new_work_is_found(bed: &TestBed, stores: &Stores) {
@@ -17,8 +17,8 @@ async fn expect_new_work_is_found(bed: &TestBed, stores: &Stores) {
         tokio::time::sleep(Duration::from_millis(30)).await;
         bed.enqueue([new_dispatch("t", &format!("d-{at}")), new_dispatch("t", &format!("e-{at}"))]).await;
     }
-    let later = new_dispatch("u", "later").available(store_core::When::In(Duration::from_secs(60)));
-    bed.enqueue([later]).await;
+    let dispatch_due_later = new_dispatch("u", "later").available(store_core::When::In(Duration::from_secs(60)));
+    bed.enqueue([dispatch_due_later]).await;
     bed.wait_until("e-2", |found| found.status == DispatchStatus::Acked).await;
     assert_eq!(bed.load_dispatch("later").await.status, DispatchStatus::Queued);
     bed.advance(Duration::from_secs(60)).await;
@@ -51,12 +51,12 @@ pub(super) async fn failed_work_is_retried_before_a_worker_is_idle(bed: &TestBed
     };
     let worker =
         Worker::with_options(&bed.stores, &bed.tenant, handler, WorkerOptions::default().with_backoff(backoff));
-    let working = tokio::spawn(worker.unwrap().run_until_idle());
+    let worker_task = tokio::spawn(worker.unwrap().run_until_idle());
     // Store time stands still, so the test advances it until the retry is due.
-    for failed in 1..3 {
-        bed.wait_until("d", |found| found.attempts == failed && found.status == DispatchStatus::Queued).await;
+    for failures in 1..3 {
+        bed.wait_until("d", |found| found.attempts == failures && found.status == DispatchStatus::Queued).await;
         bed.advance(Duration::from_millis(40)).await;
     }
-    let summary = working.await.unwrap().unwrap();
+    let summary = worker_task.await.unwrap().unwrap();
     assert_eq!((summary.acked, summary.retried, summary.snoozed), (1, 2, 1), "{summary:?}");
 }

@@ -18,7 +18,7 @@ pub(super) struct ClaimFailures {
     persistent_since: Option<Instant>,
     /// For each kind of error, when it was last logged and how many errors of that kind followed. A success does not
     /// clear this, because a store may become unavailable again and again.
-    logged: HashMap<&'static str, (Instant, u32)>,
+    last_logs: HashMap<&'static str, (Instant, u32)>,
     /// Whether one of the failures was logged.
     was_logged: bool,
 }
@@ -34,8 +34,8 @@ impl ClaimFailures {
 
     /// Counts a failure, and returns the number of failures so far.
     ///
-    /// Returns the error itself if repeating the call cannot succeed, or if waiting does not resolve the error and it
-    /// has lasted for `patience`.
+    /// Returns the error itself in two cases: repeating the call cannot succeed, or waiting does not resolve the error
+    /// and it has lasted for `patience`.
     pub(super) fn add(&mut self, error: Error, patience: Duration, now: Instant) -> Result<u32> {
         if !is_temporary(&error) {
             return Err(error);
@@ -53,18 +53,18 @@ impl ClaimFailures {
     /// Logs the first error of each kind at once, and later errors of that kind together.
     fn log(&mut self, error: &Error, now: Instant) {
         let kind = error.kind().name();
-        match self.logged.get_mut(kind) {
-            Some((at, unlogged)) if now.duration_since(*at) < LOG_INTERVAL => {
-                *unlogged += 1;
+        match self.last_logs.get_mut(kind) {
+            Some((last_time, unlogged_count)) if now.duration_since(*last_time) < LOG_INTERVAL => {
+                *unlogged_count += 1;
                 return;
             }
-            Some((at, unlogged)) => {
-                tracing::warn!(%error, kind, failures = *unlogged + 1, "still nothing can be claimed");
-                (*at, *unlogged) = (now, 0);
+            Some((last_time, unlogged_count)) => {
+                tracing::warn!(%error, kind, failures = *unlogged_count + 1, "still nothing can be claimed");
+                (*last_time, *unlogged_count) = (now, 0);
             }
             None => {
                 tracing::warn!(%error, kind, "nothing can be claimed");
-                self.logged.insert(kind, (now, 0));
+                self.last_logs.insert(kind, (now, 0));
             }
         }
         self.was_logged = true;
@@ -91,17 +91,17 @@ mod tests {
     /// Tests WK-11: a store that is unavailable again and again is not logged each time.
     #[tokio::test]
     async fn each_kind_is_logged_once_a_minute() {
-        let (mut failures, begun) = (ClaimFailures::default(), Instant::now());
+        let (mut failures, start) = (ClaimFailures::default(), Instant::now());
         for at in 0..100 {
             failures
-                .add(Error::unavailable("the server does not answer"), PATIENCE, begun + LOG_INTERVAL / 100 * at)
+                .add(Error::unavailable("the server does not answer"), PATIENCE, start + LOG_INTERVAL / 100 * at)
                 .unwrap();
             assert_eq!(failures.was_logged, at == 0);
             failures.clear();
         }
-        assert_eq!(failures.logged["unavailable"], (begun, 99));
-        failures.add(Error::unavailable("the server does not answer"), PATIENCE, begun + LOG_INTERVAL).unwrap();
-        assert_eq!((failures.logged["unavailable"], failures.was_logged), ((begun + LOG_INTERVAL, 0), true));
+        assert_eq!(failures.last_logs["unavailable"], (start, 99));
+        failures.add(Error::unavailable("the server does not answer"), PATIENCE, start + LOG_INTERVAL).unwrap();
+        assert_eq!((failures.last_logs["unavailable"], failures.was_logged), ((start + LOG_INTERVAL, 0), true));
     }
 
     /// Tests WK-11: an error that waiting cannot resolve ends the worker after its patience. A server that is
@@ -122,8 +122,8 @@ mod tests {
         // After a success the time begins anew.
         failures.clear();
         assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 1);
-        assert_eq!(failures.logged.len(), 2);
-        let refused = failures.add(Error::invalid("lease", "it is too long"), PATIENCE, now);
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(failures.last_logs.len(), 2);
+        let result = failures.add(Error::invalid("lease", "it is too long"), PATIENCE, now);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

@@ -17,58 +17,58 @@ const STOP_SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct AttemptOutcome {
     pub(super) handler_outcome: HandlerOutcome,
     pub(super) cancel_reason: Option<CancelReason>,
-    pub(super) settling: SettlingCommit,
+    pub(super) settling_commit: SettlingCommit,
 }
 
 /// Ends the attempt in the store, and returns the name of the outcome.
 pub(super) async fn end_attempt<S: JobSource>(
-    shared: &LoopState<S>,
+    loop_state: &LoopState<S>,
     job: &S::Job,
     attempt_outcome: AttemptOutcome,
 ) -> &'static str {
-    let AttemptOutcome { handler_outcome, cancel_reason, settling } = attempt_outcome;
-    if settling == SettlingCommit::Acked {
-        return count_settled(shared, "acked");
+    let AttemptOutcome { handler_outcome, cancel_reason, settling_commit } = attempt_outcome;
+    if settling_commit == SettlingCommit::Acked {
+        return count_settled(loop_state, "acked");
     }
-    if settling != SettlingCommit::NotMade {
-        match outcome_of_settling_commit(shared, job).await {
-            AttemptState::Ended(outcome) => return count_settled(shared, outcome),
-            AttemptState::Lost(reason) => return count_lost_claim(shared, reason),
-            AttemptState::Forgotten => return count_unknown(shared),
+    if settling_commit != SettlingCommit::NotMade {
+        match outcome_of_settling_commit(loop_state, job).await {
+            AttemptState::Ended(outcome) => return count_settled(loop_state, outcome),
+            AttemptState::Lost(reason) => return count_lost_claim(loop_state, reason),
+            AttemptState::Forgotten => return count_unknown(loop_state),
             // The commit was not applied. If it reaches the store later, it is refused, because the claim has been
             // settled by then.
             AttemptState::Held => {}
         }
     }
     if let Some(reason) = cancel_reason.filter(|reason| reason.is_lost()) {
-        return count_lost_claim(shared, reason);
+        return count_lost_claim(loop_state, reason);
     }
-    let failures = shared.source.failures(job).saturating_add(1);
+    let failures = loop_state.source.failures(job).saturating_add(1);
     let settlement = match (handler_outcome, cancel_reason) {
         (HandlerOutcome::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
             let failure = Failure::new("the handler returned `Committed`, but no commit settled its dispatch");
-            settlement_of_failure(shared, &failure, failures)
+            settlement_of_failure(loop_state, &failure, failures)
         }),
         (_, Some(CancelReason::Stopping)) => Settlement::Release,
         (HandlerOutcome::Answer(Err(_)) | HandlerOutcome::Aborted, Some(CancelReason::Deadline)) => {
-            settlement_of_failure(shared, &Failure::new("it ran longer than its deadline"), failures)
+            settlement_of_failure(loop_state, &Failure::new("it ran longer than its deadline"), failures)
         }
-        (HandlerOutcome::Answer(Err(failure)), _) => settlement_of_failure(shared, &failure, failures),
+        (HandlerOutcome::Answer(Err(failure)), _) => settlement_of_failure(loop_state, &failure, failures),
         (HandlerOutcome::Panic(message), _) => {
-            settlement_of_failure(shared, &Failure::new(format!("panicked: {message}")), failures)
+            settlement_of_failure(loop_state, &Failure::new(format!("panicked: {message}")), failures)
         }
         (HandlerOutcome::Aborted, _) => {
-            settlement_of_failure(shared, &Failure::new("it did not stop when it was told to"), failures)
+            settlement_of_failure(loop_state, &Failure::new("it did not stop when it was told to"), failures)
         }
     };
-    settle(shared, job, settlement).await
+    settle(loop_state, job, settlement).await
 }
 
-/// Returns the settlement for a failure, as the failure itself or the policy decides.
-fn settlement_of_failure<S: JobSource>(shared: &LoopState<S>, failure: &Failure, failures: u32) -> Settlement {
+/// Returns the settlement for a failure. The failure itself or the policy decides which one.
+fn settlement_of_failure<S: JobSource>(loop_state: &LoopState<S>, failure: &Failure, failures: u32) -> Settlement {
     let error = failure.text_with_causes();
     tracing::warn!(%error, failures, "an attempt failed");
-    let options = &shared.options;
+    let options = &loop_state.options;
     match failure.verdict().unwrap_or_else(|| options.policy.judge(failure.error(), failures)) {
         Verdict::Retry => Settlement::Retry { after: options.backoff.delay(failures), error },
         Verdict::RetryAfter(after) => Settlement::Retry { after, error },
@@ -81,19 +81,19 @@ fn settlement_of_failure<S: JobSource>(shared: &LoopState<S>, failure: &Failure,
 /// Repeats the settlement until its answer is known, or the claim must be considered lost. Repeating it is safe,
 /// because the same settlement has only one effect (MB-44).
 pub(super) async fn settle<S: JobSource>(
-    shared: &LoopState<S>,
+    loop_state: &LoopState<S>,
     job: &S::Job,
     mut settlement: Settlement,
 ) -> &'static str {
     let started_at = Instant::now();
     let (mut may_have_settled, mut tries) = (false, 0);
     loop {
-        let error = match shared.source.settle(job, &settlement).await {
+        let error = match loop_state.source.settle(job, &settlement).await {
             Ok(outcome) => {
                 if outcome == "retried" {
-                    shared.note_retry(job);
+                    loop_state.note_retry(job);
                 }
-                return count_settled(shared, outcome);
+                return count_settled(loop_state, outcome);
             }
             Err(error) => error,
         };
@@ -101,40 +101,41 @@ pub(super) async fn settle<S: JobSource>(
         match error.kind() {
             // An earlier call, whose answer did not arrive, may have made this settlement and ended the claim.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if may_have_settled => {
-                match shared.source.attempt_state(job).await {
-                    Ok(AttemptState::Ended(outcome)) => return count_settled(shared, outcome),
-                    Ok(AttemptState::Lost(reason)) => return count_lost_claim(shared, reason),
-                    Ok(AttemptState::Forgotten) => return count_unknown(shared),
+                match loop_state.source.attempt_state(job).await {
+                    Ok(AttemptState::Ended(outcome)) => return count_settled(loop_state, outcome),
+                    Ok(AttemptState::Lost(reason)) => return count_lost_claim(loop_state, reason),
+                    Ok(AttemptState::Forgotten) => return count_unknown(loop_state),
                     Ok(AttemptState::Held) | Err(_) => {}
                 }
             }
-            ErrorKind::ClaimLost => return count_lost_claim(shared, CancelReason::Lost),
-            ErrorKind::StaleEpoch => return count_lost_claim(shared, CancelReason::Superseded),
+            ErrorKind::ClaimLost => return count_lost_claim(loop_state, CancelReason::Lost),
+            ErrorKind::StaleEpoch => return count_lost_claim(loop_state, CancelReason::Superseded),
             _ if is_temporary(&error) => {}
             // The store refuses the result, for example because of its size. Another attempt would produce the same
             // result.
             ErrorKind::LimitExceeded | ErrorKind::Invalid if matches!(settlement, Settlement::Ack { .. }) => {
                 settlement = Settlement::DeadLetter { error: format!("its result was refused: {error}") };
             }
-            _ => return count_unsettled(shared, &error),
+            _ => return count_unsettled(loop_state, &error),
         }
         tries += 1;
-        let timeout = if shared.aborting_attempts.is_cancelled() { STOP_SETTLE_TIMEOUT } else { shared.options.lease };
+        let timeout =
+            if loop_state.aborting_attempts.is_cancelled() { STOP_SETTLE_TIMEOUT } else { loop_state.options.lease };
         if started_at.elapsed() >= timeout {
-            return if may_have_settled { count_unknown(shared) } else { count_unsettled(shared, &error) };
+            return if may_have_settled { count_unknown(loop_state) } else { count_unsettled(loop_state, &error) };
         }
         sleep(RETRY_BACKOFF.delay(tries)).await;
     }
 }
 
-/// Returns what became of a commit that was to settle the claim.
-async fn outcome_of_settling_commit<S: JobSource>(shared: &LoopState<S>, job: &S::Job) -> AttemptState {
+/// Finds out whether a commit that was to settle the claim took effect.
+async fn outcome_of_settling_commit<S: JobSource>(loop_state: &LoopState<S>, job: &S::Job) -> AttemptState {
     let started_at = Instant::now();
     let mut tries = 0;
     loop {
-        match shared.source.attempt_state(job).await {
+        match loop_state.source.attempt_state(job).await {
             Ok(attempt_state) => return attempt_state,
-            Err(error) if is_temporary(&error) && started_at.elapsed() < shared.options.lease => tries += 1,
+            Err(error) if is_temporary(&error) && started_at.elapsed() < loop_state.options.lease => tries += 1,
             Err(_) => return AttemptState::Forgotten,
         }
         sleep(RETRY_BACKOFF.delay(tries)).await;
@@ -142,33 +143,33 @@ async fn outcome_of_settling_commit<S: JobSource>(shared: &LoopState<S>, job: &S
 }
 
 /// Counts a settled attempt, and returns the name of the outcome.
-fn count_settled<S: JobSource>(shared: &LoopState<S>, outcome: &'static str) -> &'static str {
-    shared.source.telemetry().record_settled(outcome);
-    shared.update_summary(|summary| summary.count_outcome(outcome));
+fn count_settled<S: JobSource>(loop_state: &LoopState<S>, outcome: &'static str) -> &'static str {
+    loop_state.source.telemetry().record_settled(outcome);
+    loop_state.update_summary(|summary| summary.count_outcome(outcome));
     outcome
 }
 
 /// Logs and counts a lost claim, and returns the name of the outcome.
-pub(super) fn count_lost_claim<S: JobSource>(shared: &LoopState<S>, reason: CancelReason) -> &'static str {
+pub(super) fn count_lost_claim<S: JobSource>(loop_state: &LoopState<S>, reason: CancelReason) -> &'static str {
     tracing::warn!(reason = reason.name(), "a claim was lost");
-    shared.source.telemetry().record_lost(reason.name());
-    shared.update_summary(|summary| summary.lost += 1);
+    loop_state.source.telemetry().record_lost(reason.name());
+    loop_state.update_summary(|summary| summary.lost += 1);
     reason.name()
 }
 
 /// Logs and counts an attempt whose end cannot be determined, and returns the name of the outcome.
-fn count_unknown<S: JobSource>(shared: &LoopState<S>) -> &'static str {
+fn count_unknown<S: JobSource>(loop_state: &LoopState<S>) -> &'static str {
     tracing::warn!("it is not known how an attempt ended");
-    shared.source.telemetry().record_lost("unknown");
-    shared.update_summary(|summary| summary.unknown += 1);
+    loop_state.source.telemetry().record_lost("unknown");
+    loop_state.update_summary(|summary| summary.unknown += 1);
     "unknown"
 }
 
 /// Logs and counts an attempt that could not be settled, and returns the name of the outcome. The attempt ends when
 /// its lease expires.
-fn count_unsettled<S: JobSource>(shared: &LoopState<S>, error: &Error) -> &'static str {
+fn count_unsettled<S: JobSource>(loop_state: &LoopState<S>, error: &Error) -> &'static str {
     tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
-    shared.source.telemetry().record_lost("unsettled");
-    shared.update_summary(|summary| summary.lost += 1);
+    loop_state.source.telemetry().record_lost("unsettled");
+    loop_state.update_summary(|summary| summary.lost += 1);
     "unsettled"
 }

@@ -8,25 +8,25 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::{JobSource, LoopState, is_temporary};
 use crate::worker::{CancelReason, Cancellation, cancellation::SettlingCommit};
 
-/// Extends a claim at each third of its lease. Returns the reason when the claim is lost, or may be lost.
+/// Extends a claim after every third of its lease, until the claim is lost or may be lost. Returns the reason.
 pub(super) async fn heartbeat<S: JobSource>(
-    shared: &LoopState<S>,
+    loop_state: &LoopState<S>,
     job: &S::Job,
     cancellation: &Cancellation,
 ) -> CancelReason {
-    let lease = shared.options.lease;
+    let lease = loop_state.options.lease;
     let mut last_confirmed = Instant::now();
     let mut next_extension = last_confirmed + lease / 3;
     loop {
         sleep_until(next_extension).await;
-        let asked_at = Instant::now();
-        let answer_deadline = (last_confirmed + lease).max(asked_at + retry_delay(lease));
+        let called_at = Instant::now();
+        let answer_deadline = (last_confirmed + lease).max(called_at + retry_delay(lease));
         // If the answer does not arrive in time, the extension is not confirmed.
-        let answer = timeout_at(answer_deadline, shared.source.extend(job)).await;
+        let answer = timeout_at(answer_deadline, loop_state.source.extend(job)).await;
         let error = match answer {
             Ok(Ok(())) => {
-                last_confirmed = asked_at;
-                next_extension = asked_at + lease / 3;
+                last_confirmed = called_at;
+                next_extension = called_at + lease / 3;
                 continue;
             }
             Ok(Err(error)) => error,
@@ -37,8 +37,10 @@ pub(super) async fn heartbeat<S: JobSource>(
         match error.kind() {
             // The handler may have settled the claim with a commit of its own. So wait for the answer to that commit.
             // If it is refused, extend the claim again.
-            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != SettlingCommit::NotMade => {
-                while cancellation.settling() != SettlingCommit::NotMade {
+            ErrorKind::ClaimLost | ErrorKind::StaleEpoch
+                if cancellation.settling_commit() != SettlingCommit::NotMade =>
+            {
+                while cancellation.settling_commit() != SettlingCommit::NotMade {
                     sleep(retry_delay(lease)).await;
                 }
             }

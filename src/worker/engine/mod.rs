@@ -58,7 +58,7 @@ impl<S: JobSource> Engine<S> {
     pub(super) fn start(self) -> Result<LoopHandle> {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|source| Error::unavailable("a worker needs a tokio runtime").with_source(source))?;
-        let shared = Arc::new(LoopState {
+        let loop_state = Arc::new(LoopState {
             source: self.source,
             options: self.options,
             ends_when_idle: self.ends_when_idle,
@@ -68,8 +68,8 @@ impl<S: JobSource> Engine<S> {
             summary: Mutex::default(),
             jobs_to_retry: Mutex::default(),
         });
-        let (stopping, aborting_attempts) = (shared.stopping.clone(), shared.aborting_attempts.clone());
-        Ok(LoopHandle::new(runtime.spawn(main_loop::run(shared)), stopping, aborting_attempts))
+        let (stopping, aborting_attempts) = (loop_state.stopping.clone(), loop_state.aborting_attempts.clone());
+        Ok(LoopHandle::new(runtime.spawn(main_loop::run(loop_state)), stopping, aborting_attempts))
     }
 }
 
@@ -88,18 +88,18 @@ impl<S: JobSource> LoopState<S> {
     /// Returns whether a job that failed in this loop still waits to be tried again.
     async fn has_retries(&self) -> Result<bool> {
         let jobs = std::mem::take(&mut *self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut waiting, mut first_error) = (Vec::new(), None);
+        let (mut waiting_jobs, mut first_error) = (Vec::new(), None);
         for job in jobs {
             // After an error nothing is known of the remaining jobs, so they are kept and checked again later.
             let is_waiting_for_retry =
                 if first_error.is_none() { self.source.is_waiting_for_retry(&job).await } else { Ok(true) };
             if !matches!(is_waiting_for_retry, Ok(false)) {
-                waiting.push(job);
+                waiting_jobs.push(job);
             }
             first_error = first_error.or(is_waiting_for_retry.err());
         }
         let mut jobs_to_retry = self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs_to_retry.extend(waiting);
+        jobs_to_retry.extend(waiting_jobs);
         first_error.map_or_else(|| Ok(!jobs_to_retry.is_empty()), Err)
     }
 

@@ -14,7 +14,7 @@ pub(in crate::worker) enum AttemptState {
     Held,
     /// The attempt ended with this outcome.
     Ended(&'static str),
-    /// The lease expired and another worker took the claim, or the thread was interrupted.
+    /// The lease expired and another worker claimed the job, or the thread was interrupted.
     Lost(CancelReason),
     /// The store no longer knows the attempt.
     Forgotten,
@@ -45,7 +45,7 @@ pub(in crate::worker) trait JobSource: Send + Sync + 'static {
     /// Returns the state of the attempt. The loop calls this when the outcome of a settlement is unknown.
     async fn attempt_state(&self, job: &Self::Job) -> Result<AttemptState>;
 
-    /// Returns whether a job that failed in this loop is still queued, in the state in which this attempt left it.
+    /// Returns whether a job that failed in this loop is still queued, unchanged since this attempt.
     async fn is_waiting_for_retry(&self, job: &Self::Job) -> Result<bool>;
 
     /// Returns the number of times that the job had failed before.

@@ -34,25 +34,26 @@ impl FencedCommits {
     /// the claim for its loss.
     async fn commit_and_settle(&self, commit: Commit) -> Result<Receipt> {
         let cancellation = &self.claim.cancellation;
-        let (earlier_commit, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));
+        let (earlier_commit, acknowledges) =
+            (cancellation.settling_commit(), matches!(commit.settle, Some(Settlement::Ack { .. })));
         // If this future is dropped here, the outcome of the commit stays unknown.
-        cancellation.set_settling(SettlingCommit::Unknown);
-        let committed = self.inner.commit(commit).await;
-        cancellation.set_settling(match &committed {
-            Ok(_) if acks => SettlingCommit::Acked,
+        cancellation.set_settling_commit(SettlingCommit::Unknown);
+        let answer = self.inner.commit(commit).await;
+        cancellation.set_settling_commit(match &answer {
+            Ok(_) if acknowledges => SettlingCommit::Acked,
             Ok(_) => SettlingCommit::Ended,
             Err(error) if error.outcome() == Outcome::Unknown => SettlingCommit::Unknown,
             // This commit was refused, but an earlier one may have been applied.
             Err(_) => earlier_commit,
         });
-        committed
+        answer
     }
 }
 
 #[async_trait]
 impl CommitCoordinator for FencedCommits {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
-        self.claim.check_thread(&commit.thread)?;
+        self.claim.check_thread_and_claim(&commit.thread)?;
         commit.fence = self.claim.checked_fence(commit.fence.take())?;
         if commit.settle.is_some() { self.commit_and_settle(commit).await } else { self.inner.commit(commit).await }
     }
@@ -62,7 +63,7 @@ impl CommitCoordinator for FencedCommits {
     }
 
     fn pending(&self) -> Arc<dyn PendingStore> {
-        Arc::new(ReadOnlyPending(self.inner.pending()))
+        Arc::new(ReadOnlyPending { inner: self.inner.pending() })
     }
 
     fn events(&self) -> Arc<dyn EventStore> {
@@ -70,6 +71,6 @@ impl CommitCoordinator for FencedCommits {
     }
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
-        Arc::new(ReadOnlyOutbox(self.inner.outbox()))
+        Arc::new(ReadOnlyOutbox { inner: self.inner.outbox() })
     }
 }

@@ -29,7 +29,7 @@ impl EventWriter for FencedEvents {
         request.fence = self.claim.checked_fence(request.fence.take())?;
         // `fenced_thread` refuses events of several threads, or of none.
         if let Some(thread) = store_core::event::fenced_thread(&request)? {
-            self.claim.check_thread(&thread)?;
+            self.claim.check_thread_and_claim(&thread)?;
         }
         self.inner.append_events(request).await
     }

@@ -26,9 +26,9 @@ impl HeldClaim {
         if self.cancellation.is_lost() { Err(claim_lost_error(&self.fence.dispatch)) } else { Ok(()) }
     }
 
-    /// Refuses another thread. With two stores, the other thread would remember the number of this claim, and would
-    /// then refuse its own claims if their numbers are lower.
-    fn check_thread(&self, thread: &ThreadId) -> Result<()> {
+    /// Refuses another thread, and a claim that is known to be lost. With two stores, the other thread would remember
+    /// the number of this claim, and would then refuse its own claims if their numbers are lower.
+    fn check_thread_and_claim(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
             return self.check_not_lost();
         }
@@ -39,8 +39,8 @@ impl HeldClaim {
     }
 
     /// Returns the fence of the claim. The request may already contain the same fence, but no other.
-    fn checked_fence(&self, given: Option<Fence>) -> Result<Option<Fence>> {
-        match given {
+    fn checked_fence(&self, fence_of_request: Option<Fence>) -> Result<Option<Fence>> {
+        match fence_of_request {
             Some(fence) if fence != self.fence => Err(Error::invalid("fence", "it is not the fence of this attempt")),
             _ => Ok(Some(self.fence.clone())),
         }

@@ -11,7 +11,9 @@ use store_core::{
 use crate::worker::unsupported_under_claim;
 
 /// The read-only outbox of an attempt. A relay delivers rows under claims of its own.
-pub(super) struct ReadOnlyOutbox(pub(super) Arc<dyn OutboxStore>);
+pub(super) struct ReadOnlyOutbox {
+    pub(super) inner: Arc<dyn OutboxStore>,
+}
 
 #[async_trait]
 impl OutboxStore for ReadOnlyOutbox {
@@ -28,15 +30,15 @@ impl OutboxStore for ReadOnlyOutbox {
     }
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
-        self.0.load_outbox(id).await
+        self.inner.load_outbox(id).await
     }
 
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
-        self.0.list_outbox(query).await
+        self.inner.list_outbox(query).await
     }
 
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
-        self.0.count_outbox(filter).await
+        self.inner.count_outbox(filter).await
     }
 
     async fn requeue_outbox(&self, _request: RequeueOutbox) -> Result<Vec<Requeued>> {

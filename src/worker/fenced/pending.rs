@@ -11,7 +11,9 @@ use store_core::{
 use crate::worker::unsupported_under_claim;
 
 /// The read-only pending input of an attempt. A write to it cannot carry a claim.
-pub(super) struct ReadOnlyPending(pub(super) Arc<dyn PendingStore>);
+pub(super) struct ReadOnlyPending {
+    pub(super) inner: Arc<dyn PendingStore>,
+}
 
 #[async_trait]
 impl PendingStore for ReadOnlyPending {
@@ -20,7 +22,7 @@ impl PendingStore for ReadOnlyPending {
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
-        self.0.load_queue(thread).await
+        self.inner.load_queue(thread).await
     }
 
     async fn update_pending(&self, _request: PendingUpdate) -> Result<PendingInput> {
@@ -36,6 +38,6 @@ impl PendingStore for ReadOnlyPending {
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
-        self.0.list_threads_with_pending(page).await
+        self.inner.list_threads_with_pending(page).await
     }
 }

@@ -95,7 +95,7 @@ impl ThreadAdmin for FencedThreads {
     }
 
     async fn update_thread(&self, id: &ThreadId, mut patch: ThreadPatch, expect: Expect) -> Result<Thread> {
-        self.claim.check_thread(id)?;
+        self.claim.check_thread_and_claim(id)?;
         patch.fence = self.claim.checked_fence(patch.fence.take())?;
         self.inner.update_thread(id, patch, expect).await
     }

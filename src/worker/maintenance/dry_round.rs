@@ -15,26 +15,26 @@ use super::{
 impl Steps {
     /// Does each step once without changing anything, and returns the first error. A real round repeats the call of a
     /// step until nothing is left. A dry round makes it only once.
-    pub(super) async fn dry_round(&self, done: &mut MaintenanceSummary) -> Option<Error> {
+    pub(super) async fn dry_round(&self, summary: &mut MaintenanceSummary) -> Option<Error> {
         let mut failures = RoundFailures::default();
         let mut idle_threads = HashSet::new();
-        failures.add_step("reclaim", &mut done.reclaimed, Self::step_result(self.count_expired_claims().await));
+        failures.add_step("reclaim", &mut summary.reclaimed, Self::step_result(self.count_expired_claims().await));
         let mut is_limit_reached = failures.add_step(
             "purge dispatches",
-            &mut done.dispatches,
+            &mut summary.dispatches,
             Self::step_result(self.count_finished_dispatches().await),
         );
         is_limit_reached |=
-            failures.add_step("purge outbox", &mut done.outbox, Self::step_result(self.count_finished_rows().await));
+            failures.add_step("purge outbox", &mut summary.outbox, Self::step_result(self.count_finished_rows().await));
         let pruned = self.find_idle_threads(&mut idle_threads).await;
-        is_limit_reached |= failures.add_step("prune threads", &mut done.threads, Self::step_result(pruned));
-        failures.add_step("trim events", &mut done.events, self.trim_or_count_events(&idle_threads).await);
-        done.more |= is_limit_reached;
-        failures.finish(done)
+        is_limit_reached |= failures.add_step("prune threads", &mut summary.threads, Self::step_result(pruned));
+        failures.add_step("trim events", &mut summary.events, self.trim_or_count_events(&idle_threads).await);
+        summary.more |= is_limit_reached;
+        failures.finish(summary)
     }
 
-    fn step_result(counted: Result<u64>) -> StepResult {
-        match counted {
+    fn step_result(count_result: Result<u64>) -> StepResult {
+        match count_result {
             Ok(count) => (count, None),
             Err(error) => (0, Some(error)),
         }
@@ -72,12 +72,12 @@ impl Steps {
         outbox.purge_outbox(request).await
     }
 
-    /// Counts the threads that would be pruned, and adds them to `found`. The caller does not count the events of these
-    /// threads, because a real round trims only events of threads that still exist.
-    async fn find_idle_threads(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
+    /// Counts the threads that would be pruned, and adds them to `idle_threads`. The caller does not count the events
+    /// of these threads, because a real round trims only events of threads that still exist.
+    async fn find_idle_threads(&self, idle_threads: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
         let pruned = threads.prune_threads(PruneRequest { idle, limit: MAX_PER_CALL, dry_run: true }).await?;
-        found.extend(pruned.threads);
-        Ok(found.len() as u64)
+        idle_threads.extend(pruned.threads);
+        Ok(idle_threads.len() as u64)
     }
 }

@@ -51,8 +51,8 @@ impl Default for Retention {
 /// let mut retention = Retention::default();
 /// retention.events = Some(Duration::from_hours(24 * 30));
 /// let maintenance = Maintenance::new(&stores, &TenantId::default_tenant())?.with_retention(retention);
-/// let maintained = maintenance.run_once().await?;
-/// assert_eq!(maintained.dispatches, 0);
+/// let summary = maintenance.run_once().await?;
+/// assert_eq!(summary.dispatches, 0);
 /// # Ok(())
 /// # }
 /// ```
@@ -64,7 +64,7 @@ impl Default for Retention {
 /// deleted threads are kept.
 pub struct Maintenance {
     steps: Steps,
-    every: Duration,
+    interval: Duration,
     report: Option<Box<ReportFn>>,
 }
 
@@ -123,7 +123,7 @@ impl Maintenance {
             backend: stores.mailbox_backend(),
             stopping: CancellationToken::new(),
         };
-        Ok(Self { steps, every: Duration::from_mins(1), report: None })
+        Ok(Self { steps, interval: Duration::from_mins(1), report: None })
     }
 
     /// Sets how long finished records are kept.
@@ -136,7 +136,7 @@ impl Maintenance {
     /// Sets the interval between rounds. Each delay is a random time between half of the interval and the interval.
     #[must_use]
     pub const fn every(mut self, interval: Duration) -> Self {
-        self.every = interval;
+        self.interval = interval;
         self
     }
 
@@ -148,7 +148,7 @@ impl Maintenance {
         self
     }
 
-    /// Sets a function that is called after each round with what the round did, and with its first error.
+    /// Sets a function that is called after each round with the summary of the round and its first error.
     #[must_use]
     pub fn with_report(mut self, report: impl Fn(&MaintenanceSummary, Option<&Error>) + Send + Sync + 'static) -> Self {
         self.report = Some(Box::new(report));
@@ -162,17 +162,17 @@ impl Maintenance {
     pub async fn run_once(&self) -> Result<MaintenanceSummary> {
         match self.round().await {
             (_, Some(error)) => Err(error),
-            (done, None) => Ok(done),
+            (summary, None) => Ok(summary),
         }
     }
 
     async fn round(&self) -> (MaintenanceSummary, Option<Error>) {
-        let mut done = MaintenanceSummary::default();
-        let error = self.steps.round(&mut done).await;
+        let mut summary = MaintenanceSummary::default();
+        let error = self.steps.round(&mut summary).await;
         if let Some(report) = &self.report {
-            report(&done, error.as_ref());
+            report(&summary, error.as_ref());
         }
-        (done, error)
+        (summary, error)
     }
 
     /// Starts maintenance on the current tokio runtime.
@@ -186,16 +186,16 @@ impl Maintenance {
             .map_err(|source| Error::unavailable("maintenance needs a tokio runtime").with_source(source))?;
         let stopping = self.steps.stopping.clone();
         let task = runtime.spawn(async move {
-            let mut done = MaintenanceSummary::default();
+            let mut summary = MaintenanceSummary::default();
             while !self.steps.stopping.is_cancelled() {
                 let (round, _reported) = self.round().await;
-                done.add(&round);
+                summary.add(&round);
                 tokio::select! {
                     () = self.steps.stopping.cancelled() => {}
-                    () = sleep(jittered(self.every)) => {}
+                    () = sleep(jittered(self.interval)) => {}
                 }
             }
-            Ok(done)
+            Ok(summary)
         });
         Ok(LoopHandle::new(task, stopping.clone(), stopping))
     }
@@ -203,7 +203,10 @@ impl Maintenance {
 
 impl fmt::Debug for Maintenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, every, report: _ } = self;
-        f.debug_struct("Maintenance").field("retention", &steps.retention).field("every", every).finish_non_exhaustive()
+        let Self { steps, interval, report: _ } = self;
+        f.debug_struct("Maintenance")
+            .field("retention", &steps.retention)
+            .field("every", interval)
+            .finish_non_exhaustive()
     }
 }

@@ -36,44 +36,44 @@ const NOTHING_DONE: StepResult = (0, None);
 /// The failures of a round.
 #[derive(Default)]
 pub(super) struct RoundFailures {
-    first: Option<Error>,
-    failed: u64,
+    first_error: Option<Error>,
+    failed_steps: u64,
 }
 
 impl RoundFailures {
     /// Adds the result of a step. Returns whether the step reached the limit of one call.
-    pub(super) fn add_step(&mut self, step: &'static str, count: &mut u64, (did, error): StepResult) -> bool {
-        *count += did;
+    pub(super) fn add_step(&mut self, step: &'static str, count: &mut u64, (step_count, error): StepResult) -> bool {
+        *count += step_count;
         if let Some(error) = error {
             tracing::warn!(step, %error, kind = error.kind().name(), "a step of maintenance failed");
-            self.failed += 1;
-            self.first = self.first.take().or(Some(error));
+            self.failed_steps += 1;
+            self.first_error = self.first_error.take().or(Some(error));
         }
-        did >= u64::from(MAX_PER_CALL)
+        step_count >= u64::from(MAX_PER_CALL)
     }
 
     /// Returns the first error.
-    pub(super) fn finish(self, done: &mut MaintenanceSummary) -> Option<Error> {
-        done.failed += self.failed;
-        self.first
+    pub(super) fn finish(self, summary: &mut MaintenanceSummary) -> Option<Error> {
+        summary.failed += self.failed_steps;
+        self.first_error
     }
 }
 
 impl Steps {
     /// Does each step once, and returns the first error.
-    pub(super) async fn round(&self, done: &mut MaintenanceSummary) -> Option<Error> {
+    pub(super) async fn round(&self, summary: &mut MaintenanceSummary) -> Option<Error> {
         if self.is_dry_run {
-            return self.dry_round(done).await;
+            return self.dry_round(summary).await;
         }
         let mut failures = RoundFailures::default();
-        failures.add_step("reclaim", &mut done.reclaimed, self.reclaim().await);
-        failures.add_step("purge dispatches", &mut done.dispatches, self.purge_dispatches().await);
-        failures.add_step("purge outbox", &mut done.outbox, self.purge_outbox().await);
-        failures.add_step("prune threads", &mut done.threads, self.prune_threads().await);
-        failures.add_step("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
-        failures.add_step("trim events", &mut done.events, self.trim_or_count_events(&HashSet::new()).await);
+        failures.add_step("reclaim", &mut summary.reclaimed, self.reclaim().await);
+        failures.add_step("purge dispatches", &mut summary.dispatches, self.purge_dispatches().await);
+        failures.add_step("purge outbox", &mut summary.outbox, self.purge_outbox().await);
+        failures.add_step("prune threads", &mut summary.threads, self.prune_threads().await);
+        failures.add_step("purge deleted threads", &mut summary.deleted, self.purge_deleted().await);
+        failures.add_step("trim events", &mut summary.events, self.trim_or_count_events(&HashSet::new()).await);
         failures.add_step("measure", &mut 0, (0, self.record_gauges().await.err()));
-        failures.finish(done)
+        failures.finish(summary)
     }
 
     pub(super) fn mailbox(&self) -> Option<&dyn MailboxStore> {
@@ -85,15 +85,15 @@ impl Steps {
     }
 
     /// Repeats a call until it reports that nothing is left, or maintenance is asked to stop.
-    async fn repeat<F>(&self, step: impl Fn() -> F) -> StepResult
+    async fn repeat<F>(&self, call: impl Fn() -> F) -> StepResult
     where
         F: Future<Output = Result<(u64, bool)>>,
     {
         let mut count = 0;
         while !self.stopping.is_cancelled() {
-            match step().await {
-                Ok((did, more)) => {
-                    count += did;
+            match call().await {
+                Ok((call_count, more)) => {
+                    count += call_count;
                     if !more {
                         break;
                     }
@@ -116,9 +116,9 @@ impl Steps {
 
     async fn purge_dispatches(&self) -> StepResult {
         let (Some(mailbox), Some(age)) = (self.mailbox(), self.retention.dispatches) else { return NOTHING_DONE };
-        let before = self.mailbox_clock.now().saturating_sub(age);
+        let cutoff = self.mailbox_clock.now().saturating_sub(age);
         let step = || async {
-            let removed = mailbox.purge(Purge::new(before)).await?.removed;
+            let removed = mailbox.purge(Purge::new(cutoff)).await?.removed;
             Ok((removed, removed > 0))
         };
         self.repeat(step).await
@@ -126,9 +126,9 @@ impl Steps {
 
     async fn purge_outbox(&self) -> StepResult {
         let (Some(outbox), Some(age)) = (&self.stores.outbox, self.retention.outbox) else { return NOTHING_DONE };
-        let before = self.clock.now().saturating_sub(age);
+        let cutoff = self.clock.now().saturating_sub(age);
         let step = || async {
-            let removed = outbox.purge_outbox(PurgeOutbox::new(before)).await?;
+            let removed = outbox.purge_outbox(PurgeOutbox::new(cutoff)).await?;
             Ok((removed, removed > 0))
         };
         self.repeat(step).await
@@ -146,67 +146,67 @@ impl Steps {
 
     async fn purge_deleted(&self) -> StepResult {
         let Some(threads) = &self.stores.threads else { return NOTHING_DONE };
-        match threads.purge_deleted(&UntilStopped(self.stopping.clone())).await {
+        match threads.purge_deleted(&StoppableProgress { stopping: self.stopping.clone() }).await {
             Ok(count) => (count, None),
             Err(error) => (0, Some(error)),
         }
     }
 
     /// Trims the scopes of each thread and of its runs, except for the threads in `excluded`. A dry run only counts the
-    /// events that it would trim. Threads are listed in order of creation, so that each thread that exists during the
-    /// whole walk is found (PG-4).
+    /// events that it would trim. Threads are listed in order of creation, so that each thread that exists from
+    /// the first page to the last is found (PG-4).
     pub(super) async fn trim_or_count_events(&self, excluded: &HashSet<ThreadId>) -> StepResult {
         let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING_DONE };
         let (threads, events) = (commits.threads(), commits.events());
-        let before = self.clock.now().saturating_sub(age);
+        let cutoff = self.clock.now().saturating_sub(age);
         let mut count = 0;
         let mut page = PageRequest::first(MAX_PAGE);
         while !self.stopping.is_cancelled() {
             let query =
                 ThreadQuery::default().ordered(ThreadOrder::Creation, Direction::Forward).with_page(page.clone());
-            let listed = match threads.list_threads(query).await {
-                Ok(listed) => listed,
+            let thread_page = match threads.list_threads(query).await {
+                Ok(thread_page) => thread_page,
                 Err(error) => return (count, Some(error)),
             };
-            for thread in listed.items.into_iter().filter(|thread| !excluded.contains(&thread.id)) {
+            for thread in thread_page.items.into_iter().filter(|thread| !excluded.contains(&thread.id)) {
                 if self.stopping.is_cancelled() {
                     return (count, None);
                 }
-                match self.trim_or_count_events_of((&*threads, &*events), &thread.id, before).await {
+                match self.trim_or_count_events_of((&*threads, &*events), &thread.id, cutoff).await {
                     Ok(trimmed) => count += trimmed,
                     Err(error) => return (count, Some(error)),
                 }
             }
-            let Some(next) = listed.next else { break };
+            let Some(next) = thread_page.next else { break };
             page = page.after(next);
         }
         (count, None)
     }
 
-    /// Trims the scopes of one thread and of its runs, or in a dry run counts their events.
+    /// Trims the scopes of one thread and of its runs. A dry run only counts the events that it would trim.
     async fn trim_or_count_events_of(
         &self,
         (threads, events): (&dyn ThreadRunStore, &dyn EventStore),
         thread: &ThreadId,
-        before: Timestamp,
+        cutoff: Timestamp,
     ) -> Result<u64> {
-        let trim = async |scope| {
-            let mut request = TrimRequest::new(scope, TrimBefore::Time(before));
+        let trim_scope = async |scope| {
+            let mut request = TrimRequest::new(scope, TrimBefore::Time(cutoff));
             request.dry_run = self.is_dry_run;
             events.trim_events(request).await.map(|trimmed| trimmed.events)
         };
-        let mut count = trim(Scope::Thread(thread.clone())).await?;
+        let mut count = trim_scope(Scope::Thread(thread.clone())).await?;
         let mut page = PageRequest::first(MAX_PAGE);
         loop {
             let mut filter = RunFilter::default();
             filter.thread = Some(thread.clone());
             let mut query = RunQuery::new(filter);
             query.page = page.clone();
-            let listed = threads.list_runs(query).await?;
-            for run in listed.items {
-                count += trim(Scope::Run(run.id.clone())).await?;
+            let run_page = threads.list_runs(query).await?;
+            for run in run_page.items {
+                count += trim_scope(Scope::Run(run.id.clone())).await?;
             }
-            let Some(next) = listed.next else { return Ok(count) };
+            let Some(next) = run_page.next else { return Ok(count) };
             page = page.after(next);
         }
     }
@@ -217,25 +217,28 @@ impl Steps {
         let queued = mailbox.count_dispatches(None).await?.queued;
         let filter = DispatchFilter::default().in_status([DispatchStatus::Queued]);
         let query = DispatchQuery::new(filter).with_page(PageRequest::first(1));
-        let oldest = mailbox.list_dispatches(query).await?.items.into_iter().next();
-        let age = oldest
-            .map_or(0, |oldest| self.mailbox_clock.now().as_millis().saturating_sub(oldest.created_at.as_millis()));
+        let oldest_dispatch = mailbox.list_dispatches(query).await?.items.into_iter().next();
+        let age = oldest_dispatch.map_or(0, |oldest_dispatch| {
+            self.mailbox_clock.now().as_millis().saturating_sub(oldest_dispatch.created_at.as_millis())
+        });
         telemetry::record_queue(self.backend, queued, Duration::from_millis(age));
         Ok(())
     }
 }
 
 /// A progress receiver that stops the call when maintenance is asked to stop.
-struct UntilStopped(CancellationToken);
+struct StoppableProgress {
+    stopping: CancellationToken,
+}
 
-impl Progress for UntilStopped {
+impl Progress for StoppableProgress {
     fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
-        !self.0.is_cancelled()
+        !self.stopping.is_cancelled()
     }
 }
 
-impl fmt::Debug for UntilStopped {
+impl fmt::Debug for StoppableProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UntilStopped")
+        f.write_str("StoppableProgress")
     }
 }

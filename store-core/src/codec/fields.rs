@@ -14,18 +14,20 @@ use crate::json::Json;
 
 /// The fields of a record that this release does not know, in their original order (ID-11).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Extra(Vec<(String, Json)>);
+pub struct Extra {
+    fields: Vec<(String, Json)>,
+}
 
 impl Extra {
     /// Returns whether there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.fields.is_empty()
     }
 
     /// Returns the fields, each with its name and value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
 }
 
@@ -100,7 +102,9 @@ impl<'a> ObjectWriter<'a> {
 
 /// The fields of a JSON object that have not been read yet.
 #[derive(Debug)]
-pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub struct Fields<'a> {
+    pairs: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
 
 impl<'a> Fields<'a> {
     /// Reads the outermost level of an object.
@@ -117,9 +121,9 @@ impl<'a> Fields<'a> {
     /// The other values are dropped. If they were kept and written after the field, the next reader would take one of
     /// them.
     pub fn take_raw(&mut self, name: &str) -> Option<&'a str> {
-        let at = self.0.iter().rposition(|(key, _)| key == name)?;
-        let (_, value) = self.0.remove(at);
-        self.0.retain(|(key, _)| key != name);
+        let at = self.pairs.iter().rposition(|(key, _)| key == name)?;
+        let (_, value) = self.pairs.remove(at);
+        self.pairs.retain(|(key, _)| key != name);
         Some(value.get())
     }
 
@@ -144,17 +148,17 @@ impl<'a> Fields<'a> {
     /// are its kind and its data.
     #[must_use]
     pub fn first(&self) -> Option<(&str, &'a str)> {
-        self.0.first().map(|(name, value)| (name.as_ref(), value.get()))
+        self.pairs.first().map(|(name, value)| (name.as_ref(), value.get()))
     }
 
     /// Returns the names of the fields that have not been taken, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_ref())
+        self.pairs.iter().map(|(name, _)| name.as_ref())
     }
 
     /// Returns all fields that have not been taken, in order.
     pub fn into_pairs(self) -> impl Iterator<Item = (String, &'a str)> {
-        self.0.into_iter().map(|(name, value)| (name.into_owned(), value.get()))
+        self.pairs.into_iter().map(|(name, value)| (name.into_owned(), value.get()))
     }
 
     /// Returns the fields that have not been taken, to be kept in a record.
@@ -162,11 +166,11 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// [`DecodeError`] if a value is nested too deeply.
     pub fn rest(self) -> Result<Extra, DecodeError> {
-        let keep = |(name, value): (Cow<'_, str>, &RawValue)| {
+        let to_field = |(name, value): (Cow<'_, str>, &RawValue)| {
             let json = Json::read(value.get()).map_err(|e| e.within(&name))?;
             Ok((name.into_owned(), json))
         };
-        self.0.into_iter().map(keep).collect::<Result<_, _>>().map(Extra)
+        self.pairs.into_iter().map(to_field).collect::<Result<_, _>>().map(|fields| Extra { fields })
     }
 }
 
@@ -190,7 +194,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
         }
 
-        deserializer.deserialize_map(PairsVisitor).map(Self)
+        deserializer.deserialize_map(PairsVisitor).map(|pairs| Self { pairs })
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
     #[test]
     fn an_extra_is_empty_if_it_has_no_fields() {
         assert!(Extra::default().is_empty());
-        let extra = Extra(vec![("a".to_owned(), Json::null())]);
+        let extra = Extra { fields: vec![("a".to_owned(), Json::null())] };
         assert!(!extra.is_empty());
         assert_eq!(extra.iter().count(), 1);
     }

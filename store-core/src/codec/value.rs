@@ -11,12 +11,12 @@ use crate::{id, json::Json, time::Timestamp};
 pub(super) fn write_text(out: &mut String, text: &str) {
     out.push('"');
     // Most texts need no escape. Checking all bytes first, without a branch, costs almost nothing.
-    if !text.bytes().fold(false, |found, byte| found | matches!(byte, 0..=0x1f | b'"' | b'\\')) {
+    if !text.bytes().fold(false, |needs_escape, byte| needs_escape | matches!(byte, 0..=0x1f | b'"' | b'\\')) {
         out.push_str(text);
         out.push('"');
         return;
     }
-    let mut unwritten = 0;
+    let mut unwritten_from = 0;
     for (at, byte) in text.bytes().enumerate() {
         let escape = match byte {
             b'"' => "\\\"",
@@ -27,8 +27,8 @@ pub(super) fn write_text(out: &mut String, text: &str) {
             0..=0x1f => "",
             _ => continue,
         };
-        out.push_str(text.get(unwritten..at).unwrap_or_default());
-        unwritten = at + 1;
+        out.push_str(text.get(unwritten_from..at).unwrap_or_default());
+        unwritten_from = at + 1;
         if escape.is_empty() {
             // Writing to a `String` cannot fail.
             let _ = write!(out, "\\u{byte:04x}");
@@ -36,7 +36,7 @@ pub(super) fn write_text(out: &mut String, text: &str) {
             out.push_str(escape);
         }
     }
-    out.push_str(text.get(unwritten..).unwrap_or_default());
+    out.push_str(text.get(unwritten_from..).unwrap_or_default());
     out.push('"');
 }
 

@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_digest_of_several_entries_does_not_change() {
-        let two = sample_commit().entry(NewEntry::new(Message::user("hi")));
-        assert_eq!(current_digest(&two), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
+        let commit = sample_commit().entry(NewEntry::new(Message::user("hi")));
+        assert_eq!(current_digest(&commit), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
     }
 }

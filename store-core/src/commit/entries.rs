@@ -212,13 +212,13 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
 
     /// Returns the last checkpoint on the path of `stored_head` for which `is_wanted` is true.
     fn nearest_checkpoint(&self, is_wanted: impl Fn(&Node) -> Result<bool>) -> Result<Option<Node>> {
-        let mut next = self.stored_head.as_ref().and_then(|head| head.checkpoint);
-        while let Some(seq) = next {
+        let mut next_seq = self.stored_head.as_ref().and_then(|head| head.checkpoint);
+        while let Some(seq) = next_seq {
             let checkpoint = self.view.node(seq)?;
             if is_wanted(&checkpoint)? {
                 return Ok(Some(checkpoint));
             }
-            next = match checkpoint.parent {
+            next_seq = match checkpoint.parent {
                 Some(parent) => self.view.node(parent)?.checkpoint,
                 None => None,
             };
@@ -232,9 +232,9 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         seq: u64,
         parent: Option<&Node>,
         draft: &NewEntry,
-        body: (&Body, Option<u64>),
+        body_and_target: (&Body, Option<u64>),
     ) -> Result<Node> {
-        let (body, target) = body;
+        let (body, target) = body_and_target;
         let side = draft.is_side();
         let mut node = Node {
             seq,
@@ -268,8 +268,8 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
                 node.context_size = None;
                 // The messages of a compaction only repeat the origin of an earlier message. So if the nearest entry
                 // with an origin is a message, that message stays the source of the origin.
-                let nearest = node.origin.map(|origin| self.node(origin)).transpose()?;
-                if body.origin().is_some() && nearest.is_none_or(|nearest| nearest.covers.is_some()) {
+                let origin_node = node.origin.map(|origin| self.node(origin)).transpose()?;
+                if body.origin().is_some() && origin_node.is_none_or(|origin_node| origin_node.covers.is_some()) {
                     node.origin = Some(seq);
                 }
             }
@@ -297,22 +297,26 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         let Some(covers) = &compaction.covers else { return Ok(CoveredDepths::new(0, 0)) };
         let (from, to) =
             (self.existing_node("compaction", &covers.from)?, self.existing_node("compaction", &covers.to)?);
-        let refuse = |reason| Err(Error::invalid("compaction", reason));
-        let Some(parent) = parent else { return refuse("it covers entries that are not on its path") };
+        let refusal = |reason| Err(Error::invalid("compaction", reason));
+        let Some(parent) = parent else { return refusal("it covers entries that are not on its path") };
         for end in [&from, &to] {
             if end.side || !node::is_on_path(self, parent, end.seq, end.depth)? {
-                return refuse("it covers entries that are not on its path");
+                return refusal("it covers entries that are not on its path");
             }
         }
         if from.depth > to.depth {
-            return refuse("`from` comes after `to`");
+            return refusal("`from` comes after `to`");
         }
-        let cover = CoveredDepths::new(from.depth, to.depth);
-        let earlier = node::compactions(self, parent)?;
-        if earlier.iter().filter_map(|node| node.covers.as_ref()).any(|other| cover.overlaps_partially(other)) {
-            return refuse("it partly overlaps an earlier compaction on its path");
+        let depths = CoveredDepths::new(from.depth, to.depth);
+        let earlier_compactions = node::compactions(self, parent)?;
+        if earlier_compactions
+            .iter()
+            .filter_map(|node| node.covers.as_ref())
+            .any(|other| depths.overlaps_partially(other))
+        {
+            return refusal("it partly overlaps an earlier compaction on its path");
         }
-        Ok(cover)
+        Ok(depths)
     }
 }
 

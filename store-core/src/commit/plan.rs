@@ -96,25 +96,27 @@ pub fn plan(
 ) -> Result<CommitDecision> {
     let limits = decision_context.limits;
     well_formed::check(commit, limits)?;
-    let stored = view.thread()?;
+    let stored_thread = view.thread()?;
     let mut id_record = view.id_record()?;
-    if stored.is_none() && id_record.deleted_at.is_some() && commit.expect != Expect::Absent {
+    if stored_thread.is_none() && id_record.deleted_at.is_some() && commit.expect != Expect::Absent {
         return Err(Error::not_found("thread", &commit.thread));
     }
-    if let Some(receipt) = receipt_of_repeat(view, commit)? {
+    if let Some(receipt) = receipt_of_earlier_commit(view, commit)? {
         return Ok(CommitDecision::Repeat(Box::new(receipt)));
     }
     let mailbox = check_claim_and_plan_settlement(view, commit, decision_context)?;
     id_record.check_and_record_claim(commit.fence.as_ref())?;
-    commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
-    let now = stored.as_ref().map_or(decision_context.now, |stored| decision_context.now.max(stored.last_time));
+    commit.expect.check("version", stored_thread.as_ref().map(|stored_thread| stored_thread.thread.version))?;
+    let now = stored_thread
+        .as_ref()
+        .map_or(decision_context.now, |stored_thread| decision_context.now.max(stored_thread.last_time));
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     // A commit that contains nothing but a fence records its claim for the thread id, and creates no thread (CM-32).
-    let creates_thread = stored.is_none() && !well_formed::has_no_content(commit);
-    let thread = match stored {
-        Some(stored) => Some(stored),
+    let creates_thread = stored_thread.is_none() && !well_formed::has_no_content(commit);
+    let thread = match stored_thread {
+        Some(stored_thread) => Some(stored_thread),
         None if creates_thread => Some(create_thread(view, commit, &id_record, (limits, now))?),
         None => None,
     };
@@ -123,7 +125,7 @@ pub fn plan(
             view,
             commit,
             DecisionContext { now, ..decision_context },
-            ThreadBefore { thread, creates_thread, id_record, mailbox },
+            PlanStart { thread, creates_thread, id_record, mailbox },
         ),
         None => {
             Ok(CommitDecision::Write(Box::new(Plan { mailbox, ..plan_without_thread(view, commit, id_record, now) })))
@@ -149,7 +151,7 @@ fn check_claim_and_plan_settlement(
 }
 
 /// Returns the receipt of an earlier commit with the key of this commit, if there is one (CM-10 to CM-12).
-fn receipt_of_repeat(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
+fn receipt_of_earlier_commit(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
     let Some(key) = &commit.key else { return Ok(None) };
     let Some(record) = view.key(key)? else { return Ok(None) };
     if !digest::matches(commit, &record.digest) {
@@ -174,11 +176,11 @@ fn create_thread(
     let (limits, now) = limits_and_time;
     let fields = commit.create.clone().unwrap_or_default();
     if let Some(parent) = &fields.parent_thread_id {
-        let found = if view.thread_exists(parent)? { vec![parent.clone()] } else { Vec::new() };
-        thread::check_parent(&commit.thread, parent, &found).map_err(|e| e.in_part("create"))?;
+        let existing_parents = if view.thread_exists(parent)? { vec![parent.clone()] } else { Vec::new() };
+        thread::check_parent(&commit.thread, parent, &existing_parents).map_err(|e| e.in_part("create"))?;
     }
-    let new = NewThread { id: commit.thread.clone(), fields, at: commit.at };
-    thread::create(None, id_record, &new, limits, (now, view.incarnation()))
+    let new_thread = NewThread { id: commit.thread.clone(), fields, at: commit.at };
+    thread::create(None, id_record, &new_thread, limits, (now, view.incarnation()))
 }
 
 /// Returns the plan of a commit that contains nothing but a fence, for an id without a thread. The plan records the
@@ -222,8 +224,8 @@ fn plan_without_thread(
     }
 }
 
-/// The thread before the commit is applied to it, and the decisions that were made before the writes are planned.
-struct ThreadBefore {
+/// The state before the writes are planned: the thread without the commit, and the decisions that were already made.
+struct PlanStart {
     thread: StoredThread,
     creates_thread: bool,
     id_record: ThreadIdRecord,
@@ -235,9 +237,9 @@ fn plan_writes(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
     decision_context: DecisionContext<'_>,
-    before: ThreadBefore,
+    start: PlanStart,
 ) -> Result<CommitDecision> {
-    let ThreadBefore { mut thread, creates_thread, mut id_record, mailbox } = before;
+    let PlanStart { mut thread, creates_thread, mut id_record, mailbox } = start;
     let limits = decision_context.limits;
     let at = commit.at.unwrap_or(decision_context.now);
     if let Some(change) = &commit.state {
@@ -359,7 +361,7 @@ fn build_receipt(thread: &StoredThread, entries: &[PlannedEntry], run: Option<&R
     }
 }
 
-/// Returns the run that the commit names, as it is after the commit.
+/// Returns the run that the commit names, in its state after the commit.
 fn plan_run(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
@@ -405,14 +407,14 @@ fn add_spent_tokens(
             let run = stored.ok_or_else(|| Error::not_found("run", id).in_part(&part))?;
             other_runs.insert(id.clone(), (run, false));
         }
-        if let (Some(tokens), Some((run, changed))) = (tokens, other_runs.get_mut(id)) {
+        if let (Some(tokens), Some((run, is_changed))) = (tokens, other_runs.get_mut(id)) {
             if !run.is_open() {
                 return Err(Error::invalid_transition("run", id, "done", "done").in_part(part));
             }
             run.spent = run.spent.plus(tokens);
-            *changed = true;
+            *is_changed = true;
         }
     }
-    let changed = other_runs.into_values().filter_map(|(run, changed)| changed.then_some(run));
-    Ok(changed.chain(commit_run).collect())
+    let changed_runs = other_runs.into_values().filter_map(|(run, is_changed)| is_changed.then_some(run));
+    Ok(changed_runs.chain(commit_run).collect())
 }

@@ -183,7 +183,7 @@ impl Commit {
 pub struct StateChange {
     /// The revision that the state must have (CM-40).
     pub expect_revision: Option<u64>,
-    /// Whether all keys are removed first.
+    /// Whether all keys are removed before the changes are applied.
     pub clear: bool,
     /// The keys and their operations, in order.
     pub changes: Vec<(String, StateOp)>,
@@ -282,7 +282,7 @@ pub struct Receipt {
     pub time: Timestamp,
     /// Whether this is the receipt of an earlier commit with the same key.
     pub deduplicated: bool,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -348,7 +348,7 @@ pub struct CommitKeyRecord {
     pub digest: String,
     /// The receipt.
     pub receipt: Receipt,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

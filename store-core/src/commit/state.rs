@@ -15,7 +15,7 @@ use crate::{
 /// The changes that a store writes to a thread's state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateWrite {
-    /// Whether all keys are removed first.
+    /// Whether all keys are removed before the values are set.
     pub clear: bool,
     /// Values to set, and keys to remove (`None`).
     pub values: BTreeMap<String, Option<Json>>,
@@ -108,13 +108,13 @@ fn append_items(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
     Json::parse(&text)
 }
 
-fn merge_fields(stored: Option<&Json>, new: &Json) -> Result<Json> {
+fn merge_fields(stored: Option<&Json>, new_fields: &Json) -> Result<Json> {
     let invalid = |_| Error::invalid("state", "the stored value is not an object");
-    let empty = Json::parse("{}")?;
-    let old = stored.unwrap_or(&empty);
+    let empty_object = Json::parse("{}")?;
+    let stored_object = stored.unwrap_or(&empty_object);
     let mut values: BTreeMap<String, &str> = BTreeMap::new();
     let mut order = Vec::new();
-    for raw in [old, new] {
+    for raw in [stored_object, new_fields] {
         for (name, value) in Fields::parse(raw.as_str()).map_err(invalid)?.into_pairs() {
             if values.insert(name.clone(), value).is_none() {
                 order.push(name);

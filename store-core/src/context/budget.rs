@@ -11,8 +11,8 @@ use crate::{
     log::{Message, Role},
 };
 
-/// Leaves out the oldest turns until the rest fits. Returns the messages that stay, and the entries of those that were
-/// left out. System messages, the last summary and the newest turn stay, whatever their size.
+/// Leaves out the oldest turns until the remaining messages fit. Returns the messages that stay, and the entries of the
+/// messages that were left out. System messages, the last summary and the newest turn stay, whatever their size.
 ///
 /// A turn begins with user messages and ends before the next ones, so that no call is separated from its result. An
 /// earlier summary is a turn of its own.

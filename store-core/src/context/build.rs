@@ -19,7 +19,7 @@ use crate::log::{BodyKind, Entry, Origin};
 pub fn build(parts: Vec<(ContextPart, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let origin = last_origin(&parts);
     let drafts = parts.into_iter().flat_map(|(part, entry)| message_draft::drafts_of_part(part, entry)).collect();
-    finish(drafts, origin, request)
+    finish_context(drafts, origin, request)
 }
 
 /// Extends the context `base` of an earlier entry of a path by the `entries` that follow, in order. The result is the
@@ -33,16 +33,16 @@ pub fn extend(base: &Context, entries: &[Arc<Entry>], request: &ContextRequest) 
     if !is_unchanged || entries.iter().any(|entry| entry.kind() == BodyKind::Compaction) {
         return None;
     }
-    let added = || entries.iter().filter(|entry| !entry.side);
-    let origin = added().rev().find_map(|entry| entry.body.origin()).or(base.origin.as_ref()).cloned();
+    let added_entries = || entries.iter().filter(|entry| !entry.side);
+    let origin = added_entries().rev().find_map(|entry| entry.body.origin()).or(base.origin.as_ref()).cloned();
     let drafts_of =
         |entry: &Arc<Entry>| message_draft::drafts_of_part(ContextPart::Entry(entry.seq), Arc::clone(entry));
     let base_drafts = base.messages.iter().cloned().map(MessageDraft::from);
-    Some(finish(base_drafts.chain(added().flat_map(drafts_of)).collect(), origin, request))
+    Some(finish_context(base_drafts.chain(added_entries().flat_map(drafts_of)).collect(), origin, request))
 }
 
 /// Makes the context of messages that are in the order of their path.
-fn finish(drafts: Vec<MessageDraft>, origin: Option<Origin>, request: &ContextRequest) -> Context {
+fn finish_context(drafts: Vec<MessageDraft>, origin: Option<Origin>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
     let drafts = merge::merge_split_messages(drafts, &mut repairs);
     let drafts = pair::pair_calls_with_results(drafts, request.open_calls, &mut repairs);
@@ -54,9 +54,9 @@ fn finish(drafts: Vec<MessageDraft>, origin: Option<Origin>, request: &ContextRe
 /// Returns the provider and model that were last in effect (CX-1): those of the last message that names them, or else
 /// of the last compaction that names them.
 fn last_origin(parts: &[(ContextPart, Arc<Entry>)]) -> Option<Origin> {
-    let with_origin = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
-    let last = with_origin.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
-    last.body.origin().cloned()
+    let entries_with_origin = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
+    let last_entry = entries_with_origin.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
+    last_entry.body.origin().cloned()
 }
 
 /// Leaves out messages without blocks (CX-9).

@@ -7,7 +7,7 @@ use crate::log::{Block, BlockKind, Message, Role};
 /// The number of tokens that are kept free for an answer if the caller gives no other value.
 pub const DEFAULT_RESERVED_TOKENS: u64 = 50_000;
 
-/// The number of user and assistant messages that a compaction leaves as they are if the caller gives no other value.
+/// The number of user and assistant messages that a compaction does not summarise if the caller gives no other value.
 pub const DEFAULT_KEPT_MESSAGES: usize = 2;
 
 /// The instruction at the end of the message that [`compaction_request`] makes.
@@ -46,9 +46,10 @@ impl<'a> ContextSplit<'a> {
     #[must_use]
     pub fn at(context: &'a Context, kept_from: usize) -> Self {
         let messages = context.messages.as_slice();
-        let first = messages.iter().position(|message| message.message.role != Role::System).unwrap_or(messages.len());
-        let (before, kept) = messages.split_at_checked(kept_from).unwrap_or((messages, &[]));
-        let (system, older) = before.split_at_checked(first).unwrap_or((before, &[]));
+        let system_end =
+            messages.iter().position(|message| message.message.role != Role::System).unwrap_or(messages.len());
+        let (before_kept, kept) = messages.split_at_checked(kept_from).unwrap_or((messages, &[]));
+        let (system, older) = before_kept.split_at_checked(system_end).unwrap_or((before_kept, &[]));
         Self { system, older, kept }
     }
 }
@@ -63,12 +64,12 @@ impl<'a> ContextSplit<'a> {
 pub fn split_for_compaction(context: &Context, keep: usize) -> ContextSplit<'_> {
     let messages = context.messages.as_slice();
     let role = |message: &ContextMessage| message.message.role;
-    let first = messages.iter().position(|message| role(message) != Role::System).unwrap_or(messages.len());
+    let system_end = messages.iter().position(|message| role(message) != Role::System).unwrap_or(messages.len());
     let is_user_or_assistant =
         |(_, message): &(usize, &ContextMessage)| matches!(role(message), Role::User | Role::Assistant);
-    let rest = messages.iter().enumerate().skip(first);
-    let kept_from = keep.checked_sub(1).and_then(|nth| rest.rev().filter(is_user_or_assistant).nth(nth));
-    ContextSplit::at(context, kept_from.map_or(first, |(at, _)| at))
+    let indexed_messages = messages.iter().enumerate().skip(system_end);
+    let kept_from = keep.checked_sub(1).and_then(|nth| indexed_messages.rev().filter(is_user_or_assistant).nth(nth));
+    ContextSplit::at(context, kept_from.map_or(system_end, |(at, _)| at))
 }
 
 /// Makes the message that asks a model to summarise the older part, or none if there is nothing to compact.

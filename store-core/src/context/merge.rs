@@ -9,10 +9,11 @@ use crate::log::{BlockKind, Message, Role};
 /// Merges assistant messages that have the same message id of the same provider, if there are only results between
 /// them. The merged message takes the position of the first.
 pub(super) fn merge_split_messages(drafts: Vec<MessageDraft>, repairs: &mut Vec<Repair>) -> Vec<MessageDraft> {
-    let mut out: Vec<MessageDraft> = Vec::with_capacity(drafts.len());
-    let mut open_index: Option<usize> = None;
+    let mut merged_drafts: Vec<MessageDraft> = Vec::with_capacity(drafts.len());
+    let mut continuable_index: Option<usize> = None;
     for draft in drafts {
-        let first = open_index.and_then(|at| out.get_mut(at)).filter(|first| continues_message(first, &draft));
+        let first =
+            continuable_index.and_then(|at| merged_drafts.get_mut(at)).filter(|first| continues_message(first, &draft));
         if let Some(first) = first {
             repairs.push(Repair::new(draft.entry.clone(), RepairKind::MessagesMerged, None));
             first.merged.push(draft.entry);
@@ -20,16 +21,17 @@ pub(super) fn merge_split_messages(drafts: Vec<MessageDraft>, repairs: &mut Vec<
             continue;
         }
         if draft.role() != Role::Tool {
-            open_index = (draft.kind == MessageKind::Logged && draft.role() == Role::Assistant).then_some(out.len());
+            continuable_index =
+                (draft.kind == MessageKind::Logged && draft.role() == Role::Assistant).then_some(merged_drafts.len());
         }
-        out.push(draft);
+        merged_drafts.push(draft);
     }
-    out
+    merged_drafts
 }
 
 fn continues_message(first: &MessageDraft, next: &MessageDraft) -> bool {
-    let mergeable = next.kind == MessageKind::Logged && next.role() == Role::Assistant;
-    mergeable && message_id(&first.message).is_some() && message_id(&first.message) == message_id(&next.message)
+    let is_mergeable = next.kind == MessageKind::Logged && next.role() == Role::Assistant;
+    is_mergeable && message_id(&first.message).is_some() && message_id(&first.message) == message_id(&next.message)
 }
 
 /// Returns the provider of a message and the provider's own id of it.

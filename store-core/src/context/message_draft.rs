@@ -51,8 +51,8 @@ impl From<MessageDraft> for ContextMessage {
     }
 }
 
-/// Turns a message of a finished context back into a draft. The context must have no repairs. Every message that is not
-/// in the log then belongs to a summary.
+/// Turns a message of a finished context back into a draft. The context must have no repairs. So every message that
+/// is not in the log belongs to a summary.
 impl From<ContextMessage> for MessageDraft {
     fn from(message: ContextMessage) -> Self {
         let ContextMessage { entry, synthetic, message } = message;
@@ -70,8 +70,8 @@ pub(super) fn drafts_of_part(part: ContextPart, entry: Arc<Entry>) -> Vec<Messag
         }
         _ => return Vec::new(),
     };
-    let sent = messages.into_iter().filter(|message| message.visibility != Visibility::Aside);
-    sent.map(|message| MessageDraft::new(id.clone(), kind, message)).collect()
+    let sent_messages = messages.into_iter().filter(|message| message.visibility != Visibility::Aside);
+    sent_messages.map(|message| MessageDraft::new(id.clone(), kind, message)).collect()
 }
 
 /// Returns the messages that replace the interval that a compaction covers: its replacement, or else its summary. There

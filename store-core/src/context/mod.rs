@@ -1,9 +1,9 @@
 //! The context: the messages that are sent to a model for a leaf.
 //!
 //! A context is made in two steps. [`parts`] reads only the nodes of the path, and returns the parts of the context in
-//! order. Each [`ContextPart`] names an entry and says how it is used: as it is, as a summary, or only for the model
-//! that it names. The backend loads these entries, and [`build`] makes the messages from them. [`extend`]
-//! makes the context of a longer path from a context that was made before.
+//! order. Each [`ContextPart`] names an entry and says how the context uses it: unchanged, as a summary, or only
+//! because the entry names the model that was last in effect. The backend loads these entries, and [`build`] makes the
+//! messages from them. [`extend`] makes the context of a longer path from a context that was made before.
 
 mod budget;
 mod build;

@@ -13,12 +13,12 @@ use crate::{
 /// A part of a context: the sequence number of an entry, and how the context uses that entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextPart {
-    /// The entry with this sequence number, as it is.
+    /// The entry with this sequence number, unchanged.
     Entry(u64),
     /// The summary, or the replacement, of the compaction with this sequence number.
     Summary(u64),
-    /// An entry that a summary covers, but that names the provider and the model that were last in effect. Nothing else
-    /// of it is used (CX-1).
+    /// An entry that a summary covers, but that names the provider and the model that were last in effect. The
+    /// context uses nothing else of the entry (CX-1).
     ModelSource(u64),
 }
 
@@ -43,18 +43,18 @@ pub fn parts(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Cont
     let compactions = node::visible_compactions(nodes, leaf)?;
     let visible = outermost_compactions(&compactions);
     let mut parts = Vec::new();
-    let mut next = node::ancestor(nodes, leaf, leaf.depth)?;
-    while let Some(at) = next {
-        let nearest = visible.partition_point(|shown| shown.from <= at.depth);
-        let covered = nearest.checked_sub(1).and_then(|nearest| visible.get(nearest));
-        next = if let Some(shown) = covered.filter(|shown| at.depth <= shown.to) {
-            parts.push(ContextPart::Summary(shown.seq));
-            node::ancestor(nodes, &at, shown.from.saturating_sub(1))?
+    let mut next_node = node::ancestor(nodes, leaf, leaf.depth)?;
+    while let Some(current) = next_node {
+        let end_of_earlier = visible.partition_point(|compaction| compaction.from <= current.depth);
+        let nearest = end_of_earlier.checked_sub(1).and_then(|index| visible.get(index));
+        next_node = if let Some(compaction) = nearest.filter(|compaction| current.depth <= compaction.to) {
+            parts.push(ContextPart::Summary(compaction.seq));
+            node::ancestor(nodes, &current, compaction.from.saturating_sub(1))?
         } else {
-            if at.covers.is_none() {
-                parts.push(ContextPart::Entry(at.seq));
+            if current.covers.is_none() {
+                parts.push(ContextPart::Entry(current.seq));
             }
-            at.parent.map(|parent| nodes.node(parent)).transpose()?
+            current.parent.map(|parent| nodes.node(parent)).transpose()?
         };
     }
     // The summary of a compaction that covers nothing comes before the first message. Only the newest such compaction
@@ -86,13 +86,12 @@ fn outermost_compactions(compactions: &[Node]) -> Vec<VisibleCompaction> {
             by_start.entry(cover.from).or_insert(VisibleCompaction { seq: node.seq, from: cover.from, to: cover.to });
         }
     }
-    // Intervals never overlap partially (EN-24). An interval therefore lies inside another one if it begins between the
-    // beginning and the end of that one.
+    // Intervals never overlap partially (EN-24). So an interval lies inside another if it begins inside the other.
     let mut covered_to = 0;
     let mut visible: Vec<_> = by_start.into_values().collect();
-    visible.retain(|shown| {
-        let is_outermost = shown.from > covered_to;
-        covered_to = covered_to.max(shown.to);
+    visible.retain(|compaction| {
+        let is_outermost = compaction.from > covered_to;
+        covered_to = covered_to.max(compaction.to);
         is_outermost
     });
     visible
@@ -106,7 +105,8 @@ pub fn context_size(node: &Node, marks: &EntryMarks) -> Option<u64> {
 }
 
 /// Returns the number of the next checkpoint below an entry (EN-21), for
-/// [`ThreadContext::next_checkpoint`](super::ThreadContext::next_checkpoint). Without an entry that number is 0.
+/// [`ThreadContext::next_checkpoint`](super::ThreadContext::next_checkpoint). If the path has no entries, the
+/// number is 0.
 #[must_use]
 pub fn next_checkpoint(node: &Node) -> u64 {
     node.checkpoint_number.map_or(0, |number| number.saturating_add(1))

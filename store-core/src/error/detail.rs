@@ -142,7 +142,7 @@ pub enum Detail {
     NotFound { what: Subject },
     #[error("{}", AlreadyExistsMessage(what, key))]
     AlreadyExists { what: Subject, key: Option<String> },
-    #[error("{what} was expected to be {}, found {}", OptionalVersion(expected), OptionalVersion(actual))]
+    #[error("conflict in {what}: expected {}, but found {}", OptionalVersion(expected), OptionalVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
     #[error("{what} cannot go from {from} to {to}")]
     InvalidTransition { what: Subject, from: String, to: String },

@@ -32,7 +32,9 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// assert_eq!(error.outcome(), Outcome::NotApplied);
 /// assert_eq!(error.to_string(), "invalid thread id: it is empty");
 /// ```
-pub struct Error(Box<ErrorData>);
+pub struct Error {
+    data: Box<ErrorData>,
+}
 
 struct ErrorData {
     detail: Detail,
@@ -44,20 +46,20 @@ impl Error {
     /// Makes the error that `detail` describes.
     #[must_use]
     pub fn new(detail: Detail) -> Self {
-        Self(Box::new(ErrorData { detail, part: None, source: None }))
+        Self { data: Box::new(ErrorData { detail, part: None, source: None }) }
     }
 
     /// Adds the underlying error, which is kept as the source.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
-        self.0.source = Some(source.into());
+        self.data.source = Some(source.into());
         self
     }
 
     /// Adds the part of the request that the error is about, such as `entries[2]` (CM-19).
     #[must_use]
     pub fn in_part(mut self, part: impl Into<String>) -> Self {
-        self.0.part = Some(part.into());
+        self.data.part = Some(part.into());
         self
     }
 
@@ -127,8 +129,8 @@ impl Error {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Server })
     }
 
-    /// Makes an `Unavailable` error: the call was certainly not applied, because another process has the store open and
-    /// only one process may.
+    /// Makes an `Unavailable` error: the call was certainly not applied, because another process has the store open,
+    /// and only one process may open it at a time.
     #[must_use]
     pub fn store_in_use(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Held })
@@ -161,19 +163,19 @@ impl Error {
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.0.detail.kind()
+        self.data.detail.kind()
     }
 
     /// Returns the kind with its data.
     #[must_use]
     pub fn detail(&self) -> &Detail {
-        &self.0.detail
+        &self.data.detail
     }
 
     /// Returns the part of the request that the error is about, such as `entries[2]`, if there is one.
     #[must_use]
     pub fn part(&self) -> Option<&str> {
-        self.0.part.as_deref()
+        self.data.part.as_deref()
     }
 
     /// Returns whether the call may have had an effect (ER-2).
@@ -185,7 +187,7 @@ impl Error {
     /// Returns whether the call can be repeated unchanged: it may then succeed, and it cannot take effect twice (ER-5).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        match &self.0.detail {
+        match &self.data.detail {
             Detail::Unavailable { .. } | Detail::StorageFull => true,
             Detail::CommitUnknown { key } => key.is_some(),
             _ => false,
@@ -195,23 +197,23 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(part) = &self.0.part {
+        if let Some(part) = &self.data.part {
             write!(f, "{part}: ")?;
         }
-        self.0.detail.fmt(f)
+        self.data.detail.fmt(f)
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorData { detail, part, source } = &*self.0;
+        let ErrorData { detail, part, source } = &*self.data;
         f.debug_struct("Error").field("detail", detail).field("part", part).field("source", source).finish()
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        self.data.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }
 
@@ -223,10 +225,10 @@ impl Serialize for Error {
         map.serialize_entry("outcome", self.outcome().name())?;
         map.serialize_entry("retryable", &self.is_retryable())?;
         map.serialize_entry("message", &self.to_string())?;
-        if let Some(part) = &self.0.part {
+        if let Some(part) = &self.data.part {
             map.serialize_entry("part", part)?;
         }
-        self.0.detail.write_fields(&mut map)?;
+        self.data.detail.write_fields(&mut map)?;
         map.end()
     }
 }
@@ -276,11 +278,11 @@ mod tests {
 
     #[test]
     fn a_message_says_what_was_found_and_what_to_do() {
-        let long = Error::not_found("thread", "x".repeat(100)).to_string();
-        assert_eq!(long, format!("thread `{}…` does not exist", "x".repeat(61)));
+        let message = Error::not_found("thread", "x".repeat(100)).to_string();
+        assert_eq!(message, format!("thread `{}…` does not exist", "x".repeat(61)));
         let (expected, actual) = (Some(crate::Version::new(3, 1, 0)), None);
-        let conflict = Error::new(Detail::Conflict { what: "the thread", expected, actual });
-        assert_eq!(conflict.to_string(), "the thread was expected to be version 3, found none");
+        let conflict = Error::new(Detail::Conflict { what: "version", expected, actual });
+        assert_eq!(conflict.to_string(), "conflict in version: expected version 3, but found none");
         let unknown = |key| Error::commit_unknown(key).to_string();
         assert!(unknown(None).ends_with("read the store before you repeat it"));
         assert!(unknown(crate::CommitKey::new("k").ok()).ends_with("repeat it with its key `k`"));

@@ -39,7 +39,9 @@ use crate::{
 /// # Ok::<(), store_core::Error>(())
 /// # }).expect("it waits for nothing").unwrap();
 /// ```
-pub struct Followers<K = Scope>(Mutex<FollowedKeys<K>>);
+pub struct Followers<K = Scope> {
+    followed_keys: Mutex<FollowedKeys<K>>,
+}
 
 struct FollowedKeys<K> {
     signals: HashMap<K, Arc<Signal>>,
@@ -69,7 +71,7 @@ impl Signal {
 
 impl<K: Hash + Eq + Clone> Followers<K> {
     fn followed_keys(&self) -> MutexGuard<'_, FollowedKeys<K>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed_keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a follower of `key`. It is told of changes from now on, until it is ended.
@@ -85,16 +87,16 @@ impl<K: Hash + Eq + Clone> Followers<K> {
     }
 
     /// Tells the followers of these keys that there was a change.
-    pub fn notify<'a>(&self, changed: impl IntoIterator<Item = &'a K>)
+    pub fn notify<'a>(&self, changed_keys: impl IntoIterator<Item = &'a K>)
     where
         K: 'a,
     {
-        let mut changed = changed.into_iter().peekable();
-        if changed.peek().is_none() {
+        let mut changed_keys = changed_keys.into_iter().peekable();
+        if changed_keys.peek().is_none() {
             return;
         }
         let followed_keys = self.followed_keys();
-        changed.filter_map(|key| followed_keys.signals.get(key)).for_each(|signal| signal.change());
+        changed_keys.filter_map(|key| followed_keys.signals.get(key)).for_each(|signal| signal.change());
     }
 
     /// Tells all followers that there was a change. A backend calls this if it does not know what changed.
@@ -116,13 +118,13 @@ impl<K: Hash + Eq + Clone> Followers<K> {
 
 impl<K> Default for Followers<K> {
     fn default() -> Self {
-        Self(Mutex::new(FollowedKeys { signals: HashMap::new(), cleanup_threshold: 0 }))
+        Self { followed_keys: Mutex::new(FollowedKeys { signals: HashMap::new(), cleanup_threshold: 0 }) }
     }
 }
 
 impl<K> fmt::Debug for Followers<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let signal_count = self.0.lock().unwrap_or_else(PoisonError::into_inner).signals.len();
+        let signal_count = self.followed_keys.lock().unwrap_or_else(PoisonError::into_inner).signals.len();
         f.debug_tuple("Followers").field(&signal_count).finish()
     }
 }
@@ -185,7 +187,7 @@ pub trait EventSource: Send + 'static {
 ///
 /// The stream ends after an error.
 pub fn event_stream(source: impl EventSource, after: u64, changes: ChangeFollower) -> EventStream {
-    let state = StreamState { source, last_read_seq: after, unread: VecDeque::new(), changes };
+    let state = StreamState { source, last_read_seq: after, buffered_events: VecDeque::new(), changes };
     Box::pin(stream::unfold(Some(state), async |state| {
         let mut state = state?;
         match state.next().await {
@@ -201,22 +203,22 @@ struct StreamState<S> {
     /// The sequence number of the last event that was read from the source.
     last_read_seq: u64,
     /// Events that were read from the source and not returned yet.
-    unread: VecDeque<Event>,
+    buffered_events: VecDeque<Event>,
     changes: ChangeFollower,
 }
 
 impl<S: EventSource> StreamState<S> {
     async fn next(&mut self) -> Result<Event> {
         loop {
-            if let Some(event) = self.unread.pop_front() {
+            if let Some(event) = self.buffered_events.pop_front() {
                 return Ok(event);
             }
             self.changes.mark_seen();
-            let (last_read_seq, unread) = self.source.read_next(self.last_read_seq).await?;
+            let (last_read_seq, events) = self.source.read_next(self.last_read_seq).await?;
             if last_read_seq == self.last_read_seq {
                 self.source.wait(&mut self.changes).await?;
             }
-            (self.last_read_seq, self.unread) = (last_read_seq, unread);
+            (self.last_read_seq, self.buffered_events) = (last_read_seq, events);
         }
     }
 }
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn keys_without_followers_are_not_kept() {
         let followers = Followers::default();
-        let kept: Vec<_> = (0..100).map(|key| followers.follow(&key)).collect();
+        let live_followers: Vec<_> = (0..100).map(|key| followers.follow(&key)).collect();
         for key in 100..10_000 {
             let _dropped_at_once = followers.follow(&key);
         }
@@ -264,6 +266,6 @@ mod tests {
         let signals = followers.followed_keys().signals.len();
         assert!((100..=216).contains(&signals), "{signals}");
         followers.notify([&0]);
-        assert!(kept.into_iter().next().unwrap().next().now_or_never().is_some());
+        assert!(live_followers.into_iter().next().unwrap().next().now_or_never().is_some());
     }
 }

@@ -167,7 +167,7 @@ pub struct TrimRequest {
 }
 
 impl TrimRequest {
-    /// Requests the removal of the oldest events, as `before` selects them.
+    /// Requests the removal of the events that `before` selects.
     #[must_use]
     pub const fn new(scope: Scope, before: TrimBefore) -> Self {
         Self { scope, before, dry_run: false }
@@ -187,7 +187,7 @@ impl TrimRequest {
 pub struct Trimmed {
     /// The number of events that were removed from the scope, or would be.
     pub events: u64,
-    /// The floor of the scope after that.
+    /// The floor of the scope after the trim.
     pub floor: u64,
 }
 

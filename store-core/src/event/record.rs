@@ -75,7 +75,7 @@ named_enum!(EventVisibility as "event visibility" {
     Sensitive = "sensitive",
 });
 
-/// An event, as it is stored. It never changes.
+/// An event that was appended. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
@@ -248,8 +248,8 @@ impl NewEvent {
     }
 }
 
-/// An append of events. Either all of the events are appended or none. In each scope their numbers follow each other
-/// without other events in between (EV-4).
+/// An append of events. Either all of the events are appended or none. In each scope, their numbers are consecutive
+/// (EV-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AppendEvents {
@@ -298,7 +298,7 @@ impl AppendEvents {
 pub struct AppendedEvents {
     /// The events, in the order given.
     pub events: Vec<Event>,
-    /// Whether the events were already appended earlier under this key.
+    /// Whether an earlier append with this key had already appended the events.
     pub deduplicated: bool,
 }
 

@@ -125,7 +125,7 @@ fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
 /// Decides an append of events: returns what to write, or the error with which the append is refused (EV-2 to EV-9).
 ///
 /// # Errors
-/// Those of [`EventWriter::append_events`](super::EventWriter::append_events).
+/// The errors of [`EventWriter::append_events`](super::EventWriter::append_events).
 pub fn append(
     view: &(impl EventView + ?Sized),
     request: &AppendEvents,
@@ -133,7 +133,7 @@ pub fn append(
     options: AppendOptions<'_>,
 ) -> Result<EventDecision> {
     check_request(request, decision_context.limits)?;
-    if let Some(answer) = answer_of_repeat(view, request)? {
+    if let Some(answer) = answer_of_earlier_append(view, request)? {
         return Ok(EventDecision { plan: None, answer });
     }
     if let (Some(claims), Some(fence), Some(thread)) = (options.claims, &request.fence, fenced_thread(request)?) {
@@ -183,7 +183,10 @@ fn check_expected_count(expected: u64, actual: u64) -> Result<()> {
     expect.check("the scope's counter", found)
 }
 
-fn answer_of_repeat(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<Option<AppendedEvents>> {
+fn answer_of_earlier_append(
+    view: &(impl EventView + ?Sized),
+    request: &AppendEvents,
+) -> Result<Option<AppendedEvents>> {
     let (Some(writer), Some(key)) = (&request.writer, &request.key) else { return Ok(None) };
     let Some(record) = view.event_key(writer, key)? else { return Ok(None) };
     if record.digest != drafts_digest(request) {
@@ -282,17 +285,17 @@ pub fn cursor_after(scope: &Scope, seq: u64, tenant_and_cursor_key: (&TenantId, 
     Position::new(seq, "").to_cursor(cursor_key, &cursor_scope(scope, tenant))
 }
 
-/// Returns the sequence number of the event after which the cursor `at` continues, or none if there is no cursor.
+/// Returns the sequence number of the event after which a cursor continues, or none if there is no cursor.
 ///
 /// # Errors
 /// `InvalidCursor` if the cursor belongs to another list.
 pub fn seq_of_cursor(
     scope: &Scope,
-    at: Option<&Cursor>,
+    cursor: Option<&Cursor>,
     tenant_and_cursor_key: (&TenantId, &CursorKey),
 ) -> Result<Option<u64>> {
     let (tenant, cursor_key) = tenant_and_cursor_key;
-    Ok(Position::from_cursor(cursor_key, &cursor_scope(scope, tenant), at)?.map(|position| position.rank))
+    Ok(Position::from_cursor(cursor_key, &cursor_scope(scope, tenant), cursor)?.map(|position| position.rank))
 }
 
 /// Refuses a position if events after it were trimmed (EV-24), and a position after the last event of the scope.
@@ -341,8 +344,8 @@ pub fn last_trimmed_seq(
     events: impl IntoIterator<Item = Result<Event>>,
 ) -> Result<u64> {
     match before {
-        TrimBefore::Cursor(at) => {
-            let seq = seq_of_cursor(scope, Some(at), tenant_and_cursor_key)?.unwrap_or_default().max(state.floor);
+        TrimBefore::Cursor(cursor) => {
+            let seq = seq_of_cursor(scope, Some(cursor), tenant_and_cursor_key)?.unwrap_or_default().max(state.floor);
             check_cursor(state, seq).map(|()| seq)
         }
         TrimBefore::Time(time) => {
@@ -367,11 +370,11 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
         return Ok(None);
     }
     let mut threads = request.drafts.iter().map(|draft| thread_and_run(draft).0);
-    let first = threads.next().flatten();
-    if first.is_none() || threads.any(|thread| thread != first) {
+    let first_thread = threads.next().flatten();
+    if first_thread.is_none() || threads.any(|thread| thread != first_thread) {
         return Err(Error::invalid("fence", "all events of a call with a fence must belong to one thread"));
     }
-    Ok(first)
+    Ok(first_thread)
 }
 
 /// Returns whether the record of a key must still be kept: while one of its events exists, and for at least 30 days
@@ -390,14 +393,18 @@ mod tests {
 
     #[test]
     fn an_event_key_is_remembered_for_thirty_days_ev_5() {
-        let at = |millis| Timestamp::from_millis(millis).unwrap();
+        let timestamp = |millis| Timestamp::from_millis(millis).unwrap();
         assert_eq!(EVENT_KEY_RETENTION, Duration::from_hours(30 * 24));
-        let now = at(100).saturating_add(EVENT_KEY_RETENTION);
-        let remembered = |created_at, has_event| {
+        let now = timestamp(100).saturating_add(EVENT_KEY_RETENTION);
+        let is_remembered = |created_at, has_event| {
             let record =
                 EventKeyRecord { digest: String::new(), events: Vec::new(), created_at, extra: Extra::default() };
             must_keep_event_key(&record, has_event, now)
         };
-        assert!(remembered(at(100), false) && !remembered(at(99), false) && remembered(at(99), true));
+        assert!(
+            is_remembered(timestamp(100), false)
+                && !is_remembered(timestamp(99), false)
+                && is_remembered(timestamp(99), true)
+        );
     }
 }

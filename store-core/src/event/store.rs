@@ -17,11 +17,11 @@ use crate::{
 /// Appends events. Commits append events too, in their own atomic step.
 #[async_trait]
 pub trait EventWriter: Send + Sync {
-    /// Appends all events or none, in the order given and next to each other in each scope (EV-3, EV-4).
+    /// Appends all events or none. They are in the order given, with consecutive numbers in each scope (EV-3, EV-4).
     ///
     /// # Guarantees
-    /// - An append that repeats the writer, key and drafts of an earlier one returns the events of that one and writes
-    ///   nothing (EV-5).
+    /// - An append that repeats the writer, key and drafts of an earlier append returns the events of the earlier
+    ///   append and writes nothing (EV-5).
     /// - Of several appends that expect the same number of events in a scope, exactly one succeeds (EV-9).
     /// - No reader sees an event before one with a smaller sequence number in the same scope (EV-13).
     ///
@@ -39,12 +39,12 @@ pub trait EventReader: Send + Sync {
     /// Loads an event. Returns none for an unknown id, and for an event that was trimmed from all its scopes (EV-1).
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading the store, such as `Unavailable`, `Corrupt` or `Closed`.
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>>;
 
     /// Lists the events of a scope strictly after the cursor (EV-10).
     ///
-    /// With a filter too, reading all pages returns every matching event exactly once (EV-11).
+    /// Even with a filter, reading all pages returns every matching event exactly once (EV-11).
     ///
     /// # Errors
     /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another scope; `CursorExpired` if events
@@ -56,13 +56,13 @@ pub trait EventReader: Send + Sync {
     /// Without a filter the cost does not depend on the number of events.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading the store, such as `Unavailable`, `Corrupt` or `Closed`.
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64>;
 
     /// Returns the counters of a scope (EV-12). For an unknown scope they are 0.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading the store, such as `Unavailable`, `Corrupt` or `Closed`.
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo>;
 }
 
@@ -113,7 +113,7 @@ pub trait EventSubscriber: Send + Sync {
 pub trait EventRetention: Send + Sync {
     /// Removes the oldest events of a scope (EV-23).
     ///
-    /// Sequence numbers are not used again. An event stays in its other scope (EV-25).
+    /// Sequence numbers are not used again. If a trimmed event has another scope, it stays in that scope (EV-25).
     ///
     /// # Errors
     /// `InvalidCursor` for a cursor of another scope. After an `Unknown` outcome, repeat the call.

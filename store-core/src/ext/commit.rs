@@ -14,17 +14,18 @@ use crate::{
 
 /// Single writes to a thread, each one commit.
 ///
-/// Errors are those of [`CommitCoordinator::commit`].
+/// The errors are those of [`CommitCoordinator::commit`].
 ///
 /// ```
 /// use store_core::{CommitCoordinator, CommitCoordinatorExt, Fork, Guard, NewCheckpoint};
 /// use store_core::{Message, NewEntry, RewindTo, Thread};
 ///
 /// async fn try_again(commits: &dyn CommitCoordinator, thread: &Thread) -> store_core::Result<()> {
-///     let saved = commits.checkpoint(Guard::from(thread), NewCheckpoint::new().with_label("before")).await?;
-///     let fork = Fork::below(saved.entry_ids[0].clone()).entry(NewEntry::new(Message::user("another way")));
-///     let tried = commits.fork(Guard::from(&saved), fork).await?;
-///     let _back = commits.rewind(Guard::from(&tried), RewindTo::Label("before".into())).await?;
+///     let checkpoint = NewCheckpoint::new().with_label("before");
+///     let receipt = commits.checkpoint(Guard::from(thread), checkpoint).await?;
+///     let fork = Fork::below(receipt.entry_ids[0].clone()).entry(NewEntry::new(Message::user("another way")));
+///     let receipt = commits.fork(Guard::from(&receipt), fork).await?;
+///     let _receipt = commits.rewind(Guard::from(&receipt), RewindTo::Label("before".into())).await?;
 ///     Ok(())
 /// }
 /// ```
@@ -32,7 +33,7 @@ use crate::{
 pub trait CommitCoordinatorExt: CommitCoordinator {
     /// Appends entries below an earlier entry, or as a new root.
     ///
-    /// All other branches stay as they are (EN-9). The head moves to the new branch (EN-5).
+    /// All other branches stay unchanged (EN-9). The head moves to the new branch (EN-5).
     ///
     /// # Errors
     /// `Invalid` for a parent that does not exist or is a side entry (EN-4).
@@ -56,7 +57,7 @@ pub trait CommitCoordinatorExt: CommitCoordinator {
         self.commit(guard.commit().entry(NewEntry::new(to))).await
     }
 
-    /// Moves the head before the first entry. The next context is empty, and every entry stays readable (EN-28).
+    /// Moves the head in front of the first entry. The next context is empty, and every entry stays readable (EN-28).
     ///
     /// # Errors
     /// Only those of the commit.

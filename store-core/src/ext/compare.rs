@@ -38,33 +38,33 @@ pub(super) async fn compare_leaves<R: LogReader + ?Sized>(
     let mut step = 1;
     while differs_from > agrees_to + 1 {
         let middle = agrees_to + (differs_from - agrees_to) / 2;
-        let at = differs_from.saturating_sub(step).max(middle);
-        let left_last = last_entry_up_to(reader, thread, (left, at)).await?;
-        let right_last = last_entry_up_to(reader, thread, (right, at)).await?;
+        let tried_seq = differs_from.saturating_sub(step).max(middle);
+        let left_last = last_entry_up_to(reader, thread, (left, tried_seq)).await?;
+        let right_last = last_entry_up_to(reader, thread, (right, tried_seq)).await?;
         if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
-            (agrees_to, shared) = (at, left_last);
+            (agrees_to, shared) = (tried_seq, left_last);
         } else {
-            // Neither path has an entry between the later of these two entries and `at`. So the paths differ from that
-            // entry on.
+            // Neither path has an entry between the later of these two entries and `tried_seq`. So the paths differ
+            // from that entry on.
             differs_from = left_last.into_iter().chain(right_last).map(|entry| entry.seq).fold(1, u64::max);
             step *= 2;
         }
     }
-    let after = |leaf: &EntryId| {
+    let path_after_shared = |leaf: &EntryId| {
         let path = EntryQuery::path_of(leaf.clone());
         shared.as_deref().map_or_else(|| path.clone(), |shared| path.clone().after_entry(shared))
     };
-    Ok(LeafComparison { left: after(left), right: after(right), shared })
+    Ok(LeafComparison { left: path_after_shared(left), right: path_after_shared(right), shared })
 }
 
-/// Returns the last entry of the path of `leaf` whose sequence number is at most `at`.
+/// Returns the last entry of the path of `leaf` whose sequence number is at most `max_seq`.
 async fn last_entry_up_to<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
-    (leaf, at): (&EntryId, u64),
+    (leaf, max_seq): (&EntryId, u64),
 ) -> Result<Option<Arc<Entry>>> {
     let mut query = EntryQuery::path_of(leaf.clone()).with_direction(Direction::Backward);
-    query.to_seq = Some(at);
+    query.to_seq = Some(max_seq);
     query.page = PageRequest::first(1);
     loop {
         let page = reader.list_entries(thread, query.clone()).await?;

@@ -19,10 +19,10 @@ pub(super) async fn load_compaction_interval<R: LogReader + ?Sized>(
     thread: &ThreadId,
     split: &ContextSplit<'_>,
 ) -> Result<Option<Interval>> {
-    let (Some(older), Some(kept)) = (split.older.first(), split.kept.first()) else { return Ok(None) };
-    let before_kept = first_entry_of(reader, thread, kept).await?.and_then(|entry| entry.parent.clone());
+    let (Some(first_older), Some(first_kept)) = (split.older.first(), split.kept.first()) else { return Ok(None) };
+    let before_kept = first_entry_of(reader, thread, first_kept).await?.and_then(|entry| entry.parent.clone());
     let Some(to) = before_kept else { return Ok(None) };
-    let from = match first_entry_of(reader, thread, older).await? {
+    let from = match first_entry_of(reader, thread, first_older).await? {
         Some(entry) => entry.id.clone(),
         None => root_of_path(reader, thread, &to).await?,
     };

@@ -21,8 +21,8 @@ use crate::{
 /// async fn say(stores: &TenantStores, dispatch: &Dispatch, input: LiveInput) -> store_core::Result<bool> {
 ///     let Some(pending) = &stores.pending else { return Ok(false) };
 ///     let request = DeliverOrQueue::new(dispatch.thread.clone(), [input]).with_target(LiveTarget::of(dispatch));
-///     let routed = pending.deliver_or_queue(stores.live(), request).await?;
-///     Ok(matches!(routed, DeliveredOrQueued::Delivered))
+///     let result = pending.deliver_or_queue(stores.live(), request).await?;
+///     Ok(matches!(result, DeliveredOrQueued::Delivered))
 /// }
 /// ```
 #[async_trait]
@@ -43,9 +43,9 @@ pub trait PendingStoreExt: PendingStore {
     /// no target.
     ///
     /// # Errors
-    /// Those of [`append_pending`](PendingStore::append_pending). Errors that can be found without reading the thread
-    /// are returned even if the messages would be delivered live. `Invalid` for a target on another thread. After an
-    /// `Unknown` outcome, repeat the call: `AlreadyConsumed` then means that the messages had arrived.
+    /// The errors of [`append_pending`](PendingStore::append_pending). Errors that can be found without reading the
+    /// thread are returned even if the messages would be delivered live. `Invalid` for a target on another thread.
+    /// After an `Unknown` outcome, repeat the call: `AlreadyConsumed` then means that the messages had arrived.
     async fn deliver_or_queue(
         &self,
         live: Option<&dyn LiveChannel>,
@@ -58,8 +58,8 @@ pub trait PendingStoreExt: PendingStore {
         let queued_input = |input: &LiveInput| {
             NewInput::message(input.message.clone()).with_id(input.id.clone()).with_delivery(delivery.clone())
         };
-        let append = AppendPending::new(thread, inputs.iter().map(queued_input));
-        check_append(&append, &Limits::default())?;
+        let append_request = AppendPending::new(thread, inputs.iter().map(queued_input));
+        check_append(&append_request, &Limits::default())?;
         let mut may_have_arrived = false;
         if let (Some(live), Some(target)) = (live, target) {
             let command = DeliverLive::new(target, LiveCommand::Input(inputs)).within(deadline);
@@ -70,12 +70,12 @@ pub trait PendingStoreExt: PendingStore {
                 Err(error) => error.outcome() == Outcome::Unknown,
             };
         }
-        match self.append_pending(append).await {
+        match self.append_pending(append_request).await {
             // The receiver accepted and committed the messages; only its answer came too late.
             Err(error) if may_have_arrived && error.kind() == ErrorKind::AlreadyConsumed => {
                 Ok(DeliveredOrQueued::Delivered)
             }
-            appended => appended.map(DeliveredOrQueued::Queued),
+            result => result.map(DeliveredOrQueued::Queued),
         }
     }
 }

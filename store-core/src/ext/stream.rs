@@ -27,7 +27,7 @@ pub struct EntryStream<'a, R: ?Sized> {
     thread: ThreadId,
     query: EntryQuery,
     items: vec::IntoIter<Arc<Entry>>,
-    pages: PageState<'a>,
+    page_state: PageState<'a>,
 }
 
 type PageFuture<'a> = Pin<Box<dyn Future<Output = Result<Page<Arc<Entry>>>> + Send + 'a>>;
@@ -44,7 +44,7 @@ enum PageState<'a> {
 
 impl<'a, R: LogReader + ?Sized> EntryStream<'a, R> {
     pub(super) fn new(reader: &'a R, thread: ThreadId, query: EntryQuery) -> Self {
-        Self { reader, thread, query, items: Vec::new().into_iter(), pages: PageState::Next }
+        Self { reader, thread, query, items: Vec::new().into_iter(), page_state: PageState::Next }
     }
 
     fn start_loading(&self) -> PageState<'a> {
@@ -55,7 +55,7 @@ impl<'a, R: LogReader + ?Sized> EntryStream<'a, R> {
     /// Takes the items and the cursor of a page that was read.
     fn take_page(&mut self, page: Page<Arc<Entry>>) {
         self.items = page.items.into_iter();
-        self.pages = match page.next {
+        self.page_state = match page.next {
             Some(cursor) => {
                 self.query.page = self.query.page.after(cursor);
                 PageState::Next
@@ -74,12 +74,12 @@ impl<R: LogReader + ?Sized> Stream for EntryStream<'_, R> {
             if let Some(entry) = this.items.next() {
                 return Poll::Ready(Some(Ok(entry)));
             }
-            match &mut this.pages {
-                PageState::Next => this.pages = this.start_loading(),
+            match &mut this.page_state {
+                PageState::Next => this.page_state = this.start_loading(),
                 PageState::Loading(page) => match ready!(page.as_mut().poll(cx)) {
                     Ok(page) => this.take_page(page),
                     Err(error) => {
-                        this.pages = PageState::End;
+                        this.page_state = PageState::End;
                         return Poll::Ready(Some(Err(error)));
                     }
                 },

@@ -1,4 +1,4 @@
-//! What is left out if a context is too large (CX-19).
+//! Tests which messages are left out if a context is too large (CX-19).
 
 use std::sync::Arc;
 

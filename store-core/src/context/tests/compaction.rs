@@ -1,4 +1,4 @@
-//! When a context is compacted, and which of its messages (CX-15, CX-18).
+//! Tests when a context is compacted, and which of its messages a summary replaces (CX-15, CX-18).
 
 use super::{parse_path, render, render_block};
 use crate::{

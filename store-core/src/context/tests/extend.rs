@@ -1,4 +1,4 @@
-//! A context that is extended by later entries equals the context that is made from the whole path (SE-5).
+//! Tests that a context that is extended by later entries equals the context that is made from the whole path (SE-5).
 
 use std::sync::Arc;
 

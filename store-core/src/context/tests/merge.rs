@@ -1,4 +1,4 @@
-//! Messages of a provider that were logged as several entries (CX-17).
+//! Tests of messages of a provider that were logged as several entries (CX-17).
 
 use super::{expect_context, parse_path};
 use crate::{

@@ -125,8 +125,8 @@ fn render_message(message: &ContextMessage) -> String {
         Role::Assistant => "a",
         Role::Tool => "t",
     };
-    let mark = if message.synthetic { "~" } else { ":" };
-    let mut text = format!("{}{mark}{role}", message.entry);
+    let separator = if message.synthetic { "~" } else { ":" };
+    let mut text = format!("{}{separator}{role}", message.entry);
     for block in &message.message.blocks {
         text.push(' ');
         text.push_str(&render_block(&block.kind));

@@ -1,4 +1,4 @@
-//! Calls and their results (CX-6 to CX-8).
+//! Tests of calls and their results (CX-6 to CX-8).
 
 use super::{expect_context, expect_context_for};
 use crate::context::{ContextRequest, OpenCalls};
@@ -39,7 +39,7 @@ fn the_last_of_several_results_counts() {
 }
 
 #[test]
-fn a_repeated_call_id_is_another_call() {
+fn a_call_with_a_repeated_id_is_another_call() {
     expect_context("a +x | t x=1 | a +x | t x=2", "1:a +x | 2:t x=1 | 3:a +x | 4:t x=2", "");
     expect_context("a +x | t x=1 | a +x", "1:a +x | 2:t x=1 | 3:a +x | 3~t x=!", "3 OpenCallAnswered x");
     expect_context("a +x | a +x | t x=2", "1:a +x | 1~t x=! | 2:a +x | 3:t x=2", "1 OpenCallAnswered x");

@@ -1,4 +1,4 @@
-//! Random logs: whatever a log contains, a model accepts its context.
+//! Tests with random logs: a model accepts the context of any log.
 
 use std::collections::BTreeSet;
 
@@ -27,9 +27,9 @@ fn arbitrary_calls() -> impl Strategy<Value = String> {
 }
 
 fn arbitrary_request() -> impl Strategy<Value = ContextRequest> {
-    let open = prop_oneof![Just(OpenCalls::Answer), Just(OpenCalls::Keep), Just(OpenCalls::Drop)];
-    (open, proptest::option::of(0..12_u64)).prop_map(|(open, max)| {
-        let request = ContextRequest::head().with_open_calls(open);
+    let open_calls = prop_oneof![Just(OpenCalls::Answer), Just(OpenCalls::Keep), Just(OpenCalls::Drop)];
+    (open_calls, proptest::option::of(0..12_u64)).prop_map(|(open_calls, max)| {
+        let request = ContextRequest::head().with_open_calls(open_calls);
         match max {
             Some(max) => request.within(Budget::Messages(max)),
             None => request,
@@ -52,7 +52,7 @@ fn call_and_result_ids(message: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
 
 /// Checks that every result comes directly after the message of its call, and that every call has a result unless it
 /// may stay open.
-fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> {
+fn check_pairs(context: &Context, open_calls: OpenCalls) -> Result<(), TestCaseError> {
     let mut unanswered: BTreeSet<&str> = BTreeSet::new();
     for message in &context.messages {
         let (calls, results) = call_and_result_ids(message);
@@ -63,11 +63,11 @@ fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> 
             }
             continue;
         }
-        prop_assert!(unanswered.is_empty() || open == OpenCalls::Keep, "{:?} without a result", unanswered);
+        prop_assert!(unanswered.is_empty() || open_calls == OpenCalls::Keep, "{:?} without a result", unanswered);
         unanswered = calls.iter().copied().collect();
         prop_assert_eq!(unanswered.len(), calls.len());
     }
-    prop_assert!(unanswered.is_empty() || open == OpenCalls::Keep, "{:?} without a result", unanswered);
+    prop_assert!(unanswered.is_empty() || open_calls == OpenCalls::Keep, "{:?} without a result", unanswered);
     Ok(())
 }
 
@@ -93,9 +93,10 @@ proptest! {
         let full = build(parse_path(&path), &ContextRequest::head());
         let reduced = build(parse_path(&path), &ContextRequest::head().within(Budget::Messages(max)));
         prop_assert_eq!(&reduced.repairs, &full.repairs);
-        let mut rest = full.messages.iter();
+        let mut remaining_messages = full.messages.iter();
         for message in &reduced.messages {
-            prop_assert!(rest.any(|other| other == message), "{} of {}", render(&reduced.messages), render(&full.messages));
+            let is_in_order = remaining_messages.any(|other| other == message);
+            prop_assert!(is_in_order, "{} of {}", render(&reduced.messages), render(&full.messages));
         }
         let removed = full.messages.iter().filter(|message| !reduced.messages.contains(message));
         prop_assert!(removed.clone().all(|message| message.message.role != Role::System));

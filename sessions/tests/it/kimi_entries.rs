@@ -35,7 +35,7 @@ fn is_error(entry: &Entry) -> Option<bool> {
 #[tokio::test]
 async fn damaged_lines_are_stored_and_reported() {
     let (report, all) = import_first_thread(&fixtures().join("bad/kimi-context")).await;
-    let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
+    let issues: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
     let expected = [
         (4, "malformed_line"),
         (5, "bad_field"),
@@ -47,15 +47,15 @@ async fn damaged_lines_are_stored_and_reported() {
         (11, "bad_field"),
         (12, "control_character"),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(issues, expected);
     assert!(report.issues.iter().all(|issue| issue.file.as_deref() == Some("context.jsonl")));
     let kinds = ["L4", "L5", "L6", "L7", "L8", "L9"].map(|id| custom_kind(find(&all, id)));
     let line = "kimi-cli.line";
     assert_eq!(kinds, ["import.line", line, line, "kimi-cli._usage", "kimi-cli._checkpoint", "kimi-cli._future"]);
     assert!(matches!(find(&all, "L11").message().unwrap().blocks[0].kind, BlockKind::Opaque(_)));
     let (report, _) = import_first_thread(&fixtures().join("kimi-cli/parts")).await;
-    let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
-    assert_eq!(found, [(5, "malformed_line"), (6, "bad_field")]);
+    let issues: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
+    assert_eq!(issues, [(5, "malformed_line"), (6, "bad_field")]);
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn a_time_in_the_future_is_not_an_activity() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_does_not_keep_others_from_being_imported() {
+async fn a_damaged_file_does_not_prevent_the_import_of_other_files() {
     let folder = tempdir().unwrap();
     let mut damaged = GzEncoder::new(Vec::new(), Compression::default());
     damaged.write_all(session("b", "two").repeat(50).as_bytes()).unwrap();
@@ -233,7 +233,7 @@ async fn the_content_of_an_unknown_file_is_not_shown() {
 }
 
 #[tokio::test]
-async fn an_export_never_leaves_its_folder() {
+async fn an_export_writes_only_below_its_folder() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let report = import_one(&*commits, &write_file(folder.path(), "s.jsonl", session("../../out", "one"))).await;
@@ -241,13 +241,14 @@ async fn an_export_never_leaves_its_folder() {
     for name in ["agent-core", "pi", "codex", "claude-code", "kimi-cli"] {
         let options = ExportOptions::new(format(name));
         let thread = report.thread.as_ref().unwrap();
-        let into = target.join(name);
-        let exported = export(&*commits.threads(), thread, &options, ExportTarget::Folder(&into)).await.unwrap();
+        let export_folder = target.join(name);
+        let exported =
+            export(&*commits.threads(), thread, &options, ExportTarget::Folder(&export_folder)).await.unwrap();
         let files = exported.files.iter().map(|file| file.canonicalize().unwrap());
-        assert!(files.into_iter().all(|file| file.starts_with(into.canonicalize().unwrap())), "{name}");
-        // The files exist now, so a second export is refused, and they stay.
-        let again = export(&*commits.threads(), thread, &options, ExportTarget::Folder(&into)).await;
-        assert!(matches!(again, Err(Error::Io { .. })), "{name}");
+        assert!(files.into_iter().all(|file| file.starts_with(export_folder.canonicalize().unwrap())), "{name}");
+        // The files exist now. So a second export is refused, and does not delete them.
+        let second_export = export(&*commits.threads(), thread, &options, ExportTarget::Folder(&export_folder)).await;
+        assert!(matches!(second_export, Err(Error::Io { .. })), "{name}");
         assert!(exported.files.iter().all(|file| file.is_file()), "{name}");
     }
 }
@@ -278,10 +279,10 @@ async fn the_progress_counts_bytes_and_can_stop_the_import() {
     let path = write_file(folder.path(), "long.jsonl", &text);
     let total = text.len() as u64 + session("a", "one").len() as u64;
     let commits = new_store();
-    let stopping = Arc::new(ProgressLog { calls: Mutex::default(), allowed_calls: 2 });
-    let options = ImportOptions::default().with_progress(stopping);
-    let stopped = import(&*commits, folder.path(), &options).await.unwrap_err();
-    assert!(matches!(&stopped, Error::Stopped { path: stopped } if *stopped == path), "{stopped}");
+    let stopping_log = Arc::new(ProgressLog { calls: Mutex::default(), allowed_calls: 2 });
+    let options = ImportOptions::default().with_progress(stopping_log);
+    let error = import(&*commits, folder.path(), &options).await.unwrap_err();
+    assert!(matches!(&error, Error::Stopped { path: stopped_path } if *stopped_path == path), "{error}");
     let log = Arc::new(ProgressLog { calls: Mutex::default(), allowed_calls: usize::MAX });
     let options = ImportOptions::default().with_progress(Arc::clone(&log) as Arc<dyn Progress>);
     let reports = import(&*commits, folder.path(), &options).await.unwrap();

@@ -1,4 +1,5 @@
-//! Tests of single rules: codes of bad input, provenance, short forms, migrated lines.
+//! Tests of details of the import of pi and Agent Core files: codes of bad input, provenance, short forms, migrated
+//! lines.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ fn message(id: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn wrong_fields_of_pi_are_kept_as_they_are() {
+async fn pi_lines_with_wrong_fields_are_kept_and_reported() {
     let lines = [
         PI_HEADER.to_owned(),
         message("a", r#"{"role":"user"}"#),
@@ -122,7 +123,7 @@ async fn version_1_indexes_count_only_well_formed_lines() {
 }
 
 #[tokio::test]
-async fn a_session_keeps_its_folder_title_and_parent() {
+async fn a_session_keeps_its_working_folder_its_title_and_its_parent() {
     let folder = tempdir().unwrap();
     let commits = new_store();
     let text = message("m", r#"{"role":"user","content":"x"}"#);
@@ -138,14 +139,14 @@ async fn a_session_keeps_its_folder_title_and_parent() {
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "s");
     assert_eq!(thread.metadata["cwd"].as_str(), "\"/x\"");
     assert_eq!(thread.created_at.as_millis(), 1_767_607_200_000);
-    let both = tempdir().unwrap();
+    let folder_of_both = tempdir().unwrap();
     write_file(
-        both.path(),
+        folder_of_both.path(),
         "a.jsonl",
         format!("{}\n{title}\n{text}\n", child.replace("\"id\":\"t\"", "\"id\":\"early\"").replace("_s.", "_late.")),
     );
-    write_file(both.path(), "b.jsonl", PI_HEADER.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n" + &text);
-    let reports = import(&*commits, both.path(), &ImportOptions::default()).await.unwrap();
+    write_file(folder_of_both.path(), "b.jsonl", PI_HEADER.replace("\"id\":\"s\"", "\"id\":\"late\"") + "\n" + &text);
+    let reports = import(&*commits, folder_of_both.path(), &ImportOptions::default()).await.unwrap();
     let thread = commits.threads().load_thread(reports[0].thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!(thread.parent_thread_id.unwrap().as_str(), "late");
     let lost = child.replace("_s.jsonl", "_lost.jsonl").replace("\"id\":\"t\"", "\"id\":\"u\"");
@@ -185,7 +186,7 @@ impl CountOf for ImportReport {
 }
 
 #[tokio::test]
-async fn the_short_form_is_a_chain_without_call_ids() {
+async fn lines_of_the_short_form_need_neither_parents_nor_call_ids() {
     let lines = [
         r#"{"id":"1","type":"user","content":"hi"}"#,
         r#"{"id":"2","type":"tool","name":"ls","params":{}}"#,
@@ -380,9 +381,12 @@ async fn fields_of_a_wrong_type_do_not_count_as_missing() {
     ];
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();
     let (_, report, _) = import_and_check_export(&lines).await;
-    let wrong: Vec<_> =
+    let lines_with_wrong_fields: Vec<_> =
         codes(&report).into_iter().filter_map(|(line, code)| (code == "bad_field").then_some(line)).collect();
-    assert_eq!(wrong, [Some(1), Some(2), Some(2), Some(2), Some(3), Some(3), Some(4), Some(5), Some(5)]);
+    assert_eq!(
+        lines_with_wrong_fields,
+        [Some(1), Some(2), Some(2), Some(2), Some(3), Some(3), Some(4), Some(5), Some(5)]
+    );
     let codex = [
         r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"session_meta","payload":{"id":7,"timestamp":"2026-01-06T08:00:00.000Z","cwd":[]}}"#,
         r#"{"timestamp":"2026-01-06T08:00:00.000Z","type":"turn_context","payload":{"model":7}}"#,

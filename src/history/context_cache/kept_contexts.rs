@@ -1,4 +1,4 @@
-//! The contexts that are kept, and which of them is forgotten first.
+//! The kept contexts, and the order in which they are forgotten.
 
 use std::{collections::BTreeMap, mem::size_of, sync::Arc};
 
@@ -9,9 +9,9 @@ use store_core::{
 /// The bytes that are counted for each kept context in addition to its content: an estimate for its keys and maps.
 const BYTES_OF_CONTEXT: usize = 512;
 
-/// The id of a thread, and what distinguishes it from earlier and later threads with the same id: after a deletion the
-/// thread has another generation, in a restored store another incarnation, and after its tenant was deleted another
-/// time of creation.
+/// The id of a thread, and the values that distinguish it from other threads with this id. After a deletion the thread
+/// has another generation, in a restored store another incarnation, and after a deletion of its tenant another time of
+/// creation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ThreadKey {
     pub(super) id: ThreadId,
@@ -27,10 +27,10 @@ impl ThreadKey {
     }
 }
 
-/// What was done with open calls in a kept context.
+/// The form of a kept context: what was done with its open calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Form {
-    /// Nothing. If the context has no repairs, the other forms can be made from it.
+pub(super) enum ContextForm {
+    /// Nothing was done with them. If the context has no repairs, the other forms can be made from it.
     Plain,
     /// The calls were answered.
     Answered,
@@ -38,7 +38,7 @@ pub(super) enum Form {
     Dropped,
 }
 
-impl From<OpenCalls> for Form {
+impl From<OpenCalls> for ContextForm {
     fn from(open_calls: OpenCalls) -> Self {
         match open_calls {
             OpenCalls::Keep => Self::Plain,
@@ -50,20 +50,20 @@ impl From<OpenCalls> for Form {
 
 /// The key of a kept context. It needs no version, because the context of an entry never changes (CX-11).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct ContextKey {
     pub(super) thread: ThreadKey,
-    pub(super) entry: (EntryId, Form),
+    pub(super) entry: (EntryId, ContextForm),
 }
 
-impl Key {
-    pub(super) fn new(thread: &ThreadKey, at: &EntryId, form: Form) -> Self {
+impl ContextKey {
+    pub(super) fn new(thread: &ThreadKey, at: &EntryId, form: ContextForm) -> Self {
         Self { thread: thread.clone(), entry: (at.clone(), form) }
     }
 }
 
 /// A kept context.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct KeptContext {
     pub(super) context: Arc<Context>,
     /// The bytes that are counted for the context.
     pub(super) bytes: usize,
@@ -76,9 +76,9 @@ pub(super) struct Kept {
 pub(super) struct KeptContexts {
     max_bytes: usize,
     bytes: usize,
-    uses: u64,
-    threads: BTreeMap<ThreadKey, BTreeMap<(EntryId, Form), Kept>>,
-    by_use: BTreeMap<u64, Key>,
+    use_count: u64,
+    contexts_by_thread: BTreeMap<ThreadKey, BTreeMap<(EntryId, ContextForm), KeptContext>>,
+    keys_by_use: BTreeMap<u64, ContextKey>,
 }
 
 /// Which kinds of contexts of a thread are kept.
@@ -92,7 +92,7 @@ pub(super) struct KeptKinds {
 
 impl KeptContexts {
     pub(super) const fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, bytes: 0, uses: 0, threads: BTreeMap::new(), by_use: BTreeMap::new() }
+        Self { max_bytes, bytes: 0, use_count: 0, contexts_by_thread: BTreeMap::new(), keys_by_use: BTreeMap::new() }
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -100,52 +100,52 @@ impl KeptContexts {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_use.len()
+        self.keys_by_use.len()
     }
 
     /// Returns a context, which is then the most recently used one.
-    pub(super) fn get(&mut self, key: &Key) -> Option<Kept> {
-        let kept = self.threads.get_mut(&key.thread)?.get_mut(&key.entry)?;
-        self.uses += 1;
-        if let Some(key) = self.by_use.remove(&kept.last_use) {
-            self.by_use.insert(self.uses, key);
+    pub(super) fn get(&mut self, key: &ContextKey) -> Option<KeptContext> {
+        let kept = self.contexts_by_thread.get_mut(&key.thread)?.get_mut(&key.entry)?;
+        self.use_count += 1;
+        if let Some(key) = self.keys_by_use.remove(&kept.last_use) {
+            self.keys_by_use.insert(self.use_count, key);
         }
-        kept.last_use = self.uses;
+        kept.last_use = self.use_count;
         Some(kept.clone())
     }
 
     /// Keeps a context, and forgets the least recently used ones until all of them fit. A context that alone is larger
     /// than the bound is not kept.
-    pub(super) fn insert(&mut self, key: Key, context: Arc<Context>, bytes: usize) {
+    pub(super) fn insert(&mut self, key: ContextKey, context: Arc<Context>, bytes: usize) {
         self.remove(&key);
         if bytes > self.max_bytes {
             return;
         }
         while self.bytes.saturating_add(bytes) > self.max_bytes {
-            let Some(oldest) = self.by_use.first_key_value().map(|(_, key)| key.clone()) else { break };
+            let Some(oldest) = self.keys_by_use.first_key_value().map(|(_, key)| key.clone()) else { break };
             self.remove(&oldest);
         }
-        self.uses += 1;
+        self.use_count += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.by_use.insert(self.uses, key.clone());
-        let kept = Kept { context, bytes, last_use: self.uses };
-        self.threads.entry(key.thread).or_default().insert(key.entry, kept);
+        self.keys_by_use.insert(self.use_count, key.clone());
+        let kept = KeptContext { context, bytes, last_use: self.use_count };
+        self.contexts_by_thread.entry(key.thread).or_default().insert(key.entry, kept);
     }
 
-    pub(super) fn remove(&mut self, key: &Key) {
-        let Some(contexts) = self.threads.get_mut(&key.thread) else { return };
+    pub(super) fn remove(&mut self, key: &ContextKey) {
+        let Some(contexts) = self.contexts_by_thread.get_mut(&key.thread) else { return };
         if let Some(kept) = contexts.remove(&key.entry) {
-            self.by_use.remove(&kept.last_use);
+            self.keys_by_use.remove(&kept.last_use);
             self.bytes = self.bytes.saturating_sub(kept.bytes);
         }
         if contexts.is_empty() {
-            self.threads.remove(&key.thread);
+            self.contexts_by_thread.remove(&key.thread);
         }
     }
 
     /// Forgets all contexts of threads that have or had this id.
     pub(super) fn forget(&mut self, thread: &ThreadId) {
-        let keys: Vec<_> = self.by_use.values().filter(|key| key.thread.id == *thread).cloned().collect();
+        let keys: Vec<_> = self.keys_by_use.values().filter(|key| key.thread.id == *thread).cloned().collect();
         for key in keys {
             self.remove(&key);
         }
@@ -154,10 +154,10 @@ impl KeptContexts {
     /// Returns which kinds of contexts of a thread are kept.
     pub(super) fn kinds_of_thread(&self, thread: &ThreadKey) -> KeptKinds {
         let mut found = KeptKinds::default();
-        for ((_, form), kept) in self.threads.get(thread).into_iter().flatten() {
+        for ((_, form), kept) in self.contexts_by_thread.get(thread).into_iter().flatten() {
             let has_repairs = !kept.context.repairs.is_empty();
-            found.has_base |= *form == Form::Plain && !has_repairs;
-            found.has_repairs |= *form == Form::Plain && has_repairs;
+            found.has_base |= *form == ContextForm::Plain && !has_repairs;
+            found.has_repairs |= *form == ContextForm::Plain && has_repairs;
         }
         found
     }

@@ -45,7 +45,7 @@ pub(super) struct Faults {
     pub(super) settle_outbox: Mutex<VecDeque<Fault>>,
 }
 
-/// A real store, with faults or without its wake-ups.
+/// A real store whose calls have faults, or whose wake-ups are removed.
 #[derive(Clone)]
 pub(super) struct FaultyStore {
     inner: Arc<dyn Store>,

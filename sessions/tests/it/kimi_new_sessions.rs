@@ -106,14 +106,14 @@ async fn a_conversation_is_written_as_kimi_cli_writes_it() {
     assert_eq!(types.collect::<Vec<_>>().join(" "), format!("{turn} {turn}"));
     let failed = r#""is_error": true, "output": [], "message": "no such file", "display": [], "extras": null"#;
     assert!(wire.iter().any(|record| record.contains(failed)), "{wire:?}");
-    let (other, copy) = import_again(folder.path()).await;
-    let title = other.threads().load_thread(&copy).await.unwrap().unwrap().title;
+    let (other_store, copy) = import_again(folder.path()).await;
+    let title = other_store.threads().load_thread(&copy).await.unwrap().unwrap().title;
     assert_eq!(title.as_deref(), Some("Talk"));
     let mut expected = comparable_context(&*commits, &thread).await;
     expected[7][1][0]["tool_result"]["blocks"] = json!([{"text": "<system>ERROR: no such file</system>"}]);
-    assert_eq!(comparable_context(&*other, &copy).await, expected);
+    assert_eq!(comparable_context(&*other_store, &copy).await, expected);
     // After the import, every message that the wire file records has the same time as before the export.
-    let (before, after) = (entries(&*commits, &thread).await, entries(&*other, &copy).await);
+    let (before, after) = (entries(&*commits, &thread).await, entries(&*other_store, &copy).await);
     let times = |all: &[Arc<Entry>]| -> Vec<u64> {
         let messages = all.iter().filter(|entry| entry.message().is_some_and(|message| message.role != Role::System));
         messages.map(|entry| entry.timestamp.as_millis()).collect()
@@ -163,7 +163,7 @@ fn user_of_everything() -> Message {
     Message::new(Role::User, blocks)
 }
 
-/// A message with results, one of which has details, and with blocks that are no results.
+/// A message with two results and a text. One of the results has details.
 fn results_of_everything() -> Message {
     let document = Media::new(None, MediaSource::Url("u".to_owned()));
     let mut with_details = ToolResult::new("c1", vec![Block::new(BlockKind::Document(document))]);
@@ -240,7 +240,7 @@ async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
     let mut found = kinds(&exported.losses);
     found.sort_unstable();
     assert_eq!(found, LOSSES_OF_EVERYTHING);
-    let (other, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_again(folder.path()).await;
     let audio = json!({"audio": {"url": "https://example.com/a.mp3"}});
     let image = |media_type: &str| json!({"image": {"media_type": media_type, "base64": "AAAA"}});
     let read = |id: &str, input: Value| json!({"tool_use": {"id": id, "name": "read", "input": input}});
@@ -257,9 +257,9 @@ async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
         ["user", [{"text": "go on"}]],
         ["assistant", [{"text": "end"}]]
     ]);
-    assert_eq!(comparable_context(&*other, &copy).await, expected);
+    assert_eq!(comparable_context(&*other_store, &copy).await, expected);
     let request = store_core::ContextRequest::head();
-    assert_eq!(other.threads().load_context(&copy, request).await.unwrap().context_size, Some(50));
+    assert_eq!(other_store.threads().load_context(&copy, request).await.unwrap().context_size, Some(50));
     let wire = std::fs::read_to_string(folder.path().join("wire.jsonl")).unwrap();
     assert!(wire.contains(r#""extras": {"details": {"n": 1}}"#), "{wire}");
 }
@@ -289,10 +289,11 @@ async fn other_leaves_become_earlier_context_files_and_the_head_the_current_one(
     assert_eq!(roles(&folder, "context_2.jsonl"), "0 user");
     assert!(lines(&folder, "context_1.jsonl")[6].contains("right answer"));
     assert!(lines(&folder, "context.jsonl")[6].contains("left answer"));
-    let (other, copy) = import_again(folder.path()).await;
-    let leaves = other.threads().list_leaves(&copy, store_core::PageRequest::first(10)).await.unwrap();
+    let (other_store, copy) = import_again(folder.path()).await;
+    let leaves = other_store.threads().list_leaves(&copy, store_core::PageRequest::first(10)).await.unwrap();
     assert_eq!(leaves.items.len(), 3);
-    let texts: Vec<_> = entries(&*other, &copy).await.iter().filter_map(|entry| entry.message().cloned()).collect();
+    let texts: Vec<_> =
+        entries(&*other_store, &copy).await.iter().filter_map(|entry| entry.message().cloned()).collect();
     assert!(texts.iter().any(|message| message == &Message::assistant("right answer")));
 }
 
@@ -323,7 +324,7 @@ async fn a_rewound_thread_continues_at_its_head() {
 #[tokio::test]
 async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
     let commits = new_store();
-    let first = || {
+    let first_entries = || {
         vec![
             entry("s1", system("be brief")),
             entry("u1", Message::user("first")),
@@ -333,7 +334,7 @@ async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
             entry("t2", result("c1", "ok", false)),
         ]
     };
-    let mut new = first();
+    let mut new = first_entries();
     new.extend([
         entry("z1", compaction("u1", "a1", "in short")),
         entry("u3", Message::user("third")),
@@ -349,8 +350,8 @@ async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
     assert_eq!(roles(&folder, "context.jsonl"), "prompt 0 user assistant tool user assistant 1 user");
     let summary = r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#;
     assert_eq!(lines(&folder, "context_2.jsonl")[2], summary);
-    let (other, copy) = import_again(folder.path()).await;
-    let all = entries(&*other, &copy).await;
+    let (other_store, copy) = import_again(folder.path()).await;
+    let all = entries(&*other_store, &copy).await;
     let summaries: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).collect();
     let [first_summary, _] = summaries.as_slice() else { panic!("{summaries:?}") };
     // After the import, the first summary covers the same messages as before the export. So the import does not add the
@@ -410,8 +411,8 @@ async fn a_summary_that_is_not_at_the_beginning_is_an_ordinary_message() {
     .await;
     let (folder, exported) = export_session(&*commits, &thread).await;
     assert_eq!(kinds(&exported.losses), [("z1", "compaction"), ("z2", "compaction")]);
-    let (other, copy) = import_again(folder.path()).await;
-    let found = comparable_context(&*other, &copy).await.to_string();
+    let (other_store, copy) = import_again(folder.path()).await;
+    let found = comparable_context(&*other_store, &copy).await.to_string();
     let marker = "<system>Previous context has been compacted. Here is the compaction output:</system>";
     let found = found.replace(marker, "[summary of the earlier conversation]");
     assert_eq!(found, comparable_context(&*commits, &thread).await.to_string());
@@ -423,13 +424,14 @@ async fn threads_of_other_formats_keep_their_context() {
         let commits = new_store();
         let thread = import_one(&*commits, &fixtures().join(name).with_extension("jsonl")).await.thread.unwrap();
         let (folder, exported) = export_session(&*commits, &thread).await;
-        let (other, report) = import_copy(folder.path()).await;
+        let (other_store, report) = import_copy(folder.path()).await;
         let copy = report.thread.unwrap();
-        check_exact(&*other, &copy, folder.path()).await;
+        check_exact(&*other_store, &copy, folder.path()).await;
         let roles = |context: &Value| -> Vec<String> {
             context.as_array().unwrap().iter().map(|message| message[0].to_string()).collect()
         };
-        let (before, after) = (comparable_context(&*commits, &thread).await, comparable_context(&*other, &copy).await);
+        let (before, after) =
+            (comparable_context(&*commits, &thread).await, comparable_context(&*other_store, &copy).await);
         assert_eq!(roles(&before), roles(&after), "{name}: {:?}", exported.losses);
     }
 }
