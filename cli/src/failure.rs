@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use agentstore::{Detail, Error, ErrorKind, SchemaMend, UnavailableCause};
+use agentstore::{Detail, Error, ErrorKind, SchemaRemedy, UnavailableCause};
 use clap::error::ErrorKind as UsageKind;
 use serde::Serialize;
 
@@ -231,10 +231,10 @@ fn unavailable_advice(detail: &Detail) -> &'static str {
 
 fn schema_advice(detail: &Detail) -> &'static str {
     match detail {
-        Detail::SchemaMismatch { mend: SchemaMend::Migrate, .. } => {
+        Detail::SchemaMismatch { remedy: SchemaRemedy::Migrate, .. } => {
             "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
         }
-        Detail::SchemaMismatch { mend: SchemaMend::Create, .. } => {
+        Detail::SchemaMismatch { remedy: SchemaRemedy::Create, .. } => {
             "check the URL: it names a store that does not exist yet; a command that adds data, such as \
              `agentstore mailbox enqueue`, creates the store"
         }
@@ -314,7 +314,7 @@ fn print_to_stderr(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use agentstore::{Error, SchemaMend};
+    use agentstore::{Error, SchemaRemedy};
 
     use super::default_advice;
 
@@ -326,9 +326,9 @@ mod tests {
             |text| Error::unavailable(text),
             |text| Error::server_unavailable(text),
             |text| Error::store_in_use(text),
-            |text| Error::schema_mismatch(text, text, SchemaMend::Create),
-            |text| Error::schema_mismatch(text, text, SchemaMend::Migrate),
-            |text| Error::schema_mismatch(text, text, SchemaMend::Release),
+            |text| Error::schema_mismatch(text, text, SchemaRemedy::Create),
+            |text| Error::schema_mismatch(text, text, SchemaRemedy::Migrate),
+            |text| Error::schema_mismatch(text, text, SchemaRemedy::Release),
             |text| Error::corrupt(text),
         ];
         let mut all: Vec<_> = constructors.iter().map(|constructor| default_advice(&constructor("x"))).collect();

@@ -1,8 +1,8 @@
-//! Turns bodies of requests and replies of model providers into messages, and contexts into bodies of requests.
+//! Converts request and reply bodies of model APIs into messages, and contexts into request bodies.
 //!
 //! [`normalize`] reads a request, a reply or a streamed reply. [`compile`] makes the body of a request from a context.
-//! For the model that made the blocks, the body has the same history as before, with signatures and encrypted
-//! reasoning. For any other model, [`Compiled::losses`] lists what the body does not hold, and [`check`] reports it
+//! For the model that produced the blocks, the body has the same history as the one that was read, with signatures and
+//! encrypted reasoning. For any other model, [`Compiled::losses`] lists what the body does not hold, and [`check`] reports it
 //! before anything is sent.
 //!
 //! Nothing is sent. Only [`convert`] stores something; the other functions are pure.

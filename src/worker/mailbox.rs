@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     CancelReason, Cancellation, Done, Failure, Handler, Work, WorkerOptions,
-    engine::{AttemptState, JobSource},
+    job_loop::{AttemptState, JobSource},
     telemetry::{self, Telemetry},
 };
 use crate::{Stores, options::unsupported};

@@ -3,9 +3,9 @@
 mod cancellation;
 #[cfg(feature = "metrics")]
 mod counting_mailbox;
-mod engine;
 mod fenced;
 mod handler;
+mod job_loop;
 mod loop_handle;
 mod mailbox;
 mod maintenance;
@@ -29,7 +29,7 @@ pub use self::{
     relay::{Deliver, OutboxDelivery, Relay},
     work::Work,
 };
-use self::{engine::Engine, mailbox::MailboxSource};
+use self::{job_loop::JobLoop, mailbox::MailboxSource};
 use crate::{Stores, options::unsupported};
 
 /// Runs a handler for the dispatches of a tenant's mailbox.
@@ -67,7 +67,7 @@ use crate::{Stores, options::unsupported};
 ///
 /// A dispatch is handled at least once. `docs/workers.md` says when it is handled twice, and what to do about it.
 pub struct Worker {
-    engine: Engine<MailboxSource>,
+    job_loop: JobLoop<MailboxSource>,
 }
 
 impl Worker {
@@ -94,7 +94,7 @@ impl Worker {
         // If there is no mailbox, this call returns an error that says which stores have one.
         stores.mailbox(tenant)?;
         let source = MailboxSource::new(stores, tenant, Arc::new(handler), &options)?;
-        Ok(Self { engine: Engine::new(source, options) })
+        Ok(Self { job_loop: JobLoop::new(source, options) })
     }
 
     /// Starts the worker on the current tokio runtime.
@@ -102,7 +102,7 @@ impl Worker {
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
     pub fn start(self) -> Result<LoopHandle> {
-        self.engine.start()
+        self.job_loop.start()
     }
 
     /// Starts the worker. It ends by itself once it can claim nothing, no handler runs, and every dispatch that failed
@@ -114,7 +114,7 @@ impl Worker {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_until_idle(self) -> Result<LoopHandle> {
-        self.engine.until_idle().start()
+        self.job_loop.until_idle().start()
     }
 
     /// Runs the worker [until it is idle](Self::start_until_idle).
@@ -128,7 +128,7 @@ impl Worker {
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("options", self.engine.options()).finish_non_exhaustive()
+        f.debug_struct("Worker").field("options", self.job_loop.options()).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     Cancellation, Done, Failure, LoopHandle, WorkSummary, WorkerOptions,
-    engine::{AttemptState, Engine, JobSource},
+    job_loop::{AttemptState, JobLoop, JobSource},
     telemetry::{self, Telemetry},
 };
 use crate::Stores;
@@ -89,7 +89,7 @@ impl Relay {
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
     pub fn start(self) -> Result<LoopHandle> {
-        Engine::new(self.source, self.options).start()
+        JobLoop::new(self.source, self.options).start()
     }
 
     /// Delivers until no row can be claimed, no delivery runs, and every row that failed in this relay has been tried
@@ -98,7 +98,7 @@ impl Relay {
     /// # Errors
     /// The error that ended the relay before it was idle, as for [`LoopHandle::stop`].
     pub async fn run_until_idle(self) -> Result<WorkSummary> {
-        Engine::new(self.source, self.options).until_idle().start()?.join().await
+        JobLoop::new(self.source, self.options).until_idle().start()?.join().await
     }
 }
 

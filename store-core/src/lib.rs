@@ -67,7 +67,7 @@ pub use self::{
     claim::{ClaimNumber, ClaimToken, Fence},
     commit::{Commit, CommitCoordinator, Receipt, StateChange, StateOp, ThreadState},
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
-    error::{Detail, Error, ErrorKind, Outcome, Result, SchemaMend, Subject, UnavailableCause},
+    error::{Detail, Error, ErrorKind, Outcome, Result, SchemaRemedy, Subject, UnavailableCause},
     event::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
         EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, NewEvent, Scope,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
-use store_core::{Error, Result, SchemaMend};
+use store_core::{Error, Result, SchemaRemedy};
 
 use crate::{
     error,
@@ -87,7 +87,7 @@ impl Meta {
         let format = fields.get("format").and_then(Value::as_u64).ok_or_else(damaged)?;
         if format != FORMAT {
             let (found, supported) = (format!("format {format}"), format!("format {FORMAT}"));
-            return Err(Error::schema_mismatch(found, supported, SchemaMend::Release));
+            return Err(Error::schema_mismatch(found, supported, SchemaRemedy::Release));
         }
         verified_checksum(line).ok_or_else(damaged)?;
         let key = fields.remove("key").as_ref().and_then(Value::as_str).and_then(unhex).ok_or_else(damaged)?;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaMend};
+use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy};
 
 use crate::{
     config::{Create, Durability, FileConfig},
@@ -195,7 +195,7 @@ fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
 }
 
 fn no_root() -> Error {
-    Error::schema_mismatch("none", "a root created by agentstore", SchemaMend::Create)
+    Error::schema_mismatch("none", "a root created by agentstore", SchemaRemedy::Create)
 }
 
 /// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.

@@ -2,7 +2,7 @@
 //! lost (NA-3, NA-5).
 
 use serde_json::{Value, json};
-use store_core::{Detail, Error, Outcome, Result, SchemaMend, Survives};
+use store_core::{Detail, Error, Outcome, Result, SchemaRemedy, Survives};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -68,7 +68,7 @@ pub(crate) async fn ensure_stream(
         match connection.stream_info(name).await? {
             Ok((_, info)) => return Ok(info),
             Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
-                return Err(Error::schema_mismatch("none", "streams created by agentstore", SchemaMend::Create));
+                return Err(Error::schema_mismatch("none", "streams created by agentstore", SchemaRemedy::Create));
             }
             Err(refusal) if refusal.is_not_found() => {}
             Err(refusal) => return Err(refusal.into()),
@@ -104,7 +104,7 @@ fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
         (true, Some(setting)) => format!("a stream `{name}` with `{setting}`"),
         (false, _) => format!("a stream `{name}` with other subjects"),
     };
-    Err(Error::schema_mismatch(found, "streams created by agentstore", SchemaMend::Release))
+    Err(Error::schema_mismatch(found, "streams created by agentstore", SchemaRemedy::Release))
 }
 
 /// Refuses a stream that may drop or lose accepted messages. A setting that cannot be read counts as unsafe.
@@ -150,7 +150,7 @@ async fn load_or_create_meta(connection: &Connection) -> Result<StoreMetadata> {
     };
     StoreMetadata::parse(&found).map_err(|why| {
         let (found, supported) = (format!("a store whose settings cannot be read: {why}"), "version 1".to_owned());
-        Error::schema_mismatch(found, supported, SchemaMend::Release)
+        Error::schema_mismatch(found, supported, SchemaRemedy::Release)
     })
 }
 

@@ -4,7 +4,7 @@ use sqlx::{
     Error as SqlError,
     postgres::{PgDatabaseError, PgSeverity},
 };
-use store_core::{Detail, Error, SchemaMend, UnavailableCause};
+use store_core::{Detail, Error, SchemaRemedy, UnavailableCause};
 
 /// The effect that a statement may have had if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ fn refusal_error(error: SqlError, effect: Effect) -> Error {
         "42P01" | "3F000" | "42883" | "42703" => Detail::SchemaMismatch {
             found: "an incomplete schema".to_owned(),
             supported: "the one that `agentstore migrate` creates".to_owned(),
-            mend: SchemaMend::Migrate,
+            remedy: SchemaRemedy::Migrate,
         },
         "42501" => unavailable("the user of the server lacks the privilege for this"),
         "28P01" | "28000" => unavailable("the server rejected the user or the password"),

@@ -1,7 +1,7 @@
 //! The schema: checks of the server's durability and of the migrations, and the migrations themselves.
 
 use sqlx::{AssertSqlSafe, Connection as _, Decode, PgConnection, Postgres, Row as _, Type};
-use store_core::{CursorKey, Detail, Error, ErrorKind, Result, SchemaMend, Survives};
+use store_core::{CursorKey, Detail, Error, ErrorKind, Result, SchemaRemedy, Survives};
 
 use crate::{
     config::{Migrate, PostgresConfig},
@@ -133,7 +133,7 @@ fn check_version(version: usize) -> Result<()> {
     }
     let found = if version == 0 { "none".to_owned() } else { format!("version {version}") };
     let supported = format!("version {}, which `agentstore migrate` creates", MIGRATIONS.len());
-    Err(Error::schema_mismatch(found, supported, SchemaMend::Migrate))
+    Err(Error::schema_mismatch(found, supported, SchemaRemedy::Migrate))
 }
 
 /// Returns the number of the last migration that was applied, or 0 if there is no schema.

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use store_core::{Detail, Error, Result, SchemaMend, Timestamp};
+use store_core::{Detail, Error, Result, SchemaRemedy, Timestamp};
 
 use crate::{
     config::{Create, SqliteConfig},
@@ -113,7 +113,7 @@ impl DatabaseFile {
 
     fn open_first(path: &Path, is_exclusive: bool, create: Create) -> Result<Self> {
         if create == Create::Never && !path.exists() {
-            return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaMend::Create));
+            return Err(Error::schema_mismatch("none", "a mailbox created by agentstore", SchemaRemedy::Create));
         }
         check_header(path)?;
         let users = open_or_create(&sibling(path, "-users"))?;

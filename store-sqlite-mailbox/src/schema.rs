@@ -3,7 +3,7 @@
 use std::{path::Path, thread::sleep, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use store_core::{CursorKey, Detail, Error, Result, SchemaMend, Survives};
+use store_core::{CursorKey, Detail, Error, Result, SchemaRemedy, Survives};
 
 use crate::{
     config::{SqliteConfig, Synchronous},
@@ -29,7 +29,7 @@ pub(crate) struct OpenedDatabase {
 }
 
 pub(crate) fn mismatch_error(found: &str) -> Error {
-    Error::schema_mismatch(found, format!("a mailbox with schema {SCHEMA_VERSION}"), SchemaMend::Release)
+    Error::schema_mismatch(found, format!("a mailbox with schema {SCHEMA_VERSION}"), SchemaRemedy::Release)
 }
 
 /// Refuses a database of another application, and one of a later release.

@@ -93,5 +93,5 @@ pub(super) fn losses_text(losses: &[Loss]) -> String {
     if records == 0 {
         return lost;
     }
-    format!("{lost}; {} for people (details of results), which no model gets", with_noun(records as u64, "record"))
+    format!("{lost}; {} (details of results) not meant for models", with_noun(records as u64, "record"))
 }

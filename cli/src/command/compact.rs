@@ -240,7 +240,7 @@ async fn compacted_or_failure(
 ) -> Result<Box<Compacted>> {
     match outcome {
         CompactionOutcome::Compacted(compacted) => Ok(compacted),
-        CompactionOutcome::Late => {
+        CompactionOutcome::ThreadChanged => {
             let (planned_thread, current) = (planned.thread(), session.require_thread(&planned.thread().id).await?);
             let conflict = Error::conflict("thread", Some(planned_thread.version), Some(current.version));
             Err(Failure::from(conflict).with_advice(

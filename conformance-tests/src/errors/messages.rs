@@ -1,6 +1,6 @@
 //! The messages of errors, which people read, and their kinds and fields, which programs read.
 
-use store_core::{Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, UnavailableCause, Version};
+use store_core::{Detail, Error, ErrorKind, Outcome, SchemaRemedy, Subject, Timestamp, UnavailableCause, Version};
 
 use super::{
     long_ids::refusals_with_long_ids,
@@ -41,7 +41,7 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::StorageFull, NotApplied, true),
         (Detail::Poisoned { what: text(), since: Timestamp::MIN }, NotApplied, false),
         (Detail::Corrupt { location: text() }, NotApplied, false),
-        (Detail::SchemaMismatch { found: text(), supported: text(), mend: SchemaMend::Create }, NotApplied, false),
+        (Detail::SchemaMismatch { found: text(), supported: text(), remedy: SchemaRemedy::Create }, NotApplied, false),
         (Detail::UnsafeDurability { setting: text(), option: text() }, NotApplied, false),
     ]
 }

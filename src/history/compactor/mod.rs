@@ -221,7 +221,7 @@ impl Compactor {
                 Err(error) if error.kind() == ErrorKind::Conflict && writes < MAX_WRITES => {
                     match self.version_if_still_valid(planned).await? {
                         Some(current) => version = current,
-                        None => return Ok(CompactionOutcome::Late),
+                        None => return Ok(CompactionOutcome::ThreadChanged),
                     }
                 }
                 Err(error) => return Err(error),
@@ -273,7 +273,7 @@ pub enum CompactionOutcome {
     EmptySummary,
     /// The thread changed while the summary was made, so that the summary no longer fits: another compaction covers
     /// some of its messages, a result of one of their calls was recorded, or the thread was rewound.
-    Late,
+    ThreadChanged,
 }
 
 /// A compaction that was written.

@@ -237,7 +237,7 @@ async fn expect_late(entries: Vec<(&str, Message)>, change: impl AsyncFnOnce(&Ar
         })
         .await
         .unwrap();
-    assert!(matches!(outcome, CompactionOutcome::Late), "{outcome:?}");
+    assert!(matches!(outcome, CompactionOutcome::ThreadChanged), "{outcome:?}");
     assert_eq!(Some(load(&*commits).await), context_after_change.into_inner().unwrap());
 }
 
@@ -374,7 +374,7 @@ async fn concurrent_compactions_leave_one_summary_at_the_beginning() {
                 };
                 match compactor.compact_now(&thread(), summarize).await {
                     Ok(CompactionOutcome::Compacted(_)) => written_count += 1,
-                    Ok(CompactionOutcome::Late | CompactionOutcome::NothingToCompact(_)) => {}
+                    Ok(CompactionOutcome::ThreadChanged | CompactionOutcome::NothingToCompact(_)) => {}
                     Err(error) if error.kind() == ErrorKind::Conflict => {}
                     other => panic!("{other:?}"),
                 }

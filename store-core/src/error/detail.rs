@@ -95,7 +95,7 @@ impl UnavailableCause {
 /// What to do about a store whose schema this release cannot use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum SchemaMend {
+pub enum SchemaRemedy {
     /// The store has no schema yet: a write creates it.
     Create,
     /// A migration creates or updates the schema.
@@ -104,7 +104,7 @@ pub enum SchemaMend {
     Release,
 }
 
-impl SchemaMend {
+impl SchemaRemedy {
     /// Returns the name in JSON documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -175,7 +175,7 @@ pub enum Detail {
     #[error("stored data is damaged: {location}")]
     Corrupt { location: String },
     #[error("unsupported schema: found {found}, but this release reads {supported}")]
-    SchemaMismatch { found: String, supported: String, mend: SchemaMend },
+    SchemaMismatch { found: String, supported: String, remedy: SchemaRemedy },
     #[error("{setting} may lose acknowledged data; allow it with {option}")]
     UnsafeDurability { setting: String, option: String },
 }
@@ -243,9 +243,9 @@ impl Detail {
             Self::CommitUnknown { key } => map.serialize_entry("key", key),
             Self::Poisoned { what, since } => write_two_fields(map, ("what", what), ("since", since)),
             Self::Corrupt { location } => map.serialize_entry("location", location),
-            Self::SchemaMismatch { found, supported, mend } => {
+            Self::SchemaMismatch { found, supported, remedy } => {
                 write_two_fields(map, ("found", found), ("supported", supported))?;
-                map.serialize_entry("mend", mend.name())
+                map.serialize_entry("mend", remedy.name())
             }
             Self::UnsafeDurability { setting, option } => {
                 write_two_fields(map, ("setting", setting), ("option", option))

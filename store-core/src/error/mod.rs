@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 pub(crate) use self::detail::Quoted;
 pub use self::{
-    detail::{Detail, SchemaMend, Subject, UnavailableCause},
+    detail::{Detail, SchemaRemedy, Subject, UnavailableCause},
     kind::{ErrorKind, Outcome},
 };
 use crate::{id::CommitKey, version::Version};
@@ -138,8 +138,8 @@ impl Error {
 
     /// Makes a `SchemaMismatch` error: there is no schema, or one that this release does not read.
     #[must_use]
-    pub fn schema_mismatch(found: impl Into<String>, supported: impl Into<String>, mend: SchemaMend) -> Self {
-        Self::new(Detail::SchemaMismatch { found: found.into(), supported: supported.into(), mend })
+    pub fn schema_mismatch(found: impl Into<String>, supported: impl Into<String>, remedy: SchemaRemedy) -> Self {
+        Self::new(Detail::SchemaMismatch { found: found.into(), supported: supported.into(), remedy })
     }
 
     /// Makes a `Closed` error: the store or the tenant was closed.
@@ -235,7 +235,7 @@ impl Serialize for Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Detail, Error, SchemaMend};
+    use super::{Detail, Error, SchemaRemedy};
 
     #[test]
     fn a_long_value_is_cut_in_the_message() {
@@ -263,9 +263,9 @@ mod tests {
         assert!(document(&Error::already_exists("dispatch", "d")).get("key").is_none());
         let causes = [Error::store_in_use("x"), Error::server_unavailable("x"), Error::unavailable("x")];
         assert_eq!(causes.map(|error| document(&error)["cause"].clone()), ["held", "server", "other"]);
-        let mends = [SchemaMend::Create, SchemaMend::Migrate, SchemaMend::Release];
-        let mends = mends.map(|mend| document(&Error::schema_mismatch("none", "1", mend))["mend"].clone());
-        assert_eq!(mends, ["make", "migrate", "release"]);
+        let remedies = [SchemaRemedy::Create, SchemaRemedy::Migrate, SchemaRemedy::Release];
+        let names = remedies.map(|remedy| document(&Error::schema_mismatch("none", "1", remedy))["mend"].clone());
+        assert_eq!(names, ["make", "migrate", "release"]);
     }
 
     #[test]

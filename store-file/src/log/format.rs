@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, io::Write as _};
 
-use store_core::{Error, Result, SchemaMend};
+use store_core::{Error, Result, SchemaRemedy};
 
 use super::{Position, Span};
 
@@ -173,7 +173,7 @@ pub(crate) fn check_version(name: &dyn Display, line: &[u8]) -> Result<()> {
     match version(line) {
         Some(version) if version > VERSION => {
             let (found, supported) = (format!("version {version} in {name}"), format!("version {VERSION}"));
-            Err(Error::schema_mismatch(found, supported, SchemaMend::Release))
+            Err(Error::schema_mismatch(found, supported, SchemaRemedy::Release))
         }
         Some(_) | None => Ok(()),
     }

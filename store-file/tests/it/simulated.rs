@@ -18,7 +18,7 @@ use store_file::{
 
 use crate::world::at;
 
-conformance_tests::model!(OnSimDisk::default(), in full 2_000);
+conformance_tests::model!(OnSimDisk::default(), in long 2_000);
 
 /// Opens stores on simulated disks.
 #[derive(Default)]

@@ -62,7 +62,7 @@ pub(super) async fn expect_found_by_each_id(commits: &dyn CommitCoordinator, tex
 
 /// Checks that each text works as the parent of one thread, and that all texts together work as commit keys, entry ids
 /// and state keys of one thread.
-pub(super) async fn expect_shared_records(commits: &dyn CommitCoordinator, texts: &[String]) -> Verdict {
+pub(super) async fn expect_texts_work_together(commits: &dyn CommitCoordinator, texts: &[String]) -> Verdict {
     let threads = commits.threads();
     threads.create_thread(NewThread::new(id("child"))).await?;
     for text in texts {

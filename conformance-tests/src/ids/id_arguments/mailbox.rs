@@ -65,7 +65,7 @@ pub(super) async fn expect_found_by_each_id(mailbox: &dyn MailboxStore, text: &s
 
 /// Checks that each text works as the key of an interrupt of one thread, and as a dedupe key in the thread that all
 /// texts share.
-pub(super) async fn expect_shared_records(mailbox: &dyn MailboxStore, texts: &[String]) -> Verdict {
+pub(super) async fn expect_texts_work_together(mailbox: &dyn MailboxStore, texts: &[String]) -> Verdict {
     let count = texts.len() as u64;
     let shared: ThreadId = id("shared");
     // Each interrupt is repeated at once, because only the last 20 keys of a thread are remembered.

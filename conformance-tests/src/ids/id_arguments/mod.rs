@@ -20,7 +20,7 @@ pub(super) async fn check_as_ids_everywhere(contract: Contract, stores: &TenantS
         texts.iter().map(async |text| expect_found_by_each_id(contract, stores, text).await.map_err(|f| f.about(text))),
     )
     .await?;
-    expect_shared_records(contract, stores, texts).await
+    expect_texts_work_together(contract, stores, texts).await
 }
 
 /// Writes records with `text` wherever the contract takes an id. Where two ids belong together, also combines `text`
@@ -54,19 +54,19 @@ pub(super) async fn expect_found_by_each_id(contract: Contract, stores: &TenantS
     }
 }
 
-/// Checks the records that the texts share, such as a thread in which every text is the id of an entry: each text must
-/// occur exactly once.
-async fn expect_shared_records(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
+/// Checks that all texts can be used together in one record, for example as the ids of the entries of one thread. Each
+/// text must occur exactly once.
+async fn expect_texts_work_together(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
     match contract {
         Contract::ThreadRunStore | Contract::CommitCoordinator => {
-            log::expect_shared_records(require(&stores.commits)?, texts).await
+            log::expect_texts_work_together(require(&stores.commits)?, texts).await
         }
-        Contract::PendingStore => pending::expect_shared_records(require(&stores.pending)?, texts).await,
+        Contract::PendingStore => pending::expect_texts_work_together(require(&stores.pending)?, texts).await,
         Contract::EventStore => Ok(()),
         Contract::MailboxStore | Contract::LiveChannel => {
-            mailbox::expect_shared_records(require(&stores.mailbox)?, texts).await
+            mailbox::expect_texts_work_together(require(&stores.mailbox)?, texts).await
         }
-        Contract::OutboxStore => outbox::expect_shared_records(require(&stores.outbox)?, texts).await,
+        Contract::OutboxStore => outbox::expect_texts_work_together(require(&stores.outbox)?, texts).await,
     }
 }
 

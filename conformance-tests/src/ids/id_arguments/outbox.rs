@@ -66,7 +66,7 @@ async fn list_rows(outbox: &dyn OutboxStore, filter: OutboxFilter) -> Result<Vec
 
 /// Checks the lanes `keys` and `orders`, which all texts share: each text is the dedupe key of one row in the first,
 /// and the order key of one row in the second.
-pub(super) async fn expect_shared_records(outbox: &dyn OutboxStore, texts: &[String]) -> Verdict {
+pub(super) async fn expect_texts_work_together(outbox: &dyn OutboxStore, texts: &[String]) -> Verdict {
     let wanted = sorted(texts.iter().map(String::as_str));
     let rows_of_keys = list_rows(outbox, OutboxFilter::default().of_lane(id("keys"))).await?;
     expect_eq(

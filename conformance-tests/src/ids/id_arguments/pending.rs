@@ -40,7 +40,7 @@ pub(super) async fn expect_found_by_each_id(store: &dyn PendingStore, text: &str
 }
 
 /// Checks that each text is the id of one input in the shared thread, and that each can be retracted by its id.
-pub(super) async fn expect_shared_records(store: &dyn PendingStore, texts: &[String]) -> Verdict {
+pub(super) async fn expect_texts_work_together(store: &dyn PendingStore, texts: &[String]) -> Verdict {
     let queue = store.load_queue(&shared_thread()).await?;
     let wanted = sorted(texts.iter().map(String::as_str));
     expect_eq(sorted(queue.inputs.iter().map(|input| input.id.as_str())), wanted)?;

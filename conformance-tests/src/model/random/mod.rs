@@ -54,7 +54,7 @@ impl ModelTest {
 
     /// Returns the test that the environment describes.
     ///
-    /// - `AGENTSTORE_MODEL_CASES`: the number of histories. The default is 10, for the length `full` 150 and
+    /// - `AGENTSTORE_MODEL_HISTORIES`: the number of histories. The default is 10, for the length `full` 150 and
     ///   for the length `long` 1,000.
     /// - `AGENTSTORE_MODEL_STEPS`: the number of steps in each. The default is 50.
     /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that the test uses the same histories
@@ -66,7 +66,7 @@ impl ModelTest {
             |name: &str, default: u32| number(name).map_or(default, |value| u32::try_from(value).unwrap_or(u32::MAX));
         let steps = number_or("AGENTSTORE_MODEL_STEPS", 50) as usize;
         let with_random_seed =
-            Self::new(number_or("AGENTSTORE_MODEL_CASES", TestLength::pick_by_env(10, 150, 1_000)), steps);
+            Self::new(number_or("AGENTSTORE_MODEL_HISTORIES", TestLength::pick_by_env(10, 150, 1_000)), steps);
         Self { seed: seed_from_env("AGENTSTORE_MODEL_SEED"), ..with_random_seed }
     }
 
@@ -124,7 +124,7 @@ impl ModelTest {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// The options of the test, with the seed that shows the difference again.
+    /// The options of the test, with the seed that reproduces the difference.
     pub test: ModelTest,
     /// The name of the store.
     pub store: String,
@@ -140,7 +140,7 @@ impl fmt::Display for Divergence {
         writeln!(f, "{} and the model disagree", self.store)?;
         writeln!(
             f,
-            "repeat with: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_CASES={histories} AGENTSTORE_MODEL_STEPS={steps}"
+            "repeat with: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_HISTORIES={histories} AGENTSTORE_MODEL_STEPS={steps}"
         )?;
         for (at, step) in self.history.iter().enumerate() {
             writeln!(f, "{:>3}. {step}", at + 1)?;
@@ -165,18 +165,18 @@ pub fn model_test(fixture: impl Fixture, histories: u32, steps: usize) {
 /// Defines a test that runs random histories on a backend and on the model.
 ///
 /// The fixture is an expression with a path from the root of the crate: `crate::fixture()`.
-/// [`ModelTest::from_env`] documents how many histories are run. The number after `in full` is the minimum number of
+/// [`ModelTest::from_env`] documents how many histories are run. The number after `in long` is the minimum number of
 /// histories at the length `long`.
 #[macro_export]
 macro_rules! model {
     ($fixture:expr) => {
-        $crate::model! { $fixture, in full 0 }
+        $crate::model! { $fixture, in long 0 }
     };
-    ($fixture:expr, in full $cases:literal) => {
+    ($fixture:expr, in long $min_histories:literal) => {
         #[test]
         fn the_store_agrees_with_the_model() {
             let $crate::model::ModelTest { histories, steps, .. } =
-                $crate::model::ModelTest::from_env().with_min_histories($cases);
+                $crate::model::ModelTest::from_env().with_min_histories($min_histories);
             $crate::model::model_test($fixture, histories, steps);
         }
     };

@@ -17,7 +17,7 @@ pub(super) use self::source::{AttemptState, JobSource};
 use super::{LoopHandle, WorkSummary, WorkerOptions};
 
 /// A loop that has not been started.
-pub(super) struct Engine<S> {
+pub(super) struct JobLoop<S> {
     source: S,
     options: WorkerOptions,
     ends_when_idle: bool,
@@ -28,10 +28,10 @@ struct LoopState<S: JobSource> {
     source: S,
     options: WorkerOptions,
     ends_when_idle: bool,
-    /// Cancelled when nothing more is to be claimed.
+    /// Cancelled when the loop must stop claiming.
     stopping: CancellationToken,
     /// Cancelled when handlers still run at the stop deadline, or when a caller asks for it. The handlers are then told
-    /// to stop, and aborted after the grace. Their work is released.
+    /// to stop, and aborted after the grace period. Their work is released.
     aborting_attempts: CancellationToken,
     /// Notified when an attempt ends: its thread may have more work.
     attempt_ended: Notify,
@@ -40,7 +40,7 @@ struct LoopState<S: JobSource> {
     jobs_to_retry: Mutex<Vec<S::Job>>,
 }
 
-impl<S: JobSource> Engine<S> {
+impl<S: JobSource> JobLoop<S> {
     pub(super) const fn new(source: S, options: WorkerOptions) -> Self {
         Self { source, options, ends_when_idle: false }
     }
