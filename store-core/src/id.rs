@@ -119,7 +119,7 @@ id_types! {
     CommitKey = "commit key";
     /// The id of an event, unique in its tenant.
     EventId = "event";
-    /// The kind of an event, named by the application: `run.started`.
+    /// The kind of an event, named by the application, such as `run.started`.
     EventKind = "event kind";
     /// The id of a writer that appends events.
     WriterId = "writer";
@@ -140,11 +140,11 @@ id_types! {
     DedupeKey = "dedupe key";
     /// The id of an outbox row.
     OutboxId = "outbox row";
-    /// The id of a lane, a kind of delivery: `webhook`.
+    /// The id of a lane, a kind of delivery, such as `webhook`.
     LaneId = "lane";
     /// The id of the recipient of a delivery.
     OutboxTarget = "outbox target";
-    /// The order key. Outbox rows with the same order key are delivered one after the other.
+    /// The order key. Outbox rows with the same order key are delivered one after another.
     OrderKey = "order key";
 }
 

@@ -49,11 +49,15 @@ pub struct AbandonedCalls {
 /// The guard that the work of a call holds. It is dropped when the work has taken effect, or when it is certain that it
 /// will never take effect.
 #[derive(Debug)]
-pub struct WorkGuard(Arc<InFlightCall>);
+pub struct WorkGuard {
+    call: Arc<InFlightCall>,
+}
 
 /// The guard that the caller of a call holds. If it is dropped before the caller has the answer, the call is abandoned.
 #[derive(Debug)]
-pub struct CallerGuard(Arc<InFlightCall>);
+pub struct CallerGuard {
+    call: Arc<InFlightCall>,
+}
 
 #[derive(Debug)]
 struct InFlightCall {
@@ -65,8 +69,8 @@ struct InFlightCall {
 /// Starts a call. Returns the guard for its work and the guard for its caller.
 #[must_use]
 pub fn start_call(abandoned: &Arc<AbandonedCalls>, scope: CallScope) -> (WorkGuard, CallerGuard) {
-    let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), scope, abandoned: Arc::clone(abandoned) });
-    (WorkGuard(Arc::clone(&in_flight)), CallerGuard(in_flight))
+    let call = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), scope, abandoned: Arc::clone(abandoned) });
+    (WorkGuard { call: Arc::clone(&call) }, CallerGuard { call })
 }
 
 impl AbandonedCalls {
@@ -100,7 +104,7 @@ impl AbandonedCalls {
         *self.running().entry(scope.clone()).or_default() += 1;
     }
 
-    fn remove_ended(&self, scope: &CallScope) {
+    fn remove_abandoned(&self, scope: &CallScope) {
         let mut running = self.running();
         if let Some(count) = running.get_mut(scope) {
             *count -= 1;
@@ -116,30 +120,30 @@ impl AbandonedCalls {
 impl CallerGuard {
     /// Records that the caller received the answer.
     pub fn answered(self) {
-        self.0.state.store(FINISHED, Ordering::SeqCst);
+        self.call.state.store(FINISHED, Ordering::SeqCst);
     }
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        let InFlightCall { state, scope, abandoned } = &*self.0;
+        let InFlightCall { state, scope, abandoned } = &*self.call;
         if state.load(Ordering::SeqCst) == FINISHED {
             return;
         }
-        // The call is counted before its state says so. Once the state is `ABANDONED`, the work may end at any moment
+        // The call is counted before its state becomes `ABANDONED`. Once it has this state, the work may end at any moment
         // and remove the call from the count.
         abandoned.add_abandoned(scope);
         if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            abandoned.remove_ended(scope);
+            abandoned.remove_abandoned(scope);
         }
     }
 }
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        let InFlightCall { state, scope, abandoned } = &*self.0;
+        let InFlightCall { state, scope, abandoned } = &*self.call;
         if state.swap(FINISHED, Ordering::SeqCst) == ABANDONED {
-            abandoned.remove_ended(scope);
+            abandoned.remove_abandoned(scope);
         }
     }
 }

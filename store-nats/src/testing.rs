@@ -40,7 +40,7 @@ impl TestPrefix {
     /// Creates the streams under a new prefix on the server of `config`. The prefix of `config` itself is not used.
     ///
     /// # Errors
-    /// Those of [`NatsStore::open`].
+    /// Any error of [`NatsStore::open`].
     pub async fn create(config: NatsConfig) -> Result<Self> {
         let mut config = config.with_prefix(&format!("test-{}", UuidSource.next_id()))?;
         config.uses_test_clock = true;
@@ -61,7 +61,7 @@ impl TestPrefix {
     /// Opens a store under the prefix. Each opening behaves like one in another process.
     ///
     /// # Errors
-    /// Those of [`NatsStore::open`].
+    /// Any error of [`NatsStore::open`].
     pub async fn open(&self) -> Result<NatsStore> {
         NatsStore::open(self.config.clone()).await
     }
@@ -83,7 +83,7 @@ impl TestPrefix {
     /// Sets the clock back.
     ///
     /// # Errors
-    /// Those of [`advance`](Self::advance).
+    /// Any error of [`advance`](Self::advance).
     pub async fn set_back(&self, by: Duration) -> Result<()> {
         self.change_clock(|now| now.saturating_sub(by)).await
     }
@@ -109,7 +109,7 @@ impl TestPrefix {
     /// Removes all streams under the prefix.
     ///
     /// # Errors
-    /// Those of [`advance`](Self::advance).
+    /// Any error of [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
         for stream in
@@ -166,7 +166,7 @@ impl BaselinePublisher {
     /// Writes `count` messages with this content one after the other. Then waits until all of them are acknowledged.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// Any error of [`open`](Self::open).
     pub async fn publish(&self, body: &str, count: usize) -> Result<()> {
         let failed = |e| Error::unavailable("a message was not acknowledged").with_source(e);
         let mut acks = Vec::with_capacity(count);

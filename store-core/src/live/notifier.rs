@@ -34,7 +34,7 @@ impl Notifier {
     /// can make something claimable.
     ///
     /// # Errors
-    /// Those of `next_claim_time`, such as `Closed`.
+    /// Any error of `next_claim_time`, such as `Closed`.
     pub async fn wait<L, F>(&self, clock: &dyn Clock, timeout: Duration, mut next_claim_time: L) -> Result<WaitResult>
     where
         L: FnMut() -> F + Send,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_notification_ends_a_wait_if_there_is_work_then() {
+    async fn a_notification_ends_a_wait_only_if_there_is_work() {
         let test = NotifierTest::new(None);
         let task = test.start_wait(LONG_TIMEOUT).await;
         test.notifier.notify(Timestamp::MIN);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_looks_again_by_that_time_is_not_woken() {
+    async fn a_worker_that_looks_again_in_time_is_not_woken() {
         let test = NotifierTest::new(Some(200));
         let task = test.start_wait(LONG_TIMEOUT).await;
         for from in [200, 300] {

@@ -91,7 +91,7 @@ pub trait WakeUps: Send + Sync {
     /// whose records cannot be read may look as if it had something to claim.
     ///
     /// # Errors
-    /// Those of reading. Closing the store, or deleting the tenant, ends the wait with `Closed` (PR-8,
-    /// `live::closing_ends_waits`).
+    /// Any error of reading the store, such as `Unavailable` or `Corrupt`. Closing the store, or deleting the tenant,
+    /// ends the wait with `Closed` (PR-8, `live::closing_ends_waits`).
     async fn wait(&self, timeout: Duration) -> Result<WaitResult>;
 }

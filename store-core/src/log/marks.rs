@@ -22,7 +22,7 @@ pub struct EntryMarks {
     pub context_size: Option<u64>,
     /// The current name: that of the newest label, or the checkpoint's own name if there is no label (EN-25, EN-30).
     pub label: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

@@ -64,7 +64,7 @@ pub struct Message {
     pub stop: Option<String>,
     /// Metadata of the application. It is never sent to a model.
     pub metadata: JsonMap,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -139,7 +139,7 @@ pub struct Provenance {
     pub message_id: Option<String>,
     /// The original format of the message, before it was imported.
     pub format: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -161,7 +161,7 @@ pub struct TokenCounts {
     pub cache_write: u64,
     /// The part of the output tokens that is reasoning.
     pub reasoning: u64,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -219,7 +219,7 @@ pub struct Usage {
     pub cost: Option<Json>,
     /// The provider's own usage record.
     pub raw: Option<Json>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

@@ -22,7 +22,7 @@ pub enum OutboxSubset {
     Target(LaneId, OutboxTarget),
 }
 
-/// Rows that are delivered one after the other (OB-11).
+/// Rows that are delivered one after another (OB-11).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderGroup {
     /// The lane of the rows.

@@ -223,7 +223,7 @@ impl StoredOutboxRow {
 /// Claims rows for a consumer (OB-4 to OB-6).
 ///
 /// # Errors
-/// Those of [`OutboxStore::claim_outbox`](super::OutboxStore::claim_outbox).
+/// Any error of [`OutboxStore::claim_outbox`](super::OutboxStore::claim_outbox).
 pub fn claim(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ClaimOutbox,
@@ -298,7 +298,7 @@ fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &Claim
 /// Extends a live claim (OB-8).
 ///
 /// # Errors
-/// Those of [`OutboxStore::extend_outbox`](super::OutboxStore::extend_outbox).
+/// Any error of [`OutboxStore::extend_outbox`](super::OutboxStore::extend_outbox).
 pub fn extend(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ExtendOutbox,
@@ -315,7 +315,7 @@ pub fn extend(
 /// Ends attempts (OB-7).
 ///
 /// # Errors
-/// Those of [`OutboxStore::settle_outbox`](super::OutboxStore::settle_outbox).
+/// Any error of [`OutboxStore::settle_outbox`](super::OutboxStore::settle_outbox).
 pub fn settle(
     table: &mut (impl OutboxTable + ?Sized),
     requests: Vec<SettleOutbox>,
@@ -341,7 +341,7 @@ pub fn settle(
 /// Makes dead letters pending again (OB-13).
 ///
 /// # Errors
-/// Those of [`OutboxStore::requeue_outbox`](super::OutboxStore::requeue_outbox).
+/// Any error of [`OutboxStore::requeue_outbox`](super::OutboxStore::requeue_outbox).
 pub fn requeue(
     table: &mut (impl OutboxTable + ?Sized),
     request: RequeueOutbox,
@@ -397,7 +397,7 @@ fn oldest_dead_letters(
 /// Removes final rows and returns how many (OB-13). With `dry_run` it only counts them.
 ///
 /// # Errors
-/// Those of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
+/// Any error of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
 pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> Result<u64> {
     check_limit_of_rows(request.limit)?;
     let before = request.finished_before.as_millis();

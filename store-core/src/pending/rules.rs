@@ -94,7 +94,7 @@ impl QueueEditor {
 /// RU-16).
 ///
 /// # Errors
-/// Those of [`PendingStore::append_pending`](super::PendingStore::append_pending).
+/// Any error of [`PendingStore::append_pending`](super::PendingStore::append_pending).
 pub fn append(
     view: &(impl CommitView + ?Sized),
     request: &AppendPending,
@@ -273,7 +273,7 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
 /// Decides a change of one input (PI-6, PI-9).
 ///
 /// # Errors
-/// Those of [`PendingStore::update_pending`](super::PendingStore::update_pending).
+/// Any error of [`PendingStore::update_pending`](super::PendingStore::update_pending).
 pub fn update(
     view: &(impl CommitView + ?Sized),
     request: &PendingUpdate,
@@ -310,7 +310,7 @@ pub fn update(
 /// Decides a retraction. The answer is the removed input (PI-7, PI-9).
 ///
 /// # Errors
-/// Those of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
+/// Any error of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
 pub fn retract(
     view: &(impl CommitView + ?Sized),
     id: &EntryId,
@@ -345,7 +345,7 @@ fn load_pending_input(
 /// Decides a new order of the queue. The answer is the revision of the queue (PI-8, PI-9).
 ///
 /// # Errors
-/// Those of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
+/// Any error of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
 pub fn reorder(
     view: &(impl CommitView + ?Sized),
     request: &Reorder,

@@ -50,7 +50,7 @@ pub struct Run {
     pub updated_at: Timestamp,
     /// When the run was done.
     pub finished_at: Option<Timestamp>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -229,7 +229,7 @@ pub struct WaitingState {
     pub dispatch: Option<DispatchId>,
     /// When the run continues by itself.
     pub resume_at: Option<Timestamp>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -258,7 +258,7 @@ pub struct Ticket {
     pub arguments: Option<Json>,
     /// How the run continues after the decision. The application chooses the word.
     pub resume_mode: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -282,7 +282,7 @@ pub struct Completion {
     pub output: Option<Json>,
     /// Data of the error.
     pub error: Option<Json>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

@@ -49,7 +49,7 @@ pub struct Thread {
     pub usage: TokenCounts,
     /// The number of commits that changed the thread state (CM-24).
     pub state_revision: u64,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

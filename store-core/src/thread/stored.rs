@@ -28,7 +28,7 @@ pub struct StoredThread {
     pub queue: QueueState,
     /// Store time of the last commit or update. Later ones never have an earlier time (CM-35).
     pub last_time: Timestamp,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -64,7 +64,7 @@ pub struct ThreadIdRecord {
     pub fence: Option<ClaimNumber>,
     /// When the thread was deleted. Absent while there is a thread with this id (TH-25).
     pub deleted_at: Option<Timestamp>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

@@ -93,8 +93,8 @@ impl LogReader for VecLog {
         if let Some(cursor) = &query.page.cursor {
             let last_seq_read: u64 =
                 cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is not a number"))?;
-            let at = entries.iter().position(|entry| entry.seq == last_seq_read).unwrap();
-            entries.drain(..=at);
+            let last_read_index = entries.iter().position(|entry| entry.seq == last_seq_read).unwrap();
+            entries.drain(..=last_read_index);
         }
         let limit = query.page.checked_limit()?;
         let next = (entries.len() > limit).then(|| Cursor::from_text(entries[limit - 1].seq.to_string()));

@@ -63,7 +63,7 @@ async fn a_stream_reads_pages_on_demand() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_error() {
+async fn a_stream_ends_after_an_error() {
     let mut query = EntryQuery::all();
     query.page.cursor = Some(Cursor::from_text("forged"));
     let found = stream_seqs(&VecLog::new("- 1"), query).await;

@@ -99,7 +99,7 @@ impl Inbox {
 struct SentMessage {
     target: LiveTarget,
     /// The number of the inbox into which the message was put.
-    inbox: u64,
+    inbox_number: u64,
     answer: Option<LiveAnswer>,
     waker: Option<Waker>,
 }
@@ -144,7 +144,8 @@ impl HubState {
     /// Ends a receiver, and answers the senders of all messages that it has not answered.
     fn end(&mut self, inbox: Inbox, wakers: &mut Wakers) {
         wakers.extend(inbox.waker);
-        for sent in self.messages.values_mut().filter(|sent| sent.inbox == inbox.number && sent.answer.is_none()) {
+        for sent in self.messages.values_mut().filter(|sent| sent.inbox_number == inbox.number && sent.answer.is_none())
+        {
             sent.answer = Some(LiveAnswer::Dropped);
             wakers.extend(sent.waker.take());
         }
@@ -159,7 +160,7 @@ impl HubState {
             return Ok(None);
         }
         wakers.extend(inbox.waker.take());
-        self.messages.insert(number, SentMessage { target, inbox: inbox.number, answer: None, waker: None });
+        self.messages.insert(number, SentMessage { target, inbox_number: inbox.number, answer: None, waker: None });
         Ok(Some(number))
     }
 
