@@ -130,8 +130,8 @@ impl Drop for CallerGuard {
         if state.load(Ordering::SeqCst) == FINISHED {
             return;
         }
-        // The call is counted before its state becomes `ABANDONED`. Once it has this state, the work may end at any moment
-        // and remove the call from the count.
+        // The call is counted before its state becomes `ABANDONED`. Once it has this state, the work may end at any
+        // moment and remove the call from the count.
         abandoned.add_abandoned(scope);
         if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             abandoned.remove_abandoned(scope);

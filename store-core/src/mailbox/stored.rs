@@ -111,7 +111,7 @@ record!(DispatchState {
     finished_at: opt,
 });
 
-/// A claim as it is stored.
+/// A stored claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredClaim {
@@ -125,7 +125,7 @@ pub struct StoredClaim {
 
 record!(StoredClaim { claim: req, token: req });
 
-/// An attempt as it is stored.
+/// A stored attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredAttempt {
@@ -147,7 +147,7 @@ pub struct StoredAttempt {
 
 record!(StoredAttempt { attempt: req, token: req, settlement: opt, status: req, attempts: def, available_at: opt });
 
-/// A dispatch as it is stored.
+/// A stored dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredDispatch {
@@ -164,8 +164,8 @@ impl StoredDispatch {
         Self { body, state }
     }
 
-    /// Creates a dispatch as it is right after its enqueue. Its state follows from its body. Only implementations of a
-    /// store need this.
+    /// Creates the record of a dispatch that was just enqueued. Its state follows from its body. Only implementations
+    /// of a store need this.
     #[must_use]
     pub fn enqueued(body: Arc<DispatchBody>) -> Self {
         let state = DispatchState {

@@ -209,7 +209,7 @@ impl ClaimOutbox {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedOutboxRow {
-    /// The row as it is after the claim.
+    /// The row after the claim.
     pub row: OutboxRow,
     /// The proof of the claim.
     pub token: ClaimToken,

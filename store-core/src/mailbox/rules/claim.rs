@@ -92,8 +92,8 @@ pub fn claim(
 /// Chooses the dispatch to claim on a free thread.
 ///
 /// `reclaimed_dispatch` is the dispatch whose expired claim this decision has ended. The view still shows it as
-/// claimed. The outer error is one of the view. The inner result is the dispatch, none if no dispatch is available, or
-/// the reason why the dispatch that the request asks for by id cannot be claimed.
+/// claimed. The outer error is an error of the view. The inner result is the dispatch, none if no dispatch is
+/// available, or the reason why the dispatch that the request asks for by id cannot be claimed.
 fn select_dispatch<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
     request: SingleClaim<'_>,
@@ -102,7 +102,7 @@ fn select_dispatch<V: MailboxView + ?Sized>(
     if let Some(id) = request.dispatch {
         let Some(stored) = reclaimed_dispatch
             .filter(|reclaimed_dispatch| reclaimed_dispatch.id() == id)
-            .map_or_else(|| builder.view.dispatch(id), |e| Ok(Some(e)))?
+            .map_or_else(|| builder.view.dispatch(id), |stored| Ok(Some(stored)))?
         else {
             return Ok(Err(NotClaimedReason::Unknown));
         };
@@ -191,7 +191,7 @@ fn end_running_claim<V: MailboxView + ?Sized>(builder: &mut PlanBuilder<'_, V>) 
     end_lease(builder, stored).map(Some)
 }
 
-/// Ends an attempt whose lease has expired. Returns the dispatch as it is afterwards.
+/// Ends an attempt whose lease has expired. Returns the changed dispatch.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
     builder: &mut PlanBuilder<'_, V>,
     mut stored: StoredDispatch,

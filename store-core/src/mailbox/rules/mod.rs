@@ -104,10 +104,11 @@ impl MailboxPlan {
             return Some(running.lease_until);
         }
         let positions = self.dispatches.iter().filter_map(queue_position);
-        let written: Vec<_> = positions.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
+        let written_due_times: Vec<_> =
+            positions.filter(|position| position.epoch == mailbox.epoch).map(|position| position.due).collect();
         // A queued dispatch that this plan does not write may be available already: the decision did not read it.
-        let has_others = mailbox.counts.queued > length(written.len());
-        written.into_iter().chain(has_others.then_some(mailbox.last_time)).min()
+        let has_unread_dispatches = mailbox.counts.queued > length(written_due_times.len());
+        written_due_times.into_iter().chain(has_unread_dispatches.then_some(mailbox.last_time)).min()
     }
 }
 

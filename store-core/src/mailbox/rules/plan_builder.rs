@@ -131,11 +131,11 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Ends the attempt of a dispatch that was claimed. The caller must already have set the status after the attempt.
     pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
         let state = &mut stored.state;
-        let Some(held) = state.claim.take() else { return };
+        let Some(ended_claim) = state.claim.take() else { return };
         let attempt = Attempt {
-            claim: held.claim.number,
-            worker: held.claim.worker,
-            claimed_at: held.claim.claimed_at,
+            claim: ended_claim.claim.number,
+            worker: ended_claim.claim.worker,
+            claimed_at: ended_claim.claim.claimed_at,
             ended_at: self.now,
             end,
             extra: Extra::default(),
@@ -143,7 +143,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         let available_at = (state.status == DispatchStatus::Queued).then_some(state.available_at);
         state.history.push(StoredAttempt {
             attempt,
-            token: held.token,
+            token: ended_claim.token,
             settlement,
             status: state.status,
             attempts: state.attempts,
@@ -190,11 +190,11 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Returns whether an interrupt must be kept: because a dispatch that it superseded needs it, because its key is
     /// still remembered, or because it is the newest one.
     pub(super) fn is_interrupt_needed(&self, interrupt: &StoredInterrupt) -> Result<bool> {
-        let newest = self.plan.mailbox.epoch;
-        if interrupt.holds > 0 || interrupt.epoch == newest {
+        let newest_epoch = self.plan.mailbox.epoch;
+        if interrupt.holds > 0 || interrupt.epoch == newest_epoch {
             return Ok(true);
         }
-        let recent = self.interrupt(newest)?.map(|newest| newest.recent).unwrap_or_default();
+        let recent = self.interrupt(newest_epoch)?.map(|newest| newest.recent).unwrap_or_default();
         Ok(recent.iter().any(|remembered| remembered.epoch == interrupt.epoch))
     }
 
