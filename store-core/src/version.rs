@@ -111,16 +111,16 @@ mod tests {
 
     #[test]
     fn an_expectation_holds_only_for_the_version_that_it_names() {
-        let found = Some(Version::new(3, 1, 0));
+        let stored_version = Some(Version::new(3, 1, 0));
         for (expect, actual, holds) in [
             (Expect::Any, None, true),
-            (Expect::Any, found, true),
+            (Expect::Any, stored_version, true),
             (Expect::Absent, None, true),
-            (Expect::Absent, found, false),
-            (Expect::Version(Version::new(3, 1, 0)), found, true),
-            (Expect::Version(Version::new(2, 1, 0)), found, false),
-            (Expect::Version(Version::new(3, 2, 0)), found, false),
-            (Expect::Version(Version::new(3, 1, 1)), found, false),
+            (Expect::Absent, stored_version, false),
+            (Expect::Version(Version::new(3, 1, 0)), stored_version, true),
+            (Expect::Version(Version::new(2, 1, 0)), stored_version, false),
+            (Expect::Version(Version::new(3, 2, 0)), stored_version, false),
+            (Expect::Version(Version::new(3, 1, 1)), stored_version, false),
             (Expect::Version(Version::new(0, 1, 0)), None, false),
         ] {
             assert_eq!(expect.check("thread", actual).is_ok(), holds, "{expect:?} of {actual:?}");

@@ -108,7 +108,7 @@ pub struct ThreadFields {
 
 /// A change of a thread's own fields.
 ///
-/// Fields that it does not name stay as they are (TH-4).
+/// Fields that it does not name do not change (TH-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadPatch {

@@ -40,9 +40,9 @@ impl SharedState {
     /// Returns an incarnation that is higher than those of all earlier mailboxes of this store and of earlier stores
     /// (MB-25).
     fn next_incarnation(&self) -> u64 {
-        let mut last = self.newest_incarnation.lock();
-        *last = self.config.clock.now().as_millis().max(*last + 1);
-        *last
+        let mut newest = self.newest_incarnation.lock();
+        *newest = self.config.clock.now().as_millis().max(*newest + 1);
+        *newest
     }
 }
 
@@ -152,12 +152,12 @@ mod tests {
             let commit = commit.entry(NewEntry::new(Message::user("x")));
             let _ = handles.commits.as_ref().unwrap().commit(commit).await.unwrap();
         }
-        let work = NewDispatch::new(ThreadId::new("a").unwrap(), RunId::new("r").unwrap());
-        let work = work.with_id(DispatchId::new("d").unwrap());
-        handles.mailbox.as_ref().unwrap().enqueue(vec![work]).await.unwrap().remove(0).unwrap();
-        let deleted = ThreadId::new("b").unwrap();
+        let dispatch = NewDispatch::new(ThreadId::new("a").unwrap(), RunId::new("r").unwrap());
+        let dispatch = dispatch.with_id(DispatchId::new("d").unwrap());
+        handles.mailbox.as_ref().unwrap().enqueue(vec![dispatch]).await.unwrap().remove(0).unwrap();
+        let deleted_id = ThreadId::new("b").unwrap();
         let threads = handles.threads.as_ref().unwrap();
-        threads.delete_thread(&deleted, DeleteRequest::default()).await.unwrap();
+        threads.delete_thread(&deleted_id, DeleteRequest::default()).await.unwrap();
         let tenant = Arc::clone(&store.tenants().unwrap()[0]);
         store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
         assert!(tenant.is_empty());

@@ -148,10 +148,10 @@ impl InMemoryMailbox {
         filter: &DispatchFilter,
         walk: &TimeWalk<DispatchId>,
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> + use<'_> {
-        let backward = walk.direction == Direction::Backward;
+        let is_backward = walk.direction == Direction::Backward;
         let lists: Vec<_> =
             filter.list_keys().into_iter().map(|key| self.by_creation.walk(&key.into(), walk)).collect();
-        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
+        let positions = merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.dispatches_by_id.get(id)?)))
     }
 
@@ -175,9 +175,9 @@ impl InMemoryMailbox {
         after: Option<(Timestamp, DispatchId)>,
         direction: Direction,
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
-        let backward = direction == Direction::Backward;
+        let is_backward = direction == Direction::Backward;
         let lists = [self.ended_individually(after.clone(), direction), self.ended_in_batches(after, direction)];
-        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
+        let positions = merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.dispatches_by_id.get(id)?)))
     }
 
@@ -194,7 +194,7 @@ impl InMemoryMailbox {
 
     /// Returns the dispatches that interrupts superseded while they were queued, by their end and then by id.
     fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
-        let backward = direction == Direction::Backward;
+        let is_backward = direction == Direction::Backward;
         let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
         let times: Box<dyn Iterator<Item = _>> = match direction {
             Direction::Forward => Box::new(self.superseded_batches.range((bound, Bound::Unbounded))),
@@ -206,7 +206,7 @@ impl InMemoryMailbox {
                 self.threads.get(thread).map(|thread_mailbox| thread_mailbox.queue.ids(*epoch, after_id, direction))
             });
             let ids: Vec<_> = ids.collect();
-            merge_ordered(ids, move |a, b| if backward { a > b } else { a < b }).map(move |id| (*at, id))
+            merge_ordered(ids, move |a, b| if is_backward { a > b } else { a < b }).map(move |id| (*at, id))
         }))
     }
 
