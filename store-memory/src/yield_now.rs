@@ -27,9 +27,9 @@ mod tests {
 
     #[test]
     fn a_pause_lets_others_run_once() {
-        let mut paused = pin!(yield_now());
+        let mut pause = pin!(yield_now());
         let mut context = Context::from_waker(Waker::noop());
-        assert!(paused.as_mut().poll(&mut context).is_pending());
-        assert!(paused.as_mut().poll(&mut context).is_ready());
+        assert!(pause.as_mut().poll(&mut context).is_pending());
+        assert!(pause.as_mut().poll(&mut context).is_ready());
     }
 }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use crate::{locks::Lock, slot::ThreadContents};
 
-/// The maximum number of entries, keys and inputs that one batch removes.
+/// The maximum number of entries, commit keys and inputs that one batch removes.
 const BATCH_ITEMS: usize = 1_000;
-/// If the trash contains more entries, keys and inputs than this, the next deletion also removes a batch of them.
+/// If the trash contains more entries, commit keys and inputs than this, the next deletion also removes a batch of
+/// them.
 const LARGE_TRASH_ITEMS: usize = 10_000;
 
 /// The contents of deleted threads. No call can reach them. They only have to be freed, batch by batch (TH-20).
@@ -39,22 +40,22 @@ impl Trash {
     /// Removes a batch. Returns the number of threads that it finished, or `None` if the trash was empty.
     pub(crate) fn purge_batch(&self) -> Option<u64> {
         let mut state = self.0.lock();
-        let (mut threads, mut remaining) = (0, BATCH_ITEMS);
+        let (mut finished_threads, mut remaining_items) = (0, BATCH_ITEMS);
         state.threads.front()?;
         while let Some(contents) = state.threads.front_mut() {
-            let removed = contents.remove_up_to(remaining);
-            let is_done = removed < remaining;
-            remaining -= removed;
-            state.item_count = state.item_count.saturating_sub(removed);
+            let removed_count = contents.remove_up_to(remaining_items);
+            let is_done = removed_count < remaining_items;
+            remaining_items -= removed_count;
+            state.item_count = state.item_count.saturating_sub(removed_count);
             if !is_done {
                 break;
             }
             state.threads.pop_front();
-            threads += 1;
+            finished_threads += 1;
             // A thread counts as an entry, so that a batch of many empty threads is also bounded.
-            remaining = remaining.saturating_sub(1);
+            remaining_items = remaining_items.saturating_sub(1);
         }
-        Some(threads)
+        Some(finished_threads)
     }
 }
 
@@ -91,7 +92,7 @@ mod tests {
         assert_eq!((trash.purge_batch(), item_count(&trash)), (Some(1), 504));
         assert_eq!((trash.purge_batch(), item_count(&trash)), (Some(1), 0));
         assert_eq!(trash.purge_batch(), None);
-        // A thread whose entries end exactly with the batch is found empty by the next batch.
+        // If a batch ends with the last entry of a thread, the next batch removes the empty thread.
         trash.add([contents_with_entries(1_000).await]);
         assert_eq!((trash.purge_batch(), trash.purge_batch(), trash.purge_batch()), (Some(0), Some(1), None));
     }
