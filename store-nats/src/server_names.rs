@@ -104,8 +104,8 @@ impl ServerNames {
 
     /// Parses a subject of the log. Returns `None` for a subject on which no release with this format writes messages.
     pub(crate) fn parse_log_subject(&self, subject: &str) -> Option<LogSubject> {
-        let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
-        let mut tokens = rest.split('.');
+        let tokens_text = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
+        let mut tokens = tokens_text.split('.');
         let kind = tokens.next()?;
         let log_subject = match kind {
             "meta" => LogSubject::Meta,
@@ -164,11 +164,11 @@ mod tests {
     fn each_id_becomes_one_unique_subject_token() {
         let longest = "é".repeat(128);
         let ids: Vec<&str> = IDS.iter().copied().chain([longest.as_str()]).collect();
-        for one in &ids {
-            let written = id_to_token(one);
-            assert!(written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{written}");
-            assert_eq!(token_to_id(&written).as_deref(), Some(*one));
-            assert_eq!(ids.iter().filter(|other| id_to_token(other) == written).count(), 1, "{one}");
+        for id in &ids {
+            let token = id_to_token(id);
+            assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{token}");
+            assert_eq!(token_to_id(&token).as_deref(), Some(*id));
+            assert_eq!(ids.iter().filter(|other_id| id_to_token(other_id) == token).count(), 1, "{id}");
         }
     }
 
@@ -186,8 +186,9 @@ mod tests {
         ] {
             assert_eq!(names.parse_log_subject(&names.subject_text(&log_subject)), Some(log_subject));
         }
-        for other in ["agents.log.thread.ta.7", "agents.log.meta.x", "other.log.meta", "agents.data.x", "agents.log"] {
-            assert_eq!(names.parse_log_subject(other), None, "{other}");
+        for subject in ["agents.log.thread.ta.7", "agents.log.meta.x", "other.log.meta", "agents.data.x", "agents.log"]
+        {
+            assert_eq!(names.parse_log_subject(subject), None, "{subject}");
         }
     }
 

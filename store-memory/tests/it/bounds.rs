@@ -1,4 +1,4 @@
-//! Records at the limits are kept, records above them are refusals, and a refusal takes little memory.
+//! Records at the limits are kept, records above them are refused, and a refusal takes little memory.
 
 use conformance_tests::history::{OversizedArguments, check_text_sizes, run};
 use test_servers::{Process, send_line};

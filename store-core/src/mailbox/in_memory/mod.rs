@@ -274,9 +274,9 @@ impl InMemoryMailbox {
         let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
         let last = record.last_claim.map_or(first, |last| last.max(first));
         record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost_decisions), ..last });
-        let rows =
+        let dispatches_of_thread =
             || self.by_creation.ids(&ListKey::Thread(thread.clone())).filter_map(|id| self.dispatches_by_id.get(id));
-        let counts = record.count(rows().map(|stored| (stored.state.status, stored.state.epoch, 1)));
+        let counts = record.count(dispatches_of_thread().map(|stored| (stored.state.status, stored.state.epoch, 1)));
         let running = record.running.as_ref().and_then(|running| self.dispatches_by_id.get(&running.dispatch));
         record.correct(counts, running.is_some_and(StoredDispatch::is_claimed), now);
         record
