@@ -42,7 +42,7 @@ pub type CallScope = Option<ThreadId>;
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
     /// The number of these calls for each scope that has any.
-    running: Mutex<HashMap<CallScope, usize>>,
+    running_counts: Mutex<HashMap<CallScope, usize>>,
     waiting_calls: Waiters,
 }
 
@@ -88,31 +88,31 @@ impl AbandonedCalls {
     }
 
     // A poisoned lock is fine: the code that runs under the lock cannot panic.
-    fn running(&self) -> MutexGuard<'_, HashMap<CallScope, usize>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running_counts(&self) -> MutexGuard<'_, HashMap<CallScope, usize>> {
+        self.running_counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn blocks(&self, scope: &CallScope) -> bool {
-        let running = self.running();
+        let running_counts = self.running_counts();
         match scope {
-            None => !running.is_empty(),
-            Some(_) => running.contains_key(&None) || running.contains_key(scope),
+            None => !running_counts.is_empty(),
+            Some(_) => running_counts.contains_key(&None) || running_counts.contains_key(scope),
         }
     }
 
     fn add_abandoned(&self, scope: &CallScope) {
-        *self.running().entry(scope.clone()).or_default() += 1;
+        *self.running_counts().entry(scope.clone()).or_default() += 1;
     }
 
     fn remove_abandoned(&self, scope: &CallScope) {
-        let mut running = self.running();
-        if let Some(count) = running.get_mut(scope) {
+        let mut running_counts = self.running_counts();
+        if let Some(count) = running_counts.get_mut(scope) {
             *count -= 1;
             if *count == 0 {
-                running.remove(scope);
+                running_counts.remove(scope);
             }
         }
-        drop(running);
+        drop(running_counts);
         self.waiting_calls.wake(|_| true);
     }
 }

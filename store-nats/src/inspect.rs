@@ -164,9 +164,9 @@ async fn check_large_parts(
         let Some(data_ref) = data_ref else { continue };
         let Some((kind, detail)) = find_damage(log, data_ref).await? else { continue };
         // A dispatch that was purged in the meantime no longer needs the part.
-        let current =
+        let current_parts =
             read_mailbox(log, tenant_incarnation, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
-        if [current.payload, current.result].contains(&Some(data_ref)) {
+        if [current_parts.payload, current_parts.result].contains(&Some(data_ref)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
             findings.push(finding.of_thread(&tenant_incarnation.tenant, &dispatch.thread));
         }

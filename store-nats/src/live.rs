@@ -236,14 +236,14 @@ struct LocalReceiver {
 
 impl LocalReceiver {
     /// Delivers commands to the receiver until it ends.
-    async fn serve(mut self, hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
+    async fn serve(mut self, weak_hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
         while !self.has_ended {
-            let Some(live) = hub.upgrade() else { break };
+            let Some(hub) = weak_hub.upgrade() else { break };
             tokio::select! {
                 biased;
-                Some(message) = ranks.next() => self.handle_rank(&live, &message).await,
-                Some(message) = commands.next() => self.start_delivery(live, &message).await,
-                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => self.has_ended = !live.targets().contains(&self.target),
+                Some(message) = ranks.next() => self.handle_rank(&hub, &message).await,
+                Some(message) = commands.next() => self.start_delivery(hub, &message).await,
+                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => self.has_ended = !hub.targets().contains(&self.target),
                 else => break,
             }
         }

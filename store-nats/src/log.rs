@@ -239,18 +239,18 @@ impl Log {
         let started_at = Instant::now();
         let (mut last_seen, mut moved_at, mut resubscribed_at) = (0, started_at, started_at);
         loop {
-            let current = {
+            let current_position = {
                 let position = position.borrow_and_update();
                 // This number is set while the position is borrowed, so the next change of the position takes it into
                 // account.
                 self.lowest_awaited.fetch_min(last, Ordering::SeqCst);
                 *position
             };
-            if current >= last {
+            if current_position >= last {
                 return Ok(());
             }
-            if current != last_seen {
-                (last_seen, moved_at) = (current, Instant::now());
+            if current_position != last_seen {
+                (last_seen, moved_at) = (current_position, Instant::now());
             }
             match timeout(MESSAGE_TIMEOUT, position.changed()).await {
                 Ok(Ok(())) => {}

@@ -46,21 +46,21 @@ impl Notifier {
             // From here on every notification must wake this worker, because it may be about something
             // that `next_claim_time` misses.
             waiter.set_time(Timestamp::MAX);
-            let due = next_claim_time().await?;
-            if due.is_some_and(|due| due <= clock.now()) {
+            let due_time = next_claim_time().await?;
+            if due_time.is_some_and(|due_time| due_time <= clock.now()) {
                 return Ok(WaitResult::Woken);
             }
-            waiter.set_time(due.unwrap_or(Timestamp::MAX));
-            if let Either::Left(_) = select(timed_out.as_mut(), pin!(notified_or_due(&waiter, clock, due))).await {
+            waiter.set_time(due_time.unwrap_or(Timestamp::MAX));
+            if let Either::Left(_) = select(timed_out.as_mut(), pin!(notified_or_due(&waiter, clock, due_time))).await {
                 return Ok(WaitResult::TimedOut);
             }
         }
     }
 }
 
-async fn notified_or_due(waiter: &Waiter<'_>, clock: &dyn Clock, due: Option<Timestamp>) {
-    match due {
-        Some(due) => drop(select(pin!(waiter.next_wake_up()), clock.sleep_until(due)).await),
+async fn notified_or_due(waiter: &Waiter<'_>, clock: &dyn Clock, due_time: Option<Timestamp>) {
+    match due_time {
+        Some(due_time) => drop(select(pin!(waiter.next_wake_up()), clock.sleep_until(due_time)).await),
         None => waiter.next_wake_up().await,
     }
 }

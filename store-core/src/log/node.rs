@@ -146,18 +146,21 @@ pub fn ancestor(nodes: &(impl NodeSource + ?Sized), node: &Node, depth: u64) -> 
     if depth == 0 || depth > node.depth {
         return Ok(None);
     }
-    let mut current = if node.side { parent_of(nodes, node)? } else { node.clone() };
-    while current.depth > depth {
-        let next = match current.jump {
-            Some(jump) if jump_depth(current.depth) >= depth => nodes.node(jump)?,
-            _ => parent_of(nodes, &current)?,
+    let mut current_node = if node.side { parent_of(nodes, node)? } else { node.clone() };
+    while current_node.depth > depth {
+        let next = match current_node.jump {
+            Some(jump) if jump_depth(current_node.depth) >= depth => nodes.node(jump)?,
+            _ => parent_of(nodes, &current_node)?,
         };
-        if next.depth >= current.depth {
-            return Err(Error::corrupt(format!("entry {} of the log: its path does not lead to a root", current.seq)));
+        if next.depth >= current_node.depth {
+            return Err(Error::corrupt(format!(
+                "entry {} of the log: its path does not lead to a root",
+                current_node.seq
+            )));
         }
-        current = next;
+        current_node = next;
     }
-    Ok(Some(current))
+    Ok(Some(current_node))
 }
 
 /// Returns the depth of the last entry on the path of `node` whose sequence number is at most `seq`.
@@ -170,11 +173,11 @@ pub fn ancestor(nodes: &(impl NodeSource + ?Sized), node: &Node, depth: u64) -> 
 pub fn depth_at_seq(nodes: &(impl NodeSource + ?Sized), node: &Node, seq: u64) -> Result<u64> {
     let mut next =
         if node.side { node.parent.map(|parent| nodes.node(parent)).transpose()? } else { Some(node.clone()) };
-    while let Some(current) = next {
-        if current.seq <= seq {
-            return Ok(current.depth);
+    while let Some(current_node) = next {
+        if current_node.seq <= seq {
+            return Ok(current_node.depth);
         }
-        let next_seq = current.jump.filter(|&jump| jump > seq).or(current.parent);
+        let next_seq = current_node.jump.filter(|&jump| jump > seq).or(current_node.parent);
         next = next_seq.map(|seq| nodes.node(seq)).transpose()?;
     }
     Ok(0)
@@ -192,7 +195,7 @@ fn parent_of(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Node> {
 /// # Errors
 /// Any error of [`NodeSource::node`].
 pub fn is_on_path(nodes: &(impl NodeSource + ?Sized), node: &Node, seq: u64, depth: u64) -> Result<bool> {
-    Ok(ancestor(nodes, node, depth)?.is_some_and(|found| found.seq == seq))
+    Ok(ancestor(nodes, node, depth)?.is_some_and(|ancestor| ancestor.seq == seq))
 }
 
 /// Returns the compactions on the path of `node`, itself included, nearest first.
@@ -231,7 +234,7 @@ fn compactions_while(
     node: &Node,
     mut accept: impl FnMut(&Node) -> bool,
 ) -> Result<Vec<Node>> {
-    let mut found = Vec::new();
+    let mut compactions = Vec::new();
     let mut next = node.compaction;
     while let Some(seq) = next {
         let compaction = nodes.node(seq)?;
@@ -242,9 +245,9 @@ fn compactions_while(
             Some(parent) => nodes.node(parent)?.compaction,
             None => None,
         };
-        found.push(compaction);
+        compactions.push(compaction);
     }
-    Ok(found)
+    Ok(compactions)
 }
 
 #[cfg(test)]
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn every_ancestor_is_found_in_few_steps() {
-        let parents: Vec<_> = (0..2000).map(|at| (at > 0).then_some(at)).collect();
+        let parents: Vec<_> = (0..2000).map(|index| (index > 0).then_some(index)).collect();
         let log = build_log(&parents);
         for depth in 1..=2000 {
             let steps = std::cell::Cell::new(0);
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_depth_at_a_sequence_number_is_found() {
-        let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
+        let mut parents: Vec<_> = (0..100_u64).map(|index| (index > 0).then_some(index)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
         let log = build_log(&parents);
@@ -310,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_another_branch_is_not_on_the_path() {
-        let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
+        let mut parents: Vec<_> = (0..100_u64).map(|index| (index > 0).then_some(index)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
         let log = build_log(&parents);

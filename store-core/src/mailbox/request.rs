@@ -252,11 +252,11 @@ mod tests {
     fn any_reclaimed_dispatch_makes_the_result_not_empty() {
         assert!(Reclaimed::default().is_empty());
         let one = || vec![DispatchId::new("d").unwrap()];
-        let all = [
+        let results = [
             Reclaimed { requeued: one(), ..Reclaimed::default() },
             Reclaimed { dead_lettered: one(), ..Reclaimed::default() },
             Reclaimed { superseded: one(), ..Reclaimed::default() },
         ];
-        assert!(all.iter().all(|reclaimed| !reclaimed.is_empty()));
+        assert!(results.iter().all(|reclaimed| !reclaimed.is_empty()));
     }
 }

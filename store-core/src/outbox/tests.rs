@@ -304,8 +304,8 @@ fn a_claim_stops_at_the_byte_limit_of_a_page() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(None, 2), draft_row(None, 2), draft_row(None, 2)]);
     // The payloads of two rows have exactly as many bytes as a page may read.
-    let large = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
-    outbox.table.read_payload = Some(Box::new(move || Ok(large.clone())));
+    let large_payload = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
+    outbox.table.read_payload = Some(Box::new(move || Ok(large_payload.clone())));
     assert_eq!(outbox.claim_up_to(3).unwrap().rows.len(), 2);
     assert_eq!(outbox.claim_up_to(3).unwrap().rows.len(), 1);
     outbox.check_positions();

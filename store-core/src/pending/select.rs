@@ -102,15 +102,15 @@ mod tests {
 
     /// Returns the numbers of the inputs that run `r` takes. Run `finished` is done.
     fn taken_numbers(queue: &[PendingInput], boundary: Boundary) -> String {
-        let taken = select_inputs(queue, boundary, &run("r"), |run| run.as_str() == "finished");
-        taken.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")
+        let taken_inputs = select_inputs(queue, boundary, &run("r"), |run| run.as_str() == "finished");
+        taken_inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn inputs_are_taken_at_their_boundary_and_at_weaker_ones() {
         let inputs = queue(Boundary::ALL.iter().map(|boundary| Delivery::at(*boundary)));
-        let found = Boundary::ALL.iter().map(|boundary| taken_numbers(&inputs, *boundary)).collect::<Vec<_>>();
-        assert_eq!(found, ["0", "0 1", "0 1 2", "0 1 2 3", "4"]);
+        let taken = Boundary::ALL.iter().map(|boundary| taken_numbers(&inputs, *boundary)).collect::<Vec<_>>();
+        assert_eq!(taken, ["0", "0 1", "0 1 2", "0 1 2 3", "4"]);
     }
 
     #[test]

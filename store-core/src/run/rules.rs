@@ -297,11 +297,11 @@ mod tests {
             change(&mut filter);
             filter.admits(&run)
         };
-        let later = Timestamp::from_millis(run.created_at.as_millis() + 1).unwrap();
+        let later_time = Timestamp::from_millis(run.created_at.as_millis() + 1).unwrap();
         assert!(admits(&|_| {}));
-        assert!(admits(&|filter| filter.created_before = Some(later)));
+        assert!(admits(&|filter| filter.created_before = Some(later_time)));
         assert!(!admits(&|filter| filter.created_before = Some(run.created_at)));
         assert!(admits(&|filter| filter.created_after = Some(run.created_at)));
-        assert!(!admits(&|filter| filter.created_after = Some(later)));
+        assert!(!admits(&|filter| filter.created_after = Some(later_time)));
     }
 }

@@ -162,7 +162,7 @@ impl MailboxMaintenance for MemoryMailbox {
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
         self.change(|mailbox, decision_context| {
-            let mut removed = 0;
+            let mut removed_count = 0;
             for id in &mailbox.dispatches_to_purge(&request) {
                 let is_purged = match request.dry_run {
                     true => true,
@@ -170,9 +170,9 @@ impl MailboxMaintenance for MemoryMailbox {
                         mailbox.apply_decision(|view| mailbox::purge(view, id, request.before, decision_context))?
                     }
                 };
-                removed += u64::from(is_purged);
+                removed_count += u64::from(is_purged);
             }
-            Ok(Purged::new(removed))
+            Ok(Purged::new(removed_count))
         })
     }
 

@@ -86,8 +86,8 @@ async fn one_of_several_threads_gets_a_new_run_id() {
         assert_eq!(success_count, 1);
         let threads = commits.threads();
         let owner = threads.load_run(&run).await.unwrap().unwrap().thread;
-        let done = RunChange::new(run, RunStatus::done(store_core::RunOutcome::NaturalEnd));
-        let _ = commits.commit(Commit::new(owner).expecting(Expect::Any).with_run(done)).await.unwrap();
+        let completion = RunChange::new(run, RunStatus::done(store_core::RunOutcome::NaturalEnd));
+        let _ = commits.commit(Commit::new(owner).expecting(Expect::Any).with_run(completion)).await.unwrap();
     }
 }
 

@@ -39,8 +39,9 @@ impl Tally {
     /// scenario then shows nothing about it.
     fn checked_text(&self, expected_situations: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
-        let missing: Vec<_> = expected_situations.iter().filter(|situation| !counts.contains_key(*situation)).collect();
-        assert!(missing.is_empty(), "these situations occurred in no schedule: {missing:?}");
+        let missing_situations: Vec<_> =
+            expected_situations.iter().filter(|situation| !counts.contains_key(*situation)).collect();
+        assert!(missing_situations.is_empty(), "these situations occurred in no schedule: {missing_situations:?}");
         counts.iter().map(|(situation, count)| format!(", {situation} {count}")).collect()
     }
 }

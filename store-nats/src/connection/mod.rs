@@ -132,7 +132,9 @@ impl Connection {
         let answer = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.deadline))));
         tokio::select! {
             biased;
-            answer = answer => answer.map(|message| message.payload).map_err(|e| error::request_failed(e, request_kind)),
+            result = answer => result
+                .map(|message| message.payload)
+                .map_err(|e| error::request_failed(e, request_kind)),
             // The answer would have come over the lost connection.
             _ = lost_connections.changed() => Err(error::connection_lost(request_kind)),
         }

@@ -71,9 +71,9 @@ async fn a_user_needs_only_the_documented_permissions() {
     let claimed_dispatch = claim(&*mailbox).await.unwrap().unwrap();
     let dispatch = claimed_dispatch.dispatch.clone();
     let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, claimed_dispatch.number);
-    let live = tenant_stores(&store).live.unwrap();
-    let mut receiver = live.open_live(target.clone()).await.unwrap();
-    let cancel = live.deliver(DeliverLive::new(target, LiveCommand::Cancel));
+    let live_channel = tenant_stores(&store).live.unwrap();
+    let mut receiver = live_channel.open_live(target.clone()).await.unwrap();
+    let cancel = live_channel.deliver(DeliverLive::new(target, LiveCommand::Cancel));
     let (delivery, _) = tokio::join!(cancel, async { receiver.next().await.unwrap().unwrap().accept() });
     assert_eq!(delivery.unwrap(), LiveDelivery::Delivered);
     assert_eq!(store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings, []);

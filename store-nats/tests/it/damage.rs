@@ -47,12 +47,12 @@ async fn an_unreadable_thread_does_not_block_claims_of_other_threads() {
     enqueue(&*crate::helpers::mailbox(&*other_store), new_dispatch("damaged")).await.unwrap();
     let new_store = temp_store.open_store().await.unwrap();
     let claims = crate::helpers::mailbox(&*new_store).claim(claim_request().up_to(5)).await.unwrap();
-    let claimed: Vec<_> = claims
+    let threads_and_numbers: Vec<_> = claims
         .claimed
         .iter()
         .map(|claimed_dispatch| (claimed_dispatch.dispatch.thread.as_str(), claimed_dispatch.number.counter))
         .collect();
-    assert_eq!((claimed.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
+    assert_eq!((threads_and_numbers.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
 }
 
 /// Tests VF-1: `verify` names what cannot be read and what is missing.
@@ -61,11 +61,11 @@ async fn data_lost_by_the_servers_is_found() {
     let temp_store = TempStore::new(Limits::default()).await.unwrap();
     let store = temp_store.open_store().await.unwrap();
     let mailbox = mailbox(&*store);
-    let large = Json::parse(&format!("\"{}\"", "x".repeat(10_000))).unwrap();
+    let large_payload = Json::parse(&format!("\"{}\"", "x".repeat(10_000))).unwrap();
     for id in ["whole", "missing", "changed"] {
         let draft = new_dispatch(id)
             .with_id(id.parse().unwrap())
-            .with_payload(Json::parse(&format!("[\"{id}\",{large}]")).unwrap());
+            .with_payload(Json::parse(&format!("[\"{id}\",{large_payload}]")).unwrap());
         enqueue(&*mailbox, draft).await.unwrap();
     }
     let inspect = async || store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap();
@@ -78,21 +78,22 @@ async fn data_lost_by_the_servers_is_found() {
     let incarnation = claim(&*mailbox).await.unwrap().unwrap().number.incarnation;
     let subject = format!("{prefix}.log.thread.tdefault.{incarnation}.tchanged");
     client.request(subject, "{".into()).await.unwrap();
-    let found: BTreeSet<_> =
+    let findings: BTreeSet<_> =
         inspect().await.findings.into_iter().map(|finding| (finding.thread.unwrap(), finding.kind)).collect();
     let expected = [("changed", FindingKind::Damaged), ("missing", FindingKind::DanglingReference)];
-    assert_eq!(found, expected.map(|(thread, kind)| (thread.parse().unwrap(), kind)).into());
+    assert_eq!(findings, expected.map(|(thread, kind)| (thread.parse().unwrap(), kind)).into());
     let repair = store.inspector().unwrap().repair(false, &IgnoreProgress).await.unwrap();
     assert!(repair.findings.iter().all(|finding| finding.repair == RepairStatus::NeedsBackup));
     let kinds_left: Vec<_> = inspect().await.findings.into_iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds_left, [FindingKind::DanglingReference]);
     // A missing payload blocks no claim of other threads, and it is reported until its dispatch is cancelled (MB-55).
     let claims = mailbox.claim(claim_request().up_to(5)).await.unwrap();
-    let claimed: Vec<_> = claims.claimed.iter().map(|claimed_dispatch| claimed_dispatch.dispatch.id.as_str()).collect();
+    let claimed_ids: Vec<_> =
+        claims.claimed.iter().map(|claimed_dispatch| claimed_dispatch.dispatch.id.as_str()).collect();
     let unreadable: Vec<_> =
         claims.unreadable.iter().map(|unreadable| (unreadable.thread.as_str(), unreadable.error.kind())).collect();
     assert_eq!(
-        (claimed.as_slice(), unreadable.as_slice()),
+        (claimed_ids.as_slice(), unreadable.as_slice()),
         (["whole"].as_slice(), [("missing", ErrorKind::Corrupt)].as_slice())
     );
     let cancelled = mailbox.cancel(&"missing".parse().unwrap()).await.unwrap();

@@ -18,10 +18,10 @@ async fn expect_comparison(
     (left_rest, right_rest): (&[u64], &[u64]),
 ) {
     let log = VecLog::new(log);
-    let found = log.compare_leaves(&thread(), &id(left), &id(right)).await.unwrap();
-    assert_eq!(found.shared.map_or(0, |entry| entry.seq), shared, "{left} and {right}");
-    assert_eq!(load_seqs(&log, found.left).await, left_rest, "{left} and {right}");
-    assert_eq!(load_seqs(&log, found.right).await, right_rest, "{left} and {right}");
+    let comparison = log.compare_leaves(&thread(), &id(left), &id(right)).await.unwrap();
+    assert_eq!(comparison.shared.map_or(0, |entry| entry.seq), shared, "{left} and {right}");
+    assert_eq!(load_seqs(&log, comparison.left).await, left_rest, "{left} and {right}");
+    assert_eq!(load_seqs(&log, comparison.right).await, right_rest, "{left} and {right}");
 }
 
 #[tokio::test]
@@ -46,8 +46,8 @@ async fn the_number_of_reads_grows_with_the_logarithm_of_the_distance() {
     let text = format!("- {} 999 10", path.join(" "));
     for (right, shared, max_pages) in [("1001", 999, 8), ("1002", 10, 50)] {
         let log = VecLog::new(&text);
-        let found = log.compare_leaves(&thread(), &id("1000"), &id(right)).await.unwrap();
-        assert_eq!(found.shared.unwrap().seq, shared);
+        let comparison = log.compare_leaves(&thread(), &id("1000"), &id(right)).await.unwrap();
+        assert_eq!(comparison.shared.unwrap().seq, shared);
         let pages_read = log.pages_read.load(Ordering::SeqCst);
         assert!(pages_read <= max_pages, "{pages_read} pages");
     }

@@ -143,12 +143,12 @@ async fn input_in_the_log_counts_as_delivered_if_it_may_have_arrived() {
 async fn live_and_queued_input_have_the_same_ids() {
     let (channel, queue) = (FixedChannel::new(|| Ok(LiveDelivery::NoReceiver)), FixedQueue::new(appended));
     let _queued = queue.deliver_or_queue(Some(&channel), request()).await.unwrap();
-    let sent = channel.requests.lock().unwrap().remove(0);
-    assert_eq!(sent.command, LiveCommand::Input(vec![input("a"), input("b")]));
-    let queued = queue.requests.lock().unwrap().remove(0);
-    let ids: Vec<_> = queued.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
+    let live_request = channel.requests.lock().unwrap().remove(0);
+    assert_eq!(live_request.command, LiveCommand::Input(vec![input("a"), input("b")]));
+    let queue_request = queue.requests.lock().unwrap().remove(0);
+    let ids: Vec<_> = queue_request.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
     assert_eq!(ids, ["a", "b"]);
-    assert!(queued.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
+    assert!(queue_request.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
 }
 
 #[tokio::test]

@@ -63,10 +63,10 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
         custom_command("w"),
     ] {
         let task = start_delivery(&hub, command.clone()).await;
-        let received = receiver.next().await.unwrap().unwrap();
-        assert_eq!(received.command(), &command);
+        let received_command = receiver.next().await.unwrap().unwrap();
+        assert_eq!(received_command.command(), &command);
         assert!(!task.is_finished(), "it was answered before it was accepted");
-        assert_eq!(received.accept(), Some(command));
+        assert_eq!(received_command.accept(), Some(command));
         assert_eq!(result_of(task).await, LiveDelivery::Delivered);
     }
 }
@@ -79,11 +79,11 @@ async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
         hub.shared.update_and_wake(|state, wakers| state.send(target("t", 1), custom_command("w").encode(), wakers))
     };
     let number = send(&hub).unwrap().unwrap();
-    let received = receiver.next().await.unwrap().unwrap();
+    let received_command = receiver.next().await.unwrap().unwrap();
     let _another = open_receiver(&hub, 1).await;
     let answer = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
     assert_eq!(answer.unwrap(), LiveAnswer::Dropped);
-    assert_eq!(received.accept(), None);
+    assert_eq!(received_command.accept(), None);
 }
 
 #[tokio::test]
@@ -107,10 +107,10 @@ async fn a_delivery_that_times_out_is_unknown_lv_2() {
     let mut receiver = open_receiver(&hub, 1).await;
     let request = DeliverLive::new(target("t", 1), custom_command("late")).within(SHORT_DEADLINE);
     assert_eq!(hub.deliver(request.clone()).await.unwrap(), LiveDelivery::Unknown);
-    let (delivery, received) = tokio::join!(hub.deliver(request), receiver.next());
+    let (delivery, received_command) = tokio::join!(hub.deliver(request), receiver.next());
     assert_eq!(delivery.unwrap(), LiveDelivery::Unknown);
     // The first command was never received, and no sender waits for the answer to the second.
-    assert_eq!(received.unwrap().unwrap().accept(), None);
+    assert_eq!(received_command.unwrap().unwrap().accept(), None);
     assert!(hub.shared.lock().messages.is_empty());
 }
 
@@ -122,8 +122,8 @@ async fn a_dropped_sender_withdraws_its_command() {
     task.abort();
     assert!(task.await.is_err());
     let task = start_delivery(&hub, custom_command("kept")).await;
-    let received = receiver.next().await.unwrap().unwrap();
-    assert_eq!(received.accept(), Some(custom_command("kept")));
+    let received_command = receiver.next().await.unwrap().unwrap();
+    assert_eq!(received_command.accept(), Some(custom_command("kept")));
     assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
@@ -132,14 +132,14 @@ async fn opening_again_ends_the_earlier_receiver_lv_3() {
     let hub = Arc::new(LiveHub::default());
     let mut earlier_receiver = open_receiver(&hub, 1).await;
     let held_task = start_delivery(&hub, custom_command("held")).await;
-    let received = earlier_receiver.next().await.unwrap().unwrap();
+    let received_command = earlier_receiver.next().await.unwrap().unwrap();
     let unread_task = start_delivery(&hub, custom_command("unread")).await;
     let mut later_receiver = open_receiver(&hub, 1).await;
     assert_eq!(
         (result_of(held_task).await, result_of(unread_task).await),
         (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver)
     );
-    assert_eq!(received.accept(), None);
+    assert_eq!(received_command.accept(), None);
     assert!(earlier_receiver.next().await.unwrap().is_none());
     drop(earlier_receiver);
     let task = start_delivery(&hub, custom_command("new")).await;
@@ -204,11 +204,11 @@ async fn an_unread_inbox_holds_a_limited_number_of_commands() {
 async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open_receiver(&hub, 1).await;
-    let large = LiveCommand::Input(vec![LiveInput::new(
+    let large_command = LiveCommand::Input(vec![LiveInput::new(
         EntryId::new("e").unwrap(),
         Message::user("x".repeat(MAX_QUEUED_BYTES)),
     )]);
-    let task = start_delivery(&hub, large).await;
+    let task = start_delivery(&hub, large_command).await;
     assert_eq!(result_of(start_delivery(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
     assert!(receiver.next().await.unwrap().unwrap().accept().is_some());
     assert_eq!(result_of(task).await, LiveDelivery::Delivered);
@@ -220,14 +220,14 @@ async fn closing_the_hub_ends_its_receivers_and_deliveries() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open_receiver(&hub, 1).await;
     let held_task = start_delivery(&hub, custom_command("held")).await;
-    let received = receiver.next().await.unwrap().unwrap();
+    let received_command = receiver.next().await.unwrap().unwrap();
     let unread_task = start_delivery(&hub, custom_command("unread")).await;
     let waiting_receiver = tokio::spawn(async move { receiver.next().await.map(drop) });
     hub.close();
     for task in [held_task, unread_task, start_delivery(&hub, custom_command("later")).await] {
         assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     }
-    assert_eq!(received.accept(), None);
+    assert_eq!(received_command.accept(), None);
     // The commands that the receiver had not read are not delivered any more.
     assert_eq!(waiting_receiver.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(hub.open_live(target("t", 1)).await.unwrap_err().kind(), ErrorKind::Closed);

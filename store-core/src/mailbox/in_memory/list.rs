@@ -185,9 +185,9 @@ impl InMemoryMailbox {
     fn ended_individually(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         match direction {
-            Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(at, id)| (*at, id))),
+            Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(time, id)| (*time, id))),
             Direction::Backward => {
-                Box::new(self.by_end.range((Bound::Unbounded, after)).rev().map(|(at, id)| (*at, id)))
+                Box::new(self.by_end.range((Bound::Unbounded, after)).rev().map(|(time, id)| (*time, id)))
             }
         }
     }
@@ -195,18 +195,18 @@ impl InMemoryMailbox {
     /// Returns the dispatches that interrupts superseded while they were queued, by their end and then by id.
     fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let is_backward = direction == Direction::Backward;
-        let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
+        let bound = after.as_ref().map_or(Bound::Unbounded, |(time, _)| Bound::Included(*time));
         let times: Box<dyn Iterator<Item = _>> = match direction {
             Direction::Forward => Box::new(self.superseded_batches.range((bound, Bound::Unbounded))),
             Direction::Backward => Box::new(self.superseded_batches.range((Bound::Unbounded, bound)).rev()),
         };
-        Box::new(times.flat_map(move |(at, superseded_batches)| {
-            let after_id = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
+        Box::new(times.flat_map(move |(batch_time, superseded_batches)| {
+            let after_id = after.as_ref().filter(|(time, _)| time == batch_time).map(|(_, id)| id);
             let ids = superseded_batches.iter().filter_map(|(thread, epoch)| {
                 self.threads.get(thread).map(|thread_mailbox| thread_mailbox.queue.ids(*epoch, after_id, direction))
             });
             let ids: Vec<_> = ids.collect();
-            merge_ordered(ids, move |a, b| if is_backward { a > b } else { a < b }).map(move |id| (*at, id))
+            merge_ordered(ids, move |a, b| if is_backward { a > b } else { a < b }).map(move |id| (*batch_time, id))
         }))
     }
 

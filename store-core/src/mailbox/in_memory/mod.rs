@@ -307,15 +307,15 @@ impl InMemoryMailbox {
         if let Some((priority, since)) = old_positions.ready {
             self.ready_threads.remove(&(priority, since, thread.clone()));
         }
-        if let Some(at) = old_positions.due {
-            self.threads_by_due.remove(&(at, thread.clone()));
+        if let Some(due_time) = old_positions.due {
+            self.threads_by_due.remove(&(due_time, thread.clone()));
         }
-        if let Some(at) = old_positions.lease {
-            self.leases.remove(&(at, thread.clone()));
+        if let Some(lease_end) = old_positions.lease {
+            self.leases.remove(&(lease_end, thread.clone()));
         }
         self.ready_threads.extend(new_positions.ready.map(|(priority, since)| (priority, since, thread.clone())));
-        self.threads_by_due.extend(new_positions.due.map(|at| (at, thread.clone())));
-        self.leases.extend(new_positions.lease.map(|at| (at, thread.clone())));
+        self.threads_by_due.extend(new_positions.due.map(|due_time| (due_time, thread.clone())));
+        self.leases.extend(new_positions.lease.map(|lease_end| (lease_end, thread.clone())));
     }
 
     /// Does the same as [`promote_due_of`](Self::promote_due_of) for all threads.
@@ -326,7 +326,7 @@ impl InMemoryMailbox {
             ready_threads.iter().for_each(|thread| self.promote_due_of(thread, now));
         }
         self.promoted_until = now;
-        while let Some((_, thread)) = self.threads_by_due.first().filter(|(at, _)| *at <= now).cloned() {
+        while let Some((_, thread)) = self.threads_by_due.first().filter(|(due_time, _)| *due_time <= now).cloned() {
             self.promote_due_of(&thread, now);
         }
     }

@@ -74,16 +74,22 @@ fn no_decision_is_made_about_an_unreadable_thread() {
     in_memory.mark_unreadable(&thread(), "line 7".to_owned());
     assert_eq!((in_memory.ready_threads(None).count(), in_memory.next_claim(Timestamp::MAX)), (0, None));
     assert_eq!(claim(&mut in_memory).unwrap_err().kind(), ErrorKind::Corrupt);
-    let unreadable: Vec<_> =
-        in_memory.unreadable().into_iter().map(|found| (found.thread, found.error.to_string())).collect();
+    let unreadable: Vec<_> = in_memory
+        .unreadable()
+        .into_iter()
+        .map(|unreadable_thread| (unreadable_thread.thread, unreadable_thread.error.to_string()))
+        .collect();
     assert_eq!(unreadable.len(), 1);
     assert!(unreadable.iter().all(|(id, error)| *id == thread() && error.contains("line 7")), "{unreadable:?}");
     let record = in_memory.recovered_record(&thread(), 3, Timestamp::from_millis(1).unwrap());
     in_memory.mark_readable(&thread());
     in_memory.apply(MailboxPlan::new(thread(), record));
     assert!(in_memory.unreadable().is_empty());
-    let claimed = claim(&mut in_memory).unwrap().claimed;
-    assert_eq!(claimed.iter().map(|claimed_dispatch| claimed_dispatch.number.counter).collect::<Vec<_>>(), [4]);
+    let claimed_dispatches = claim(&mut in_memory).unwrap().claimed;
+    assert_eq!(
+        claimed_dispatches.iter().map(|claimed_dispatch| claimed_dispatch.number.counter).collect::<Vec<_>>(),
+        [4]
+    );
 }
 
 /// The record of a thread may name a claimed dispatch although the record of the claim cannot be read.
@@ -127,12 +133,15 @@ fn dispatches_are_listed_after_any_position() {
         })
         .unwrap();
     }
-    let listed = |in_memory: &InMemoryMailbox, after| -> Vec<_> {
-        in_memory.dispatches(after).map(|(at, stored)| (at, stored.body.id.clone())).collect()
+    let list_dispatches = |in_memory: &InMemoryMailbox, after| -> Vec<_> {
+        in_memory.dispatches(after).map(|(created_at, stored)| (created_at, stored.body.id.clone())).collect()
     };
-    let all = listed(&in_memory, None);
-    assert_eq!(all.len(), 3);
-    assert_eq!(listed(&in_memory, all.first().cloned()).as_slice(), all.get(1..).unwrap());
+    let all_dispatches = list_dispatches(&in_memory, None);
+    assert_eq!(all_dispatches.len(), 3);
+    assert_eq!(
+        list_dispatches(&in_memory, all_dispatches.first().cloned()).as_slice(),
+        all_dispatches.get(1..).unwrap()
+    );
 }
 
 #[test]
@@ -161,8 +170,8 @@ fn items_per_page(payload: &Json, other_bytes: u64) -> usize {
 
 #[test]
 fn the_size_of_a_page_counts_payloads_and_other_bytes_read() {
-    let large = Json::parse(&format!("\"{}\"", "x".repeat(40 << 20))).unwrap();
+    let large_payload = Json::parse(&format!("\"{}\"", "x".repeat(40 << 20))).unwrap();
     assert_eq!(items_per_page(&Json::null(), 0), 3);
-    assert_eq!(items_per_page(&large, 0), 2);
+    assert_eq!(items_per_page(&large_payload, 0), 2);
     assert_eq!(items_per_page(&Json::null(), 40 << 20), 2);
 }

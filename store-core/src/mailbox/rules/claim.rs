@@ -69,24 +69,24 @@ pub fn claim(
         return Ok(MailboxDecision::unchanged(Ok(Claims::none(Some(NotClaimedReason::Unknown)))));
     }
     let mut reclaimed_dispatch = None;
-    if let Some(running) = builder.mailbox().running.clone() {
+    if let Some(current_claim) = builder.mailbox().running.clone() {
         if !builder.is_lease_expired() {
-            let missed = request.dispatch.map(|id| match *id == running.dispatch {
+            let missed = request.dispatch.map(|id| match *id == current_claim.dispatch {
                 true => NotClaimedReason::NotQueued(DispatchStatus::Claimed),
-                false => NotClaimedReason::Busy(running.dispatch),
+                false => NotClaimedReason::Busy(current_claim.dispatch),
             });
             return Ok(MailboxDecision::unchanged(Ok(Claims::none(missed))));
         }
         reclaimed_dispatch = end_running_claim(&mut builder)?;
     }
-    let chosen = select_dispatch(&builder, request, reclaimed_dispatch)?;
-    let stored = match chosen {
+    let selection = select_dispatch(&builder, request, reclaimed_dispatch)?;
+    let stored = match selection {
         Ok(Some(stored)) => stored,
         Ok(None) => return Ok(builder.finish(Ok(Claims::default()))),
         Err(missed) => return Ok(builder.finish(Ok(Claims::none(Some(missed))))),
     };
-    let claimed = grant_claim(&mut builder, stored, request, decision_context)?;
-    Ok(builder.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
+    let claimed_dispatch = grant_claim(&mut builder, stored, request, decision_context)?;
+    Ok(builder.finish(Ok(Claims { claimed: vec![claimed_dispatch], ..Claims::default() })))
 }
 
 /// Chooses the dispatch to claim on a free thread.
@@ -185,8 +185,8 @@ pub fn end_expired_claim(
 }
 
 fn end_running_claim<V: MailboxView + ?Sized>(builder: &mut PlanBuilder<'_, V>) -> Result<Option<StoredDispatch>> {
-    let Some(running) = &builder.mailbox().running else { return Ok(None) };
-    let stored = builder.view.dispatch(&running.dispatch)?;
+    let Some(current_claim) = &builder.mailbox().running else { return Ok(None) };
+    let stored = builder.view.dispatch(&current_claim.dispatch)?;
     let stored = stored.ok_or_else(|| Error::corrupt("a claimed dispatch does not exist"))?;
     end_lease(builder, stored).map(Some)
 }
@@ -227,6 +227,6 @@ pub fn ready_thread(
         }
         reclaimed_dispatch = end_running_claim(&mut builder)?;
     }
-    let found = first_claimable(&builder, reclaimed_dispatch)?;
-    Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
+    let first_dispatch = first_claimable(&builder, reclaimed_dispatch)?;
+    Ok(first_dispatch.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
 }

@@ -42,9 +42,9 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     let builder = PlanBuilder::open(view, thread, mailbox.last_time)?;
     let is_fenced_claim = |number| number == fence.claim;
     let token = fence.token.digest();
-    let is_held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
+    let is_held = stored.state.claim.as_ref().is_some_and(|claim| claim.token == token);
     if stored.body.thread != *thread
-        || is_held && !stored.state.claim.as_ref().is_some_and(|held| is_fenced_claim(held.claim.number))
+        || is_held && !stored.state.claim.as_ref().is_some_and(|claim| is_fenced_claim(claim.claim.number))
     {
         return Err(lost_error(&claim));
     }

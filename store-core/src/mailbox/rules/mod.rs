@@ -100,8 +100,8 @@ impl MailboxPlan {
     #[must_use]
     pub fn claimable_from(&self) -> Option<Timestamp> {
         let mailbox = &self.mailbox;
-        if let Some(running) = &mailbox.running {
-            return Some(running.lease_until);
+        if let Some(current_claim) = &mailbox.running {
+            return Some(current_claim.lease_until);
         }
         let positions = self.dispatches.iter().filter_map(queue_position);
         let written_due_times: Vec<_> =
@@ -169,8 +169,8 @@ fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) ->
     if stored.state.epoch >= epoch {
         return Ok(None);
     }
-    let found = view.interrupt(thread, stored.state.epoch + 1)?;
-    found.map(Some).ok_or_else(|| crate::error::Error::corrupt("the record of an interrupt does not exist"))
+    let interrupt = view.interrupt(thread, stored.state.epoch + 1)?;
+    interrupt.map(Some).ok_or_else(|| crate::error::Error::corrupt("the record of an interrupt does not exist"))
 }
 
 /// Refuses a call with more items than a limit allows.

@@ -28,10 +28,10 @@ pub(super) struct PlanBuilder<'a, V: ?Sized> {
 
 impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     pub(super) fn open(view: &'a V, thread: &ThreadId, now: Timestamp) -> Result<Self> {
-        let found = view.mailbox(thread)?;
-        let now = decision_time(found.as_ref(), now);
+        let stored_record = view.mailbox(thread)?;
+        let now = decision_time(stored_record.as_ref(), now);
         let mailbox =
-            found.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
+            stored_record.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
         let plan = MailboxPlan {
             thread: thread.clone(),
             mailbox,
@@ -87,7 +87,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Returns whether the lease of the claimed dispatch of the thread has expired. Exactly at its end, a lease has
     /// already expired (MB-30).
     pub(super) fn is_lease_expired(&self) -> bool {
-        self.plan.mailbox.running.as_ref().is_some_and(|running| running.lease_until <= self.now)
+        self.plan.mailbox.running.as_ref().is_some_and(|current_claim| current_claim.lease_until <= self.now)
     }
 
     /// Puts a new dispatch into the queue.
@@ -167,7 +167,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Returns the interrupt that began an epoch, with the changes of this decision.
     pub(super) fn interrupt(&self, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.plan.interrupts.get(&epoch) {
-            Some(planned) => Ok(planned.clone()),
+            Some(planned_interrupt) => Ok(planned_interrupt.clone()),
             None => self.view.interrupt(&self.plan.thread, epoch),
         }
     }
@@ -194,8 +194,9 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         if interrupt.holds > 0 || interrupt.epoch == newest_epoch {
             return Ok(true);
         }
-        let recent = self.interrupt(newest_epoch)?.map(|newest| newest.recent).unwrap_or_default();
-        Ok(recent.iter().any(|remembered| remembered.epoch == interrupt.epoch))
+        let recent_keys =
+            self.interrupt(newest_epoch)?.map(|newest_interrupt| newest_interrupt.recent).unwrap_or_default();
+        Ok(recent_keys.iter().any(|interrupt_ref| interrupt_ref.epoch == interrupt.epoch))
     }
 
     /// Adds the removal of a dispatch to the plan.

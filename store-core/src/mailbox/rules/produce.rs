@@ -193,15 +193,16 @@ pub fn interrupt(
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Interrupted>> {
     let mut builder = PlanBuilder::open(view, &request.thread, decision_context.now)?;
-    let previous = builder.interrupt(builder.mailbox().epoch)?;
-    let mut recent = previous.as_ref().map(|previous| previous.recent.clone()).unwrap_or_default();
-    let remembered_key = recent.iter().find(|remembered_key| Some(&remembered_key.key) == request.key.as_ref());
+    let previous_interrupt = builder.interrupt(builder.mailbox().epoch)?;
+    let mut recent_keys =
+        previous_interrupt.as_ref().map(|previous_interrupt| previous_interrupt.recent.clone()).unwrap_or_default();
+    let interrupt_ref = recent_keys.iter().find(|interrupt_ref| Some(&interrupt_ref.key) == request.key.as_ref());
     if let Some(first_interrupt) =
-        remembered_key.map(|remembered_key| builder.interrupt(remembered_key.epoch)).transpose()?.flatten()
+        interrupt_ref.map(|interrupt_ref| builder.interrupt(interrupt_ref.epoch)).transpose()?.flatten()
     {
         return Ok(MailboxDecision::unchanged(Ok(interrupt_answer(&first_interrupt, true))));
     }
-    let running = builder.mailbox().running.clone();
+    let current_claim = builder.mailbox().running.clone();
     let (now, old_epoch) = (builder.now, builder.mailbox().epoch);
     let take_over = if request.take_over { Some(take_over(&mut builder, request, decision_context)?) } else { None };
     let mailbox = builder.mailbox_mut();
@@ -209,22 +210,25 @@ pub fn interrupt(
     mailbox.counts.superseded += superseded;
     mailbox.epoch += 1;
     let epoch = mailbox.epoch;
-    let is_still_held = running.as_ref().is_some_and(|running| running.epoch == old_epoch && take_over.is_none());
+    let is_still_held =
+        current_claim.as_ref().is_some_and(|current_claim| current_claim.epoch == old_epoch && take_over.is_none());
     if let Some(key) = &request.key {
-        recent.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
+        recent_keys.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
-    let forgotten_epochs =
-        recent.drain(..recent.len().saturating_sub(MAX_INTERRUPT_KEYS)).map(|remembered_key| remembered_key.epoch);
-    let epochs_to_check: Vec<_> = forgotten_epochs.chain(previous.map(|previous| previous.epoch)).collect();
+    let forgotten_epochs = recent_keys
+        .drain(..recent_keys.len().saturating_sub(MAX_INTERRUPT_KEYS))
+        .map(|interrupt_ref| interrupt_ref.epoch);
+    let epochs_to_check: Vec<_> =
+        forgotten_epochs.chain(previous_interrupt.map(|previous_interrupt| previous_interrupt.epoch)).collect();
     let interrupt = StoredInterrupt {
         epoch,
         at: now,
         reason: truncated_reason(request, decision_context.limits),
         superseded,
-        claimed: running.map(|running| running.dispatch),
+        claimed: current_claim.map(|current_claim| current_claim.dispatch),
         take_over,
         holds: superseded + u64::from(is_still_held),
-        recent,
+        recent: recent_keys,
         extra: Extra::default(),
     };
     let answer = interrupt_answer(&interrupt, false);
@@ -253,7 +257,7 @@ fn take_over<V: MailboxView + ?Sized>(
     decision_context: DecisionContext<'_>,
 ) -> Result<TakeOver> {
     let running_dispatch = match &builder.mailbox().running {
-        Some(running) => builder.view.dispatch(&running.dispatch)?,
+        Some(current_claim) => builder.view.dispatch(&current_claim.dispatch)?,
         None => None,
     };
     let dispatch = match running_dispatch {

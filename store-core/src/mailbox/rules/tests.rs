@@ -162,8 +162,8 @@ fn a_refusal_names_the_dispatch_and_its_visible_status() {
     mailbox.interrupt_at(20, &new_interrupt());
     let (limits, ids) = (Limits::default(), UuidSource);
     let decision_context = DecisionContext::new(time(30), &limits, &ids);
-    let refused = cancel(&mailbox, &DispatchId::new("a").unwrap(), decision_context).unwrap().answer.unwrap_err();
-    assert_eq!(refused.to_string(), "dispatch `a` cannot go from superseded to cancelled");
+    let error = cancel(&mailbox, &DispatchId::new("a").unwrap(), decision_context).unwrap().answer.unwrap_err();
+    assert_eq!(error.to_string(), "dispatch `a` cannot go from superseded to cancelled");
 }
 
 #[test]
@@ -185,12 +185,12 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     assert_eq!(mailbox.kept_interrupts(), [(3, 1)], "the claimed dispatch needs it");
     mailbox.interrupt_at(140, &new_interrupt().with_key("k".parse().unwrap()));
     assert_eq!(mailbox.kept_interrupts(), [(3, 1), (4, 0)]);
-    let (refused, _) = mailbox.decide_at(150, |view, decision_context| {
+    let (result, _) = mailbox.decide_at(150, |view, decision_context| {
         let settled = settle(view, &claim_ref, &Settlement::Ack { result: None }, decision_context)?;
         let refusal = settled.answer.map(drop).map_err(|error| error.kind());
         Ok(MailboxDecision { plan: settled.plan, answer: Ok(refusal) })
     });
-    assert_eq!(refused, Err(ErrorKind::StaleEpoch));
+    assert_eq!(result, Err(ErrorKind::StaleEpoch));
     mailbox.interrupt_at(160, &new_interrupt());
     assert_eq!(mailbox.kept_interrupts(), [(4, 0), (5, 0)], "its key is remembered");
 }
