@@ -104,7 +104,7 @@ mod tests {
     use super::{Expect, Version};
 
     #[test]
-    fn a_version_has_a_number_in_a_generation_of_an_incarnation() {
+    fn a_version_has_a_number_a_generation_and_an_incarnation() {
         let version = Version::new(1, 2, 3);
         assert_eq!((version.number(), version.generation(), version.incarnation()), (1, 2, 3));
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_displays_generation_and_incarnation_unless_first() {
+    fn a_version_shows_a_generation_and_an_incarnation_after_the_first() {
         let text = |number, generation, incarnation| Version::new(number, generation, incarnation).to_string();
         assert_eq!(text(3, 1, 0), "version 3");
         assert_eq!(text(3, 2, 4), "version 3 of generation 2 of incarnation 4");

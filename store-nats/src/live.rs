@@ -243,7 +243,9 @@ impl LocalReceiver {
                 biased;
                 Some(message) = ranks.next() => self.handle_rank(&hub, &message).await,
                 Some(message) = commands.next() => self.start_delivery(hub, &message).await,
-                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => self.has_ended = !hub.targets().contains(&self.target),
+                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => {
+                    self.has_ended = !hub.targets().contains(&self.target);
+                }
                 else => break,
             }
         }

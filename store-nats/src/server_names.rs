@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_are_read_back() {
+    fn every_subject_can_be_parsed_again() {
         let names = ServerNames::new("agents");
         let tenant: TenantId = "a.b".parse().unwrap();
         for log_subject in [

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_transitions_holds() {
+    fn a_run_changes_its_status_only_as_the_table_allows() {
         let allowed = [
             [false, true, false, true],
             [false, true, true, true],

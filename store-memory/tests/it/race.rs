@@ -65,7 +65,7 @@ async fn logs_have_no_gaps_after_concurrent_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_several_threads_gets_a_new_run_id() {
+async fn only_one_of_several_threads_gets_a_new_run() {
     let commits = commits_of_new_store();
     for round in 0..200 {
         let run = RunId::new(format!("r-{round}")).unwrap();
@@ -92,7 +92,7 @@ async fn one_of_several_threads_gets_a_new_run_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_list_shows_all_of_a_family_or_nothing() {
+async fn a_list_shows_all_threads_of_a_family_or_none() {
     let threads = commits_of_new_store().threads();
     let id = |name: String| ThreadId::new(name).unwrap();
     for round in 0..50 {

@@ -82,7 +82,7 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, bytes_until_break
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_outcome_of_a_lost_answer_is_looked_up() {
+async fn the_outcome_of_a_call_whose_answer_was_lost_is_looked_up() {
     let address = server_url().trim_start_matches("nats://").trim_end_matches('/').to_owned();
     let proxy = BreakingProxy::new(address).await;
     let prefix = format!("test-{}", UuidSource.next_id());
