@@ -15,8 +15,8 @@ use crate::{
     waiters::Waiters,
 };
 
-/// The longest single sleep in real time. The clock is read again after each sleep, so that a clock that was set, or a
-/// host that was suspended, is noticed soon.
+/// The longest single sleep in real time. The clock is read again after each sleep. So it is soon noticed if the clock
+/// was set or the host was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// Waits for this length of real time, at most for a year.

@@ -1,8 +1,8 @@
 //! A list of waiting tasks, each with the time that it waits for.
 //!
 //! The caller that wakes tasks passes a condition, and every task whose time meets the condition is woken. For example,
-//! a test clock that is moved wakes the tasks whose time has come. A mailbox with new work that becomes claimable at
-//! some time wakes the workers that would look for work only after that time.
+//! a test clock that is moved wakes the tasks whose time has come. Another example is a mailbox that gets work. It
+//! wakes the workers that would look only after the work becomes claimable.
 
 use std::{
     collections::BTreeMap,

@@ -94,7 +94,7 @@ async fn load_large_part(tenant: &Tenant, data_ref: DataRef) -> Result<Json> {
     Json::read(&text).map_err(|e| damaged().with_source(e))
 }
 
-/// The large parts that were written for a call, so that a decision that is made again does not write them again.
+/// The large parts that a call has written. If the call makes a decision again, it does not write them a second time.
 #[derive(Default)]
 struct WrittenParts {
     parts: Vec<(Json, DataRef)>,
@@ -130,8 +130,8 @@ impl<I: Sync> Preparation<I> for CatchUpOnly {
     }
 }
 
-/// A call that applies a rule to items about one thread, and writes what the rule decides: one decision for each item,
-/// in the order of the items.
+/// A call that applies a rule to items about one thread, and writes the decisions. The rule makes one decision for each
+/// item, in the order of the items.
 pub(crate) struct DecisionCall<'a, I, R, P = CatchUpOnly> {
     pub(crate) tenant: &'a Tenant,
     /// `None` if the dispatches that the items name do not exist.

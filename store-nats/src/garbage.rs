@@ -1,6 +1,6 @@
 //! Removes superseded messages of the log, and payloads and results that are no longer needed. Each is removed only
-//! after a delay. In the meantime, processes that lag behind can read the messages that superseded it, and then no
-//! longer need it.
+//! after a delay. In the meantime, processes that lag behind can read the newer messages. After that they no longer
+//! need what is removed.
 
 #![expect(clippy::disallowed_methods, reason = "the age of garbage is not measured in store time")]
 
@@ -15,8 +15,8 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::DataRef, log::Log, mailbox::free_ids, server_names::LogSubject};
 
-/// How long garbage is kept. This is longer than the time for which a process searches the log for its own decision,
-/// and longer than it takes to load a payload to which a message refers.
+/// How long garbage is kept. A process searches the log for its own decision, and loads payloads to which messages
+/// refer. Both take less time than this.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const COLLECTION_INTERVAL: Duration = Duration::from_secs(5);

@@ -49,8 +49,8 @@ impl LiveState {
     }
 }
 
-/// The rank of a receiver: a count and a random name. Of two receivers of one target, the one that was opened later has
-/// the higher rank. If both were opened at the same time, the name decides.
+/// The rank of a receiver: a count and a random name. Of two receivers of the same target, the receiver opened later
+/// has the higher rank. If both were opened at the same time, the name decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     count: u64,

@@ -183,8 +183,9 @@ impl Log {
             if last >= last_read {
                 return self.wait_until_read(last).await;
             }
-            // Either the leader that answered has not noticed that it was replaced, or the servers lost the end of what
-            // this process has read. A write shows which: only the current leader can write.
+            // The leader reports an earlier end of the log than this process has read. Either that leader has not
+            // noticed that it was replaced, or the servers lost the end of the log. A write shows which: only the
+            // current leader can write.
             let _result = self.touch().await;
             if behind_since.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
@@ -205,8 +206,7 @@ impl Log {
         Ok(())
     }
 
-    /// Checks that a written message comes after all messages that were read. Otherwise the servers lost a part of the
-    /// log.
+    /// Checks that a new message comes after all messages read so far. Otherwise the servers lost a part of the log.
     fn check_sequence(&self, last_read: u64, sequence: u64) -> Result<()> {
         if sequence <= last_read {
             self.is_truncated.store(true, Ordering::SeqCst);
@@ -273,7 +273,7 @@ impl Log {
         }
     }
 
-    /// Writes a message without content. A caller that waits for a message that was removed continues when this one is
+    /// Writes a message without content. If a caller waits for a removed message, it continues when this message is
     /// read.
     pub(crate) async fn touch(&self) -> Result<u64> {
         let (subject, last_read) = (self.connection.names.subject_text(&LogSubject::Touch), *self.position.borrow());

@@ -91,7 +91,7 @@ pub enum FindingKind {
     SequenceGap,
     /// The parent of an entry does not exist.
     MissingParent,
-    /// The head is not the one that follows from the log.
+    /// The stored head differs from the head that follows from the log.
     WrongHead,
     /// A count, a sum or a time that is derived from the log does not agree with it.
     WrongSum,

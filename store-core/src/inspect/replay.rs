@@ -19,7 +19,7 @@ use crate::{
     version::Version,
 };
 
-/// The state that follows from the entries that were read so far.
+/// The state after the entries that were read so far.
 pub(super) struct Replay<'a> {
     pub(super) records: ThreadRecords<'a>,
     pub(super) thread: StoredThread,
@@ -120,7 +120,8 @@ impl<'a> Replay<'a> {
             Some(parent) if !node.side => ancestor(self, parent, jump_depth(depth))?.map(|node| node.seq),
             _ => None,
         };
-        // The nearest entry of a kind on the path: this entry, or the same as for its parent.
+        // The nearest entry of a kind on the path. If this entry has the kind, it is this entry itself. Otherwise it is
+        // the one that is nearest to its parent.
         let nearest = |has_kind: bool, nearest_to_parent: Option<u64>| {
             if has_kind && !node.side { Some(node.seq) } else { nearest_to_parent }
         };

@@ -21,8 +21,8 @@ use crate::{
 pub struct Notifier(Waiters);
 
 impl Notifier {
-    /// Reports that something may be claimable from this time on. A worker that will look again by itself at that time
-    /// or earlier is not woken.
+    /// Reports that something may be claimable from the time `from` on. If a waiting worker looks again by itself at
+    /// `from` or earlier, it is not woken.
     pub fn notify(&self, from: Timestamp) {
         self.0.wake(|looks_at| from < looks_at);
     }

@@ -87,8 +87,8 @@ pub trait WakeUps: Send + Sync {
     /// - A lost wake-up only costs time: a worker that claims after every wait, however the wait ended, finds all work
     ///   (LV-11, `live::a_worker_that_never_waits_finds_all_work`).
     ///
-    /// A worker that was woken and whose claim returns nothing should pause briefly before it waits again: a thread
-    /// whose records cannot be read may look as if it had something to claim.
+    /// If a worker was woken and its claim then returns nothing, it should pause briefly before it waits again. The
+    /// reason may be a thread whose records cannot be read: such a thread can look claimable.
     ///
     /// # Errors
     /// Any error of reading the store, such as `Unavailable` or `Corrupt`. Closing the store, or deleting the tenant,

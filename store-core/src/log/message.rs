@@ -168,8 +168,8 @@ pub struct TokenCounts {
 record!(TokenCounts { input: def, output: def, cache_read: def, cache_write: def, reasoning: def });
 
 impl TokenCounts {
-    /// Creates counts with these input tokens, none of which were read from or written to a cache, and these output
-    /// tokens.
+    /// Creates counts with these input and output tokens. None of the input tokens was read from a cache or written to
+    /// one.
     #[must_use]
     pub fn new(input: u64, output: u64) -> Self {
         Self { input, output, ..Self::default() }

@@ -208,8 +208,8 @@ pub fn compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Ve
 
 /// Returns those of [`compactions`] that can appear in a context.
 ///
-/// The newest compaction whose interval begins at the root hides each compaction that itself lies inside that interval.
-/// The search ends at the first hidden compaction, so that the cost does not grow with the number of hidden ones
+/// The newest compaction whose interval begins at the root hides every compaction entry inside that interval. The
+/// search ends at the first hidden compaction, so that the cost does not grow with the number of hidden compactions
 /// (CX-12).
 ///
 /// # Errors

@@ -11,8 +11,8 @@ use crate::{
 
 /// Checks the content of a new entry.
 ///
-/// Its messages must follow EN-18. A body or block of an unknown kind must not have the name of a known kind, because
-/// it would be read back as that known kind (ID-11).
+/// Its messages must follow EN-18. A body or block of an unknown kind must not have the name of a known kind. Otherwise
+/// it would be read back as the known kind (ID-11).
 ///
 /// # Errors
 /// `Invalid`, which names the rule.

@@ -179,7 +179,7 @@ pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)
 
 /// Writes a row and its positions.
 ///
-/// Of two records of one row, the one with the higher revision is kept, whichever is written first.
+/// Of two records of the same row, the record with the higher revision is kept, whichever is written first.
 ///
 /// # Errors
 /// Any error of reading.

@@ -74,9 +74,9 @@ impl OutboxFilter {
         self.lane.is_some() || self.target.is_none()
     }
 
-    /// Returns the keys of the shortest lists of a store that together contain every row that passes the filter: a
-    /// subset, and the statuses of its lists (`None` for the list of all statuses). Each row is in exactly one of the
-    /// lists.
+    /// Returns the keys of the shortest lists of a store that together contain every row matching the filter. They are
+    /// a subset, and the statuses of the lists of that subset (`None` for the list of all statuses). Each row is in
+    /// exactly one of the lists.
     #[must_use]
     pub fn list_keys(&self) -> (OutboxSubset, Vec<Option<OutboxStatus>>) {
         let subset = match (&self.lane, &self.target) {

@@ -163,8 +163,8 @@ pub struct StoredOutboxRow {
     pub order_key: Option<OrderKey>,
     /// The number of the row among those with the same order key (OB-11); 0 without an order key.
     pub order: u64,
-    /// The revision, which grows with each change. Of two records of one row, the one with the higher revision is the
-    /// later one.
+    /// The revision, which grows with each change. Of two records of the same row, the record with the higher revision
+    /// is newer.
     pub revision: u64,
     /// When the row becomes available.
     pub available_at: Timestamp,

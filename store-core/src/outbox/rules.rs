@@ -17,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The maximum number of expired claims that one call of [`claim`] ends, and of unreadable rows that it reports.
+/// One call of [`claim`] ends at most this many expired claims, and reports at most this many unreadable rows.
 const MAX_EXPIRED_OR_UNREADABLE: usize = 1_000;
 
 /// The rows that a commit writes.

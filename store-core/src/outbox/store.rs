@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{error::Result, id::OutboxId, page::Page, time::Timestamp};
 
-/// Rows that commits wrote and that are to be delivered to other systems.
+/// Rows that commits wrote, for delivery to other systems.
 ///
 /// A row is delivered at least once (OB-10). Receivers use its id to recognise rows that they already have.
 #[async_trait]

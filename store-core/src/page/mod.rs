@@ -149,8 +149,8 @@ impl<T> PageBuilder<T> {
         Self { items: Vec::new(), limit, records_read: 0, bytes_read: 0, last_position: None, has_more: false }
     }
 
-    /// Returns whether the page is full. The caller then need not load the content of the next record: it offers that
-    /// record only to show that the list continues.
+    /// Returns whether the page is full. If the page is full, the caller need not load the content of the next record.
+    /// It offers that record only to show that the list continues.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.items.len() >= self.limit || self.reached_read_limit()

@@ -18,8 +18,8 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// Bytes reserved for the ids, numbers and times of an input and of its entry: four ids of 256 bytes, each up to six
-/// times as long in JSON, and some fields.
+/// Bytes reserved for the ids, numbers and times of an input and of its entry. There are four ids of 256 bytes, each up
+/// to six times as long in JSON, and some other fields.
 const MAX_ENVELOPE_BYTES: u64 = 8 << 10;
 
 /// What a store writes to a queue.
@@ -55,7 +55,8 @@ pub struct QueuePlan {
     pub write: QueueWrite,
 }
 
-/// The decision about a change of a queue: what a store has to write, and the answer that the caller gets after that.
+/// The decision about a change of a queue: what a store has to write, and the answer. The caller gets the answer after
+/// the write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueDecision<T> {
     /// What to write; none if the request changes nothing.
@@ -166,8 +167,8 @@ pub(crate) fn check_append(request: &AppendPending, limits: &Limits) -> Result<(
     check_limit("commit bytes", total, limits.commit_bytes)
 }
 
-/// Checks the size of body and delivery plus [`MAX_ENVELOPE_BYTES`], so that every input that is appended can also be
-/// consumed.
+/// Checks the size of the body and the delivery plus [`MAX_ENVELOPE_BYTES`]. An input that passes this check can also
+/// be consumed later.
 fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
     check_limit("record bytes", length(bytes) + MAX_ENVELOPE_BYTES, limits.record_bytes)
 }

@@ -187,7 +187,7 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
     if !fields.metadata.is_empty() {
-        // A lower bound is checked first, so that metadata that is far too large is refused before it is encoded.
+        // A lower bound is checked first. So metadata of excessive size is refused before it is encoded.
         let min_bytes = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
         check_limit("metadata bytes", min_bytes, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;

@@ -17,7 +17,7 @@ use store_core::{
 
 use crate::tenant::Tenant;
 
-/// The maximum number of expired claims that one call of `claim` ends. The next call ends the remaining ones.
+/// The maximum number of expired claims that one call of `claim` ends. The next call ends the rest.
 const MAX_EXPIRED_CLAIMS: usize = 1_000;
 
 /// The mailbox of a tenant.

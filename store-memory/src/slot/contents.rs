@@ -100,7 +100,7 @@ impl ThreadContents {
         self.log.len() + self.commit_keys.len() + self.queue.item_count()
     }
 
-    /// Removes up to this number of the items of a deleted thread, the last ones first. Returns how many were removed.
+    /// Removes items of a deleted thread, the last first, up to this number. Returns how many were removed.
     pub(crate) fn remove_up_to(&mut self, max_items: usize) -> usize {
         let initial_count = self.item_count();
         for log_entry in self.log.drain(self.log.len().saturating_sub(max_items)..) {

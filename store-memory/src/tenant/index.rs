@@ -43,7 +43,7 @@ pub(crate) struct ThreadRow {
     pub(crate) change_number: u64,
 }
 
-/// The records that the plan of a commit reads and that do not belong to the thread of the commit.
+/// What the plan of a commit reads from the index, and not from the slot of its thread.
 #[derive(Debug)]
 pub(crate) struct ExternalRecords {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,

@@ -302,7 +302,7 @@ fn check_max_payload(bytes: u64) -> Result<()> {
     Err(Error::invalid("max_payload", reason))
 }
 
-/// The number of bytes of a message that are reserved for content other than a payload or result: the record of a
+/// The number of bytes of a message that are reserved for everything except a payload or result: the record of a
 /// thread, and the ids, keys, texts and attempts of a dispatch.
 const RESERVED_BYTES: u64 = 128 << 10;
 /// The smallest accepted limit for the size of a record, in bytes.

@@ -30,7 +30,7 @@ use crate::{
     view::MailboxDraft,
 };
 
-/// The largest number of expired claims that one call of `claim` ends. The next call ends the remaining ones.
+/// The largest number of expired claims that one call of `claim` ends. The next call ends the rest.
 const MAX_EXPIRED_CLAIMS: usize = 1_000;
 /// The largest number of threads about which one call makes decisions at the same time.
 const MAX_CONCURRENCY: usize = 16;

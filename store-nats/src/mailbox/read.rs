@@ -110,7 +110,7 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
     Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
 }
 
-/// Returns the dispatches that ended before the time that the request names, oldest first.
+/// Returns the dispatches that ended before the time in the request, oldest first.
 pub(super) fn dispatches_to_purge(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
     let view = tenant.log().view();
     Ok(tenant

@@ -27,8 +27,8 @@ struct VecLog {
 }
 
 impl VecLog {
-    /// Makes a log from one word for each entry: its parent (`-` for a root), then for a compaction `c` with the
-    /// entries that it covers (`c` alone for none).
+    /// Makes a log from one word for each entry. The word begins with the parent (`-` for a root). For a compaction,
+    /// `c` and the interval that it covers follow; `c` alone means that it covers nothing.
     fn new(text: &str) -> Self {
         let entries = text.split_whitespace().zip(1..).map(|(word, seq)| Arc::new(parse_entry(word, seq))).collect();
         Self { entries, pages_read: AtomicUsize::new(0) }

@@ -24,7 +24,7 @@ use crate::{
     time::sleep_in_real_time,
 };
 
-/// The maximum number of commands that are queued for a receiver that does not read them.
+/// The maximum number of commands that are queued for one receiver.
 const MAX_QUEUED_MESSAGES: usize = 1_000;
 /// Once the commands that are queued for a receiver have this many bytes in total, further commands are refused.
 const MAX_QUEUED_BYTES: usize = 64 << 20;

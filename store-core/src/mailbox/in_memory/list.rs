@@ -110,8 +110,8 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: of those that ended before the given time, the ones that ended
-    /// first, up to the limit (MB-46).
+    /// Returns the dispatches that a purge removes: those that ended before the given time, in the order of their ends,
+    /// up to the limit (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
         let ended_dispatches = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);

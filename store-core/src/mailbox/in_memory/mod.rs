@@ -337,8 +337,8 @@ impl InMemoryMailbox {
         self.claimable_from.take()
     }
 
-    /// Returns the time from which a claim finds something: now, or the time at which a dispatch is due or a lease
-    /// expires.
+    /// Returns the time from which a claim finds something. If a thread is ready, this is `now`. Otherwise it is the
+    /// next time at which a dispatch is due or a lease expires.
     pub fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.promote_due(now);
         if !self.ready_threads.is_empty() {

@@ -92,8 +92,8 @@ pub fn claim(
 /// Chooses the dispatch to claim on a free thread.
 ///
 /// `reclaimed_dispatch` is the dispatch whose expired claim this decision has ended. The view still shows it as
-/// claimed. The outer error is an error of the view. The inner result is the dispatch, none if no dispatch is
-/// available, or the reason why the dispatch that the request asks for by id cannot be claimed.
+/// claimed. The outer error is an error of the view. The inner result is the dispatch, or none if no dispatch is
+/// available. If the request names a dispatch that cannot be claimed, the inner error is the reason.
 fn select_dispatch<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
     request: SingleClaim<'_>,

@@ -31,8 +31,8 @@ use crate::{
 /// The stored data of a mailbox, as the rules read it. Everything that one call reads about a thread must be from the
 /// same moment.
 pub trait MailboxView {
-    /// Returns the incarnation of claim numbers. It is raised above all earlier ones when the mailbox is created,
-    /// restored or emptied (MB-25).
+    /// Returns the incarnation of claim numbers. It is raised above all earlier incarnations when the mailbox is
+    /// created, restored or emptied (MB-25).
     fn claim_incarnation(&self) -> u64;
 
     /// Returns the record of a thread, or `None` if nothing was ever written for the thread.
@@ -55,8 +55,8 @@ pub trait MailboxView {
 
     /// Returns the first available dispatch of a thread.
     ///
-    /// Of the dispatches that are queued under this epoch and whose `available_at` is not after `now`, this is the one
-    /// with the lowest priority number, then the lowest number.
+    /// The available dispatches are those that are queued under this epoch and whose `available_at` is not after `now`.
+    /// They are ordered by priority number, then by number.
     ///
     /// # Errors
     /// Any error of reading.
@@ -93,8 +93,8 @@ impl MailboxPlan {
         Self { thread, mailbox, dispatches: Vec::new(), purged: None, interrupts: BTreeMap::new() }
     }
 
-    /// Returns the time from which a claim may find a dispatch of the thread once the plan is written, or `None` if
-    /// only another change can make one available.
+    /// Returns the time from which a claim may find a dispatch of the thread once the plan is written. Returns `None`
+    /// if only another change can make a dispatch available.
     ///
     /// Waiting workers use this time. It may be too early, but never too late (LV-8, LV-10).
     #[must_use]
@@ -112,7 +112,7 @@ impl MailboxPlan {
     }
 }
 
-/// The decision about a call: what has to be written, and the answer that the caller gets after that.
+/// The decision about a call: what has to be written, and the answer. The caller gets the answer after the write.
 ///
 /// A refused call may have something to write, too: a call with a stale claim is refused, and ends that claim (MB-33).
 #[derive(Debug)]
@@ -144,8 +144,8 @@ pub fn decision_time(mailbox: Option<&StoredMailboxThread>, now: Timestamp) -> T
 
 /// Returns a dispatch as every reader sees it.
 ///
-/// A dispatch that an interrupt superseded while it was queued shows the time of that interrupt and the reason for it
-/// (MB-12).
+/// If an interrupt superseded the dispatch while it was queued, the dispatch shows the time of the interrupt and its
+/// reason (MB-12).
 ///
 /// # Errors
 /// Any error of the view.

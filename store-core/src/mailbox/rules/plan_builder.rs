@@ -178,7 +178,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         self.plan.interrupts.insert(epoch, interrupt);
     }
 
-    /// Records that one dispatch fewer needs the interrupt that began an epoch.
+    /// Records that one dispatch fewer needs the interrupt that began this epoch.
     pub(super) fn release_interrupt(&mut self, epoch: u64) -> Result<()> {
         let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
         interrupt.holds = interrupt.holds.saturating_sub(1);
@@ -187,8 +187,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         Ok(())
     }
 
-    /// Returns whether an interrupt must be kept: because a dispatch that it superseded needs it, because its key is
-    /// still remembered, or because it is the newest one.
+    /// Returns whether an interrupt must be kept. It must if a dispatch that it superseded needs it, if its key is
+    /// still remembered, or if it is the newest interrupt.
     pub(super) fn is_interrupt_needed(&self, interrupt: &StoredInterrupt) -> Result<bool> {
         let newest_epoch = self.plan.mailbox.epoch;
         if interrupt.holds > 0 || interrupt.epoch == newest_epoch {

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::helpers::{EnqueueOutcomes, check_outcomes, enqueue_concurrently, open};
 use crate::helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info};
 
-/// After a server was killed and restarted, stores that were open all the time show everything that was acknowledged,
-/// and nothing that was reported as not applied.
+/// A server is killed and restarted while two stores are open. Afterwards these stores show every acknowledged
+/// dispatch, and no dispatch that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing() {
     let mut server = Nats::start("").unwrap();
@@ -41,8 +41,8 @@ async fn a_killed_server_loses_nothing() {
     }
 }
 
-/// After the servers of a cluster were killed and restarted one by one, stores that were open all the time show
-/// everything that was acknowledged, and nothing that was reported as not applied.
+/// The servers of a cluster are killed and restarted one by one while two stores are open. Afterwards these stores show
+/// every acknowledged dispatch, and no dispatch that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let mut servers = Nats::start_cluster("").unwrap();
