@@ -41,7 +41,7 @@ pub type CallScope = Option<ThreadId>;
 /// The calls of a tenant that still run although no caller waits for them.
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
-    /// The number of these calls for each scope that has any.
+    /// For each scope with such calls, their number.
     running_counts: Mutex<HashMap<CallScope, usize>>,
     waiting_calls: Waiters,
 }

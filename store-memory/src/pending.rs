@@ -35,7 +35,8 @@ impl MemoryPending {
     ) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
-            // Only runs of this thread matter, and they do not change while the slot is locked.
+            // The index contains the runs of all threads. Only those of this thread matter for the plan, and they do
+            // not change while the slot is locked.
             let external_records = tenant.index.read().external_runs(runs);
             let events = TenantEventsView { events: &Events::default(), tenant };
             let view = PlanView {

@@ -397,8 +397,8 @@ pub(crate) async fn write_decision(
     resolve_outcome(log, pending_decision, expected_last).await.ok_or(error)
 }
 
-/// Writes a message without changes about a thread, if the message with the number `last` is still the last one about
-/// it. After that, the server no longer accepts a decision that was made before.
+/// Writes a message about a thread that contains no changes, if the message with the number `last` is still the last
+/// one about the thread. After that, the server no longer accepts a decision that was made before.
 pub(crate) async fn write_empty_message(log: &Log, log_subject: &LogSubject, last: u64) -> Result<WriteResult> {
     let pending_decision = log.register_decision();
     let decision = DecisionMessage { decision_name: pending_decision.name.clone(), ..DecisionMessage::default() };
@@ -421,7 +421,7 @@ async fn resolve_outcome(
         // Once a later message on the subject exists, the decision can no longer be written. If a message is still
         // being replicated, it may be the decision itself, so the loop continues.
         if let Ok(WriteResult::Accepted(_) | WriteResult::Conflict) = write_empty_message(log, log_subject, last).await
-            && let Ok(end) = log.touch().await
+            && let Ok(end) = log.write_marker().await
             && log.wait_until_read(end).await.is_ok()
         {
             // Now all messages up to the end of the log have been read, even if the leader changed in between. If the

@@ -3,7 +3,7 @@
 //!
 //! A receiver has subscribed to the subject of its target, so the server knows when there is no receiver. A process
 //! that opens a target first asks the current receiver to end. If two processes open a target at the same time, the
-//! receiver with the lower rank is told the rank of the other one, and ends.
+//! receiver with the lower rank is told the other receiver's rank, and ends.
 
 use std::{
     collections::HashMap,

@@ -186,7 +186,7 @@ impl Log {
             // The leader reports an earlier end of the log than this process has read. Either that leader has not
             // noticed that it was replaced, or the servers lost the end of the log. A write shows which: only the
             // current leader can write.
-            let _result = self.touch().await;
+            let _result = self.write_marker().await;
             if behind_since.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
                     .check_not_truncated()
@@ -262,7 +262,7 @@ impl Log {
                         return Err(Error::server_unavailable("the server did not deliver the log in time"));
                     }
                     // If this write fails, it is tried again.
-                    let _result = self.touch().await;
+                    let _result = self.write_marker().await;
                     if moved_at.elapsed() > RESUBSCRIBE_AFTER && resubscribed_at.elapsed() > RESUBSCRIBE_AFTER {
                         // The server that delivers the messages may be cut off from the cluster.
                         self.resubscribe.notify_waiters();
@@ -275,8 +275,8 @@ impl Log {
 
     /// Writes a message without content. If a caller waits for a removed message, it continues when this message is
     /// read.
-    pub(crate) async fn touch(&self) -> Result<u64> {
-        let (subject, last_read) = (self.connection.names.subject_text(&LogSubject::Touch), *self.position.borrow());
+    pub(crate) async fn write_marker(&self) -> Result<u64> {
+        let (subject, last_read) = (self.connection.names.subject_text(&LogSubject::Marker), *self.position.borrow());
         let sequence = self.connection.write(subject, String::new()).await?;
         self.check_sequence(last_read, sequence).map(|()| sequence)
     }

@@ -37,7 +37,7 @@ pub(crate) enum LogSubject {
     /// The time that a test has set.
     Clock,
     /// A message without content. It only extends the log.
-    Touch,
+    Marker,
     /// Whether a tenant exists, and its incarnation.
     Tenant(TenantId),
     /// The decisions about the mailbox of a thread. The number is the incarnation of the tenant.
@@ -87,7 +87,7 @@ impl ServerNames {
         match log_subject {
             LogSubject::Meta => format!("{prefix}.log.meta"),
             LogSubject::Clock => format!("{prefix}.log.clock"),
-            LogSubject::Touch => format!("{prefix}.log.touch"),
+            LogSubject::Marker => format!("{prefix}.log.touch"),
             LogSubject::Tenant(tenant) => format!("{prefix}.log.tenant.{}", id_to_token(tenant.as_str())),
             LogSubject::Thread(tenant, incarnation, thread) => {
                 format!(
@@ -110,7 +110,7 @@ impl ServerNames {
         let log_subject = match kind {
             "meta" => LogSubject::Meta,
             "clock" => LogSubject::Clock,
-            "touch" => LogSubject::Touch,
+            "touch" => LogSubject::Marker,
             "tenant" => LogSubject::Tenant(token_to_id(tokens.next()?)?.parse().ok()?),
             "thread" | "id" => {
                 let tenant = token_to_id(tokens.next()?)?.parse().ok()?;
@@ -179,7 +179,7 @@ mod tests {
         for log_subject in [
             LogSubject::Meta,
             LogSubject::Clock,
-            LogSubject::Touch,
+            LogSubject::Marker,
             LogSubject::Tenant(tenant.clone()),
             LogSubject::Thread(tenant.clone(), 7, "c d".parse().unwrap()),
             LogSubject::ReservedId(tenant, 7, "*".parse().unwrap()),

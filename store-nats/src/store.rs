@@ -137,13 +137,13 @@ impl NatsStore {
     /// `Unavailable`, even if it is unknown whether the message was written. The call can be repeated.
     pub async fn barrier(&self) -> Result<()> {
         let log = self.log()?;
-        let touch_result = log.touch().await.map_err(|error| match error.outcome() {
+        let marker_result = log.write_marker().await.map_err(|error| match error.outcome() {
             Outcome::Unknown => {
                 Error::server_unavailable("no majority of the servers answered in time").with_source(error)
             }
             Outcome::NotApplied => error,
         });
-        log.wait_until_read(touch_result?).await
+        log.wait_until_read(marker_result?).await
     }
 
     pub(crate) fn log(&self) -> Result<&Arc<Log>> {
@@ -260,5 +260,5 @@ async fn delete_data_of_tenant(shared: &SharedState, name: TenantId) -> Result<(
     }
     connection.purge(&names.data_stream(), &names.tenant_data_subjects(&name, incarnation)).await?;
     // A caller that waits for a removed message continues when this message is read.
-    log.touch().await.map(drop)
+    log.write_marker().await.map(drop)
 }

@@ -41,8 +41,8 @@ pub trait LiveChannel: Send + Sync {
     /// The call does not check whether there is such a dispatch or which worker claimed it.
     ///
     /// # Guarantees
-    /// - A target has one receiver. If the target is opened again, the earlier receiver ends and gets none as its next
-    ///   command (LV-3, `live::opening_again_ends_the_earlier_receiver`).
+    /// - A target has one receiver. If the target is opened again, the earlier receiver ends, and its `next` returns
+    ///   none (LV-3, `live::opening_again_ends_the_earlier_receiver`).
     /// - Commands of one sender arrive in order (LV-4, `live::commands_of_a_sender_arrive_in_order`).
     /// - The receiver of an earlier attempt gets no commands for the current attempt (LV-5,
     ///   `live::an_earlier_attempt_gets_nothing`).

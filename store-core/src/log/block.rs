@@ -79,7 +79,7 @@ pub struct Thinking {
     pub signature: Option<String>,
     /// The origin that accepts the signature.
     pub origin: Option<Origin>,
-    /// Whether the provider removed the text. The signature then contains the text in encrypted form.
+    /// Whether the provider removed the text. If so, the signature contains the text in encrypted form.
     pub redacted: bool,
     /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,

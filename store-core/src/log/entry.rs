@@ -27,7 +27,7 @@ pub struct Entry {
     pub parent: Option<EntryId>,
     /// Whether this is a side entry: it may have a parent, but it is on no path (EN-6).
     pub side: bool,
-    /// When the entry happened: the time that the caller gave, or store time.
+    /// The time of the entry: the time that the caller gave, or store time.
     pub timestamp: Timestamp,
     /// The run that produced the entry.
     pub run: Option<RunId>,
@@ -330,7 +330,7 @@ impl Checkpoint {
 pub struct UsageRecord {
     /// Token counts that are summed per thread and run (EN-26).
     pub spent: Option<TokenCounts>,
-    /// The newest size of the context in tokens. It is never summed (EN-29).
+    /// The latest known size of the context in tokens. It is never summed (EN-29).
     pub context_size: Option<u64>,
     /// The cost. It is kept and never summed.
     pub cost: Option<Json>,

@@ -206,7 +206,7 @@ pub fn compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Ve
     compactions_while(nodes, node, |_| true)
 }
 
-/// Returns those of [`compactions`] that can appear in a context.
+/// Returns the compactions on the path of `node` that can appear in a context.
 ///
 /// The newest compaction whose interval begins at the root hides every compaction entry inside that interval. The
 /// search ends at the first hidden compaction, so that the cost does not grow with the number of hidden compactions
@@ -220,8 +220,8 @@ pub fn visible_compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> R
         if hidden_up_to.is_some_and(|hidden| compaction.depth <= hidden) {
             return false;
         }
-        // Of the compactions that begin at the root, only the newest appears (CX-4). An older one hides nothing, even
-        // if it is longer.
+        // Of the compactions whose interval begins at the root, only the newest appears (CX-4). An older one hides
+        // nothing, even if it is longer.
         if let Some(cover) = compaction.covers.as_ref().filter(|cover| cover.from == 1) {
             hidden_up_to.get_or_insert(cover.to);
         }

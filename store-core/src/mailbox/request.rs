@@ -193,7 +193,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Makes an answer without dispatches, with the reason if a dispatch was asked for by id.
+    /// Makes an answer without dispatches. If a dispatch was asked for by id, `missed` is the reason why it was not
+    /// claimed.
     #[must_use]
     pub fn none(missed: Option<NotClaimedReason>) -> Self {
         Self { missed, ..Self::default() }

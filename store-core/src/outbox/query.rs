@@ -75,8 +75,8 @@ impl OutboxFilter {
     }
 
     /// Returns the keys of the shortest lists of a store that together contain every row matching the filter. They are
-    /// a subset, and the statuses of the lists of that subset (`None` for the list of all statuses). Each row is in
-    /// exactly one of the lists.
+    /// returned as a subset and the statuses of the lists of that subset. The status `None` stands for the list of all
+    /// statuses. Each row is in exactly one of the lists.
     #[must_use]
     pub fn list_keys(&self) -> (OutboxSubset, Vec<Option<OutboxStatus>>) {
         let subset = match (&self.lane, &self.target) {

@@ -83,7 +83,7 @@ pub(crate) fn encode_query_parts(parts: &[(&str, Option<String>)]) -> String {
 }
 
 /// The secret with which a store authenticates its cursors. It lets the store detect forged and changed cursors, and
-/// those of other lists or stores (PG-6, PG-7).
+/// cursors of other lists or stores (PG-6, PG-7).
 #[derive(Clone)]
 pub struct CursorKey([u8; 32]);
 

@@ -40,7 +40,7 @@ pub trait ThreadReader: Send + Sync {
 
     /// Checks whether `parent` may become the parent of `thread`, and changes nothing.
     ///
-    /// The result is exactly that of an update (TH-30).
+    /// The result is exactly the same as that of an update (TH-30).
     ///
     /// # Errors
     /// `NotFound` if one of the two does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor

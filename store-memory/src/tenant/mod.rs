@@ -1,10 +1,10 @@
 //! The state of a tenant: its slots, the index over them, its mailbox, and deleted data that is not yet removed.
 
+mod deferred_drops;
 mod events;
 mod index;
 mod outbox;
 mod slots;
-mod trash;
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use store_core::{
 };
 
 pub(crate) use self::{
+    deferred_drops::DeferredDrops,
     events::Events,
     index::{ExternalRecords, Index, ThreadListKey},
     outbox::Outbox,
     slots::ThreadSlots,
-    trash::Trash,
 };
 use crate::{
     config::MemoryConfig,
@@ -56,7 +56,7 @@ pub(crate) struct Tenant {
     pub(crate) slots: ThreadSlots,
     pub(crate) mailbox: ReadWriteLock<InMemoryMailbox>,
     pub(crate) index: ReadWriteLock<Index>,
-    pub(crate) trash: Trash,
+    pub(crate) deferred_drops: DeferredDrops,
     pub(crate) live_hub: Arc<LiveHub>,
     /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile.
     pub(crate) worker_notifier: Notifier,
@@ -73,7 +73,7 @@ impl Tenant {
             slots: ThreadSlots::default(),
             mailbox,
             index: ReadWriteLock::default(),
-            trash: Trash::default(),
+            deferred_drops: DeferredDrops::default(),
             live_hub: Arc::default(),
             worker_notifier: Notifier::default(),
             is_closed: Flag::default(),
@@ -129,7 +129,7 @@ impl Tenant {
         drop(mailbox);
         let index = std::mem::take(&mut *self.index.write());
         drop(index);
-        while self.trash.purge_batch().is_some() {}
+        while self.deferred_drops.purge_batch().is_some() {}
     }
 }
 
@@ -161,6 +161,6 @@ mod tests {
         let tenant = Arc::clone(&store.tenants().unwrap()[0]);
         store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
         assert!(tenant.is_empty());
-        assert_eq!(tenant.trash.purge_batch(), None);
+        assert_eq!(tenant.deferred_drops.purge_batch(), None);
     }
 }

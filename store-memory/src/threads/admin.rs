@@ -34,7 +34,7 @@ impl ThreadAdmin for MemoryThreads {
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let tenant = self.tenant()?;
         let deletion = delete::delete_thread(tenant, id, request);
-        tenant.trash.purge_batch_if_large();
+        tenant.deferred_drops.purge_batch_if_many();
         deletion
     }
 
@@ -44,14 +44,14 @@ impl ThreadAdmin for MemoryThreads {
         while !request.dry_run && prune::forget_deleted_ids(tenant) {
             yield_now().await;
         }
-        tenant.trash.purge_batch_if_large();
+        tenant.deferred_drops.purge_batch_if_many();
         Ok(pruned)
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
         let tenant = self.tenant()?;
         let mut purged_count = 0;
-        while let Some(threads) = tenant.trash.purge_batch() {
+        while let Some(threads) = tenant.deferred_drops.purge_batch() {
             purged_count += threads;
             if !progress.advance(purged_count, None) {
                 break;

@@ -74,7 +74,7 @@ pub(super) fn apply_deletion(
         }
     }
     drop(index);
-    tenant.trash.add(deleted_contents);
+    tenant.deferred_drops.add(deleted_contents);
 }
 
 fn detach(child: &StoredThread, now: Timestamp) -> Arc<StoredThread> {

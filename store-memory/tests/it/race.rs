@@ -65,7 +65,7 @@ async fn logs_have_no_gaps_after_concurrent_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_one_of_several_threads_gets_a_new_run() {
+async fn only_one_of_several_threads_can_create_a_run_with_a_given_id() {
     let commits = commits_of_new_store();
     for round in 0..200 {
         let run = RunId::new(format!("r-{round}")).unwrap();

@@ -61,7 +61,7 @@ pub(crate) struct View {
     /// The sequence number of the last message with a time that a test has set.
     clock_message: u64,
     /// The sequence number of the last message without content.
-    touch_message: u64,
+    marker_message: u64,
 }
 
 impl View {
@@ -98,8 +98,8 @@ impl View {
                 let previous_message = std::mem::replace(&mut self.clock_message, sequence);
                 change.garbage.extend((previous_message > 0).then_some(previous_message));
             }
-            Some(LogSubject::Touch) => {
-                let previous_message = std::mem::replace(&mut self.touch_message, sequence);
+            Some(LogSubject::Marker) => {
+                let previous_message = std::mem::replace(&mut self.marker_message, sequence);
                 change.garbage.extend((previous_message > 0).then_some(previous_message));
             }
             Some(LogSubject::Tenant(tenant)) if is_late => {

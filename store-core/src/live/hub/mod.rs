@@ -39,8 +39,8 @@ const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// before the receiver takes the command, the receiver does not get it. If the sender gives up later, the receiver can
 /// no longer accept the command. Closing or dropping the hub ends receivers and deliveries with `Closed`.
 ///
-/// For a receiver that does not read, the hub queues at most 1,000 commands, and no more once they total 64 MiB. It
-/// removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
+/// If a receiver does not read, the hub queues at most 1,000 commands for it. It also queues no more once the queued
+/// commands total 64 MiB. It removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
 #[derive(Default)]
 pub struct LiveHub {
     shared: Arc<SharedHubState>,

@@ -27,7 +27,7 @@ type ClaimablePosition = (u16, Timestamp, ThreadId);
 const EXPIRED_LEASE_PRIORITY: u16 = 256;
 
 impl InMemoryMailbox {
-    /// Offers a page the dispatches that a query lists after a position.
+    /// Offers to `page` the dispatches that a query lists, beginning after the position `after`.
     ///
     /// `make_item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item
     /// besides the payload that the dispatch shows.
@@ -77,7 +77,8 @@ impl InMemoryMailbox {
         Ok(())
     }
 
-    /// Offers a page the threads, after a position, from which a claim would get a dispatch now (MB-47).
+    /// Offers to `page` the threads from which a claim would get a dispatch now, beginning after the position `after`
+    /// (MB-47).
     ///
     /// # Errors
     /// `InvalidCursor` for a position that is not of this list.
@@ -100,7 +101,7 @@ impl InMemoryMailbox {
         Ok(())
     }
 
-    /// Returns all stored dispatches in order of creation, after a given one. Checks of the stored data
+    /// Returns all stored dispatches in order of creation, beginning after a given dispatch. Checks of the stored data
     /// use this.
     pub fn dispatches(
         &self,

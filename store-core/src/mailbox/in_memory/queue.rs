@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Returns the dispatches of an epoch by priority and number, after a given one.
+    /// Returns the dispatches of an epoch by priority and number, beginning after a given dispatch.
     pub(super) fn in_claim_order(
         &self,
         epoch: u64,
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// Returns the ids of the dispatches of an epoch in order, after a given one.
+    /// Returns the ids of the dispatches of an epoch in order, beginning after a given id.
     pub(super) fn ids<'a>(
         &'a self,
         epoch: u64,

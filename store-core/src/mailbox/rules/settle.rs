@@ -121,7 +121,8 @@ pub fn extend(
     })
 }
 
-/// Records the instance that works on a dispatch and when it began. A claim can be started once (MB-35).
+/// Records the instance that works on a dispatch and when it began. Only one instance can start a claim. If that
+/// instance starts it again, nothing changes (MB-35).
 ///
 /// # Errors
 /// Any error of the view.

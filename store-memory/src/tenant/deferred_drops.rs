@@ -1,4 +1,4 @@
-//! Deleted data that is not yet removed.
+//! The contents of deleted threads that are not yet freed.
 
 use std::collections::VecDeque;
 
@@ -6,21 +6,20 @@ use crate::{locks::Lock, slot::ThreadContents};
 
 /// The maximum number of entries, commit keys and inputs that one batch removes.
 const BATCH_ITEMS: usize = 1_000;
-/// If the trash contains more entries, commit keys and inputs than this, the next deletion also removes a batch of
-/// them.
-const LARGE_TRASH_ITEMS: usize = 10_000;
+/// If more entries, commit keys and inputs than this are not yet freed, the next deletion also removes a batch of them.
+const PURGE_THRESHOLD_ITEMS: usize = 10_000;
 
-/// The contents of deleted threads. No call can reach them. They only have to be freed, batch by batch (TH-20).
+/// The contents of deleted threads. No call can reach them. They are freed batch by batch (TH-20).
 #[derive(Debug, Default)]
-pub(crate) struct Trash(Lock<TrashState>);
+pub(crate) struct DeferredDrops(Lock<DeferredDropsState>);
 
 #[derive(Debug, Default)]
-struct TrashState {
+struct DeferredDropsState {
     threads: VecDeque<Box<ThreadContents>>,
     item_count: usize,
 }
 
-impl Trash {
+impl DeferredDrops {
     pub(crate) fn add(&self, threads: impl IntoIterator<Item = Box<ThreadContents>>) {
         let mut state = self.0.lock();
         for contents in threads {
@@ -29,15 +28,15 @@ impl Trash {
         }
     }
 
-    /// Removes a batch if the trash is large, so that it stays small even without purges.
-    pub(crate) fn purge_batch_if_large(&self) {
-        let is_large = self.0.lock().item_count > LARGE_TRASH_ITEMS;
-        if is_large {
+    /// Removes a batch if there are many items, so that their number stays small even without purges.
+    pub(crate) fn purge_batch_if_many(&self) {
+        let has_many_items = self.0.lock().item_count > PURGE_THRESHOLD_ITEMS;
+        if has_many_items {
             self.purge_batch();
         }
     }
 
-    /// Removes a batch. Returns the number of threads that it finished, or `None` if the trash was empty.
+    /// Removes a batch. Returns the number of threads that it finished, or `None` if there were no threads to free.
     pub(crate) fn purge_batch(&self) -> Option<u64> {
         let mut state = self.0.lock();
         let (mut finished_threads, mut remaining_items) = (0, BATCH_ITEMS);
@@ -63,7 +62,7 @@ impl Trash {
 mod tests {
     use store_core::{Commit, Expect, Message, NewEntry, Store, TenantId, ThreadId};
 
-    use super::{LARGE_TRASH_ITEMS, Trash};
+    use super::{DeferredDrops, PURGE_THRESHOLD_ITEMS};
     use crate::{MemoryConfig, MemoryStore, slot::ThreadContents};
 
     /// Returns the contents of a thread with this number of entries. Only the data that a removal uses is correct.
@@ -79,32 +78,35 @@ mod tests {
         contents
     }
 
-    fn item_count(trash: &Trash) -> usize {
-        trash.0.lock().item_count
+    fn item_count(deferred_drops: &DeferredDrops) -> usize {
+        deferred_drops.0.lock().item_count
     }
 
     #[tokio::test]
     async fn a_purge_batch_removes_a_thousand_entries() {
-        let trash = Trash::default();
-        trash.add([contents_with_entries(3).await, contents_with_entries(1_500).await]);
-        assert_eq!(item_count(&trash), 1_503);
+        let deferred_drops = DeferredDrops::default();
+        deferred_drops.add([contents_with_entries(3).await, contents_with_entries(1_500).await]);
+        assert_eq!(item_count(&deferred_drops), 1_503);
         // The first thread counts as an additional entry.
-        assert_eq!((trash.purge_batch(), item_count(&trash)), (Some(1), 504));
-        assert_eq!((trash.purge_batch(), item_count(&trash)), (Some(1), 0));
-        assert_eq!(trash.purge_batch(), None);
+        assert_eq!((deferred_drops.purge_batch(), item_count(&deferred_drops)), (Some(1), 504));
+        assert_eq!((deferred_drops.purge_batch(), item_count(&deferred_drops)), (Some(1), 0));
+        assert_eq!(deferred_drops.purge_batch(), None);
         // If a batch ends with the last entry of a thread, the next batch removes the empty thread.
-        trash.add([contents_with_entries(1_000).await]);
-        assert_eq!((trash.purge_batch(), trash.purge_batch(), trash.purge_batch()), (Some(0), Some(1), None));
+        deferred_drops.add([contents_with_entries(1_000).await]);
+        assert_eq!(
+            (deferred_drops.purge_batch(), deferred_drops.purge_batch(), deferred_drops.purge_batch()),
+            (Some(0), Some(1), None)
+        );
     }
 
     #[tokio::test]
-    async fn deletions_alone_keep_the_trash_small() {
-        let trash = Trash::default();
-        trash.add([contents_with_entries(LARGE_TRASH_ITEMS).await]);
-        trash.purge_batch_if_large();
-        assert_eq!(item_count(&trash), LARGE_TRASH_ITEMS);
-        trash.add([contents_with_entries(2).await]);
-        trash.purge_batch_if_large();
-        assert_eq!(item_count(&trash), LARGE_TRASH_ITEMS - 998);
+    async fn a_deletion_purges_a_batch_if_there_are_many_items() {
+        let deferred_drops = DeferredDrops::default();
+        deferred_drops.add([contents_with_entries(PURGE_THRESHOLD_ITEMS).await]);
+        deferred_drops.purge_batch_if_many();
+        assert_eq!(item_count(&deferred_drops), PURGE_THRESHOLD_ITEMS);
+        deferred_drops.add([contents_with_entries(2).await]);
+        deferred_drops.purge_batch_if_many();
+        assert_eq!(item_count(&deferred_drops), PURGE_THRESHOLD_ITEMS - 998);
     }
 }
