@@ -119,7 +119,7 @@ id_types! {
     CommitKey = "commit key";
     /// The id of an event, unique in its tenant.
     EventId = "event";
-    /// The kind of an event, named by the application: `run.started`.
+    /// The kind of an event, named by the application, such as `run.started`.
     EventKind = "event kind";
     /// The id of a writer that appends events.
     WriterId = "writer";
@@ -135,16 +135,16 @@ id_types! {
     InstanceId = "instance";
     /// The idempotency key of an interrupt, unique in its thread.
     InterruptKey = "interrupt key";
-    /// The dedupe key, which prevents duplicates. Unique among the unfinished dispatches of a thread, or in a lane and
-    /// target of the outbox.
+    /// The dedupe key, which prevents duplicates. Unique among the unfinished dispatches of a thread, or among the
+    /// outbox rows of a lane and target.
     DedupeKey = "dedupe key";
     /// The id of an outbox row.
     OutboxId = "outbox row";
-    /// The id of a lane, a kind of delivery: `webhook`.
+    /// The id of a lane, a kind of delivery, such as `webhook`.
     LaneId = "lane";
     /// The id of the recipient of a delivery.
     OutboxTarget = "outbox target";
-    /// The order key. Outbox rows with the same order key are delivered one after the other.
+    /// The order key. Outbox rows with the same order key are delivered one after another.
     OrderKey = "order key";
 }
 
@@ -158,8 +158,8 @@ impl TenantId {
 
 /// A source of generated ids.
 ///
-/// A store is given one when it is opened. A test can pass its own source, so that the generated ids are the same
-/// each time.
+/// A store gets one when it is opened. A test can pass its own source, so that the generated ids are the same each
+/// time.
 pub trait IdSource: Send + Sync + fmt::Debug {
     /// Returns the text of the next id. It is valid for every id type of this crate and was never returned before.
     fn next_id(&self) -> String;

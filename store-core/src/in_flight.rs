@@ -41,19 +41,23 @@ pub type CallScope = Option<ThreadId>;
 /// The calls of a tenant that still run although no caller waits for them.
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
-    /// The number of these calls for each scope that has any.
-    running: Mutex<HashMap<CallScope, usize>>,
+    /// For each scope with such calls, their number.
+    running_counts: Mutex<HashMap<CallScope, usize>>,
     waiting_calls: Waiters,
 }
 
 /// The guard that the work of a call holds. It is dropped when the work has taken effect, or when it is certain that it
 /// will never take effect.
 #[derive(Debug)]
-pub struct WorkGuard(Arc<InFlightCall>);
+pub struct WorkGuard {
+    call: Arc<InFlightCall>,
+}
 
 /// The guard that the caller of a call holds. If it is dropped before the caller has the answer, the call is abandoned.
 #[derive(Debug)]
-pub struct CallerGuard(Arc<InFlightCall>);
+pub struct CallerGuard {
+    call: Arc<InFlightCall>,
+}
 
 #[derive(Debug)]
 struct InFlightCall {
@@ -65,8 +69,8 @@ struct InFlightCall {
 /// Starts a call. Returns the guard for its work and the guard for its caller.
 #[must_use]
 pub fn start_call(abandoned: &Arc<AbandonedCalls>, scope: CallScope) -> (WorkGuard, CallerGuard) {
-    let in_flight = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), scope, abandoned: Arc::clone(abandoned) });
-    (WorkGuard(Arc::clone(&in_flight)), CallerGuard(in_flight))
+    let call = Arc::new(InFlightCall { state: AtomicU8::new(RUNNING), scope, abandoned: Arc::clone(abandoned) });
+    (WorkGuard { call: Arc::clone(&call) }, CallerGuard { call })
 }
 
 impl AbandonedCalls {
@@ -84,31 +88,31 @@ impl AbandonedCalls {
     }
 
     // A poisoned lock is fine: the code that runs under the lock cannot panic.
-    fn running(&self) -> MutexGuard<'_, HashMap<CallScope, usize>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running_counts(&self) -> MutexGuard<'_, HashMap<CallScope, usize>> {
+        self.running_counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn blocks(&self, scope: &CallScope) -> bool {
-        let running = self.running();
+        let running_counts = self.running_counts();
         match scope {
-            None => !running.is_empty(),
-            Some(_) => running.contains_key(&None) || running.contains_key(scope),
+            None => !running_counts.is_empty(),
+            Some(_) => running_counts.contains_key(&None) || running_counts.contains_key(scope),
         }
     }
 
     fn add_abandoned(&self, scope: &CallScope) {
-        *self.running().entry(scope.clone()).or_default() += 1;
+        *self.running_counts().entry(scope.clone()).or_default() += 1;
     }
 
-    fn remove_ended(&self, scope: &CallScope) {
-        let mut running = self.running();
-        if let Some(count) = running.get_mut(scope) {
+    fn remove_abandoned(&self, scope: &CallScope) {
+        let mut running_counts = self.running_counts();
+        if let Some(count) = running_counts.get_mut(scope) {
             *count -= 1;
             if *count == 0 {
-                running.remove(scope);
+                running_counts.remove(scope);
             }
         }
-        drop(running);
+        drop(running_counts);
         self.waiting_calls.wake(|_| true);
     }
 }
@@ -116,30 +120,30 @@ impl AbandonedCalls {
 impl CallerGuard {
     /// Records that the caller received the answer.
     pub fn answered(self) {
-        self.0.state.store(FINISHED, Ordering::SeqCst);
+        self.call.state.store(FINISHED, Ordering::SeqCst);
     }
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        let InFlightCall { state, scope, abandoned } = &*self.0;
+        let InFlightCall { state, scope, abandoned } = &*self.call;
         if state.load(Ordering::SeqCst) == FINISHED {
             return;
         }
-        // The call is counted before its state says so. Once the state is `ABANDONED`, the work may end at any moment
-        // and remove the call from the count.
+        // The call is counted before its state becomes `ABANDONED`. Once it has this state, the work may end at any
+        // moment and remove the call from the count.
         abandoned.add_abandoned(scope);
         if state.compare_exchange(RUNNING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            abandoned.remove_ended(scope);
+            abandoned.remove_abandoned(scope);
         }
     }
 }
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        let InFlightCall { state, scope, abandoned } = &*self.0;
+        let InFlightCall { state, scope, abandoned } = &*self.call;
         if state.swap(FINISHED, Ordering::SeqCst) == ABANDONED {
-            abandoned.remove_ended(scope);
+            abandoned.remove_abandoned(scope);
         }
     }
 }

@@ -89,8 +89,8 @@ impl Json {
 fn compact(text: &str) -> Result<Arc<str>> {
     let mut out = String::with_capacity(text.len());
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let mut uncopied = 0;
-    for (at, byte) in text.bytes().enumerate() {
+    let mut uncopied_start = 0;
+    for (index, byte) in text.bytes().enumerate() {
         if in_string {
             match byte {
                 _ if escaped => escaped = false,
@@ -110,13 +110,13 @@ fn compact(text: &str) -> Result<Arc<str>> {
             }
             b'}' | b']' => depth -= 1,
             b' ' | b'\n' | b'\r' | b'\t' => {
-                out.push_str(text.get(uncopied..at).unwrap_or_default());
-                uncopied = at + 1;
+                out.push_str(text.get(uncopied_start..index).unwrap_or_default());
+                uncopied_start = index + 1;
             }
             _ => {}
         }
     }
-    out.push_str(text.get(uncopied..).unwrap_or_default());
+    out.push_str(text.get(uncopied_start..).unwrap_or_default());
     Ok(Arc::from(out))
 }
 

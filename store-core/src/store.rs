@@ -42,8 +42,8 @@ pub trait Store: Send + Sync {
     /// returned, a tenant of that name can be used again through new handles.
     ///
     /// # Errors
-    /// Those of writing. After an `Unknown` outcome, or if the call did not end, call it again. The new call continues
-    /// the deletion.
+    /// Any error of writing. After an `Unknown` outcome, or if the call did not end, call it again. The new call
+    /// continues the deletion.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()>;
 
     /// Returns the capabilities of the opened store (PR-1).

@@ -15,22 +15,22 @@ use crate::{
     waiters::Waiters,
 };
 
-/// The longest single sleep in real time. The clock is read again after each sleep, so that a clock that was set, or a
-/// host that was suspended, is noticed soon.
+/// The longest single sleep in real time. The clock is read again after each sleep. So it is soon noticed if the clock
+/// was set or the host was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// Waits for this length of real time, at most for a year.
 #[cfg(not(shuttle))]
-pub(crate) async fn sleep_in_real_time(time: Duration) {
+pub(crate) async fn sleep_in_real_time(duration: Duration) {
     const YEAR: Duration = Duration::from_hours(365 * 24);
-    futures_timer::Delay::new(time.min(YEAR)).await;
+    futures_timer::Delay::new(duration.min(YEAR)).await;
 }
 
-/// Waits forever, unless `time` is zero. In tests under shuttle real time stands still, because a timeout could hide a
-/// missing wake-up.
+/// Waits forever, unless `duration` is zero. In tests under shuttle real time stands still, because a timeout could
+/// hide a missing wake-up.
 #[cfg(shuttle)]
-pub(crate) async fn sleep_in_real_time(time: Duration) {
-    if !time.is_zero() {
+pub(crate) async fn sleep_in_real_time(duration: Duration) {
+    if !duration.is_zero() {
         std::future::pending::<()>().await;
     }
 }
@@ -198,16 +198,16 @@ mod tests {
     async fn moving_a_manual_clock_wakes_sleeping_tasks() {
         let clock = ManualClock::new(time(10));
         clock.sleep_until(time(10)).await;
-        let mut sleeping = clock.sleep_until(time(20));
+        let mut sleep = clock.sleep_until(time(20));
         for now in [15, 5, 19] {
-            assert!((&mut sleeping).now_or_never().is_none());
+            assert!((&mut sleep).now_or_never().is_none());
             clock.set(time(now));
         }
-        let moving = async {
+        let move_clock = async {
             tokio::task::yield_now().await;
             clock.advance(Duration::from_millis(1));
         };
-        join(sleeping, moving).await;
+        join(sleep, move_clock).await;
     }
 
     #[tokio::test]

@@ -104,23 +104,23 @@ mod tests {
     use super::{Expect, Version};
 
     #[test]
-    fn a_version_has_a_number_in_a_generation_of_an_incarnation() {
+    fn a_version_has_a_number_a_generation_and_an_incarnation() {
         let version = Version::new(1, 2, 3);
         assert_eq!((version.number(), version.generation(), version.incarnation()), (1, 2, 3));
     }
 
     #[test]
     fn an_expectation_holds_only_for_the_version_that_it_names() {
-        let found = Some(Version::new(3, 1, 0));
+        let stored_version = Some(Version::new(3, 1, 0));
         for (expect, actual, holds) in [
             (Expect::Any, None, true),
-            (Expect::Any, found, true),
+            (Expect::Any, stored_version, true),
             (Expect::Absent, None, true),
-            (Expect::Absent, found, false),
-            (Expect::Version(Version::new(3, 1, 0)), found, true),
-            (Expect::Version(Version::new(2, 1, 0)), found, false),
-            (Expect::Version(Version::new(3, 2, 0)), found, false),
-            (Expect::Version(Version::new(3, 1, 1)), found, false),
+            (Expect::Absent, stored_version, false),
+            (Expect::Version(Version::new(3, 1, 0)), stored_version, true),
+            (Expect::Version(Version::new(2, 1, 0)), stored_version, false),
+            (Expect::Version(Version::new(3, 2, 0)), stored_version, false),
+            (Expect::Version(Version::new(3, 1, 1)), stored_version, false),
             (Expect::Version(Version::new(0, 1, 0)), None, false),
         ] {
             assert_eq!(expect.check("thread", actual).is_ok(), holds, "{expect:?} of {actual:?}");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_displays_generation_and_incarnation_unless_first() {
+    fn a_version_shows_a_generation_and_an_incarnation_after_the_first() {
         let text = |number, generation, incarnation| Version::new(number, generation, incarnation).to_string();
         assert_eq!(text(3, 1, 0), "version 3");
         assert_eq!(text(3, 2, 4), "version 3 of generation 2 of incarnation 4");

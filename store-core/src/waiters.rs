@@ -1,8 +1,8 @@
 //! A list of waiting tasks, each with the time that it waits for.
 //!
 //! The caller that wakes tasks passes a condition, and every task whose time meets the condition is woken. For example,
-//! a test clock that is moved wakes the tasks whose time has come. A mailbox with new work that becomes claimable at
-//! some time wakes the workers that would look for work only after that time.
+//! a test clock that is moved wakes the tasks whose time has come. Another example is a mailbox that gets work. It
+//! wakes the workers that would look only after the work becomes claimable.
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ impl Waiters {
         list.last_number += 1;
         let number = list.last_number;
         list.waiters.insert(number, WaiterState { time, is_woken: false, waker: None });
-        Waiter { registry: self, number }
+        Waiter { waiters: self, number }
     }
 
     /// Wakes the tasks for whose time `should_wake` returns true.
@@ -68,14 +68,14 @@ impl fmt::Debug for Waiters {
 
 /// A task on the list. Dropping it removes the task from the list.
 pub(crate) struct Waiter<'a> {
-    registry: &'a Waiters,
+    waiters: &'a Waiters,
     number: u64,
 }
 
 impl Waiter<'_> {
     /// Replaces the time that the task waits for.
     pub(crate) fn set_time(&self, time: Timestamp) {
-        if let Some(waiter_state) = self.registry.list().waiters.get_mut(&self.number) {
+        if let Some(waiter_state) = self.waiters.list().waiters.get_mut(&self.number) {
             waiter_state.time = time;
         }
     }
@@ -86,7 +86,7 @@ impl Waiter<'_> {
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        let mut list = self.registry.list();
+        let mut list = self.waiters.list();
         let Some(waiter_state) = list.waiters.get_mut(&self.number) else { return Poll::Ready(()) };
         if std::mem::take(&mut waiter_state.is_woken) {
             return Poll::Ready(());
@@ -98,7 +98,7 @@ impl Waiter<'_> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.registry.list().waiters.remove(&self.number);
+        self.waiters.list().waiters.remove(&self.number);
     }
 }
 

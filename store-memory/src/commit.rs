@@ -97,11 +97,11 @@ fn write_optimistically(
     needs: &NeededKeys,
 ) -> Result<Receipt> {
     loop {
-        let external = tenant.index.read().external_records(needs);
+        let external_records = tenant.index.read().external_records(needs);
         let events = TenantEventsView { events: &Events::default(), tenant };
         let view = PlanView {
             slot: parts.slot,
-            external: &external,
+            external_records: &external_records,
             events,
             outbox: &Outbox::default(),
             mailbox: parts.mailbox.as_deref(),
@@ -111,7 +111,7 @@ fn write_optimistically(
             CommitDecision::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
-        if index.are_run_owners_unchanged(needs, &external) {
+        if index.are_run_owners_unchanged(needs, &external_records) {
             return apply(&mut index, parts, commit, *plan);
         }
     }
@@ -127,10 +127,11 @@ fn write_with_index_locked(
     needs: &NeededKeys,
 ) -> Result<Receipt> {
     let mut index = tenant.index.write();
-    let external = index.external_records(needs);
+    let external_records = index.external_records(needs);
     let events = TenantEventsView { events: &index.events, tenant };
     let mailbox = parts.mailbox.as_deref();
-    let view = PlanView { slot: parts.slot, external: &external, events, outbox: &index.outbox, mailbox };
+    let view =
+        PlanView { slot: parts.slot, external_records: &external_records, events, outbox: &index.outbox, mailbox };
     match commit::plan(&view, commit, tenant.decision_context())? {
         CommitDecision::Repeat(receipt) => Ok(*receipt),
         CommitDecision::Write(plan) => apply(&mut index, parts, commit, *plan),

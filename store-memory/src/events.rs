@@ -92,7 +92,8 @@ impl EventReader for MemoryEvents {
             }
         }
         drop(index);
-        let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant.tenant_and_cursor_key()));
+        let page =
+            page.finish(|position| event::cursor_after(&query.scope, position.rank, tenant.tenant_and_cursor_key()));
         Ok(page.map(|stored| self.to_event(&stored)))
     }
 
@@ -142,18 +143,18 @@ impl EventSource for SubscriptionSource {
     async fn read_next(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         let index = self.tenant_events.tenant.check_open()?.index.read();
         event::check_cursor(&index.events.scope_state(&self.scope), after)?;
-        let (mut last, mut bytes, mut found) = (after, 0, VecDeque::new());
+        let (mut last_seq, mut bytes, mut events) = (after, 0, VecDeque::new());
         for (seq, stored) in index.events.walk(&self.scope, Some(after), Direction::Forward).take(BATCH_EVENTS) {
-            last = seq;
+            last_seq = seq;
             if self.filter.admits(&stored.event) {
                 bytes += stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-                found.push_back(self.tenant_events.to_event(stored));
+                events.push_back(self.tenant_events.to_event(stored));
             }
             if bytes > BATCH_BYTES {
                 break;
             }
         }
-        Ok((last, found))
+        Ok((last_seq, events))
     }
 }
 
@@ -206,9 +207,9 @@ mod tests {
         }
         let tenant_events = MemoryEvents::new(store.tenants().unwrap().remove(0));
         let mut source = SubscriptionSource { tenant_events, scope, filter: EventFilter::default() };
-        let (last, taken) = source.read_next(0).await.unwrap();
-        assert_eq!((last, taken.len()), (3, 3));
-        let (last, taken) = source.read_next(last).await.unwrap();
-        assert_eq!((last, taken.len()), (4, 1));
+        let (last_seq, events_read) = source.read_next(0).await.unwrap();
+        assert_eq!((last_seq, events_read.len()), (3, 3));
+        let (last_seq, events_read) = source.read_next(last_seq).await.unwrap();
+        assert_eq!((last_seq, events_read.len()), (4, 1));
     }
 }

@@ -43,11 +43,11 @@ impl MemoryStore {
         for tenant in self.tenants()? {
             inspection.tenants += 1;
             for id in tenant.slots.ids() {
-                let Some(checked) = visit(&tenant, &id) else { continue };
+                let Some(check_result) = visit(&tenant, &id) else { continue };
                 inspection.threads += 1;
-                inspection.entries += checked.entries;
-                inspection.runs += checked.runs;
-                let findings = checked.findings.into_iter().map(|finding| finding.of_thread(&tenant.name, &id));
+                inspection.entries += check_result.entries;
+                inspection.runs += check_result.runs;
+                let findings = check_result.findings.into_iter().map(|finding| finding.of_thread(&tenant.name, &id));
                 inspection.findings.extend(findings);
                 if !progress.advance(inspection.threads, None) {
                     inspection.stopped = true;
@@ -77,7 +77,7 @@ fn check_slot(tenant: &Tenant, id: &ThreadId, slot: &ThreadSlot) -> Option<Threa
     let has_runs_in_index = contents.runs.iter().all(|(id, run)| index.run(id) == Some(run));
     drop(index);
     let entries = contents.log.iter().map(|log_entry| Ok((Arc::clone(&log_entry.entry), log_entry.node.clone())));
-    let mut checked = check_thread(records, entries);
+    let mut check_result = check_thread(records, entries);
     for (location, is_consistent) in [
         ("lists of entries", contents.derived == DerivedLogData::of(&contents.log)),
         ("list of threads", is_in_thread_list),
@@ -85,32 +85,32 @@ fn check_slot(tenant: &Tenant, id: &ThreadId, slot: &ThreadSlot) -> Option<Threa
     ] {
         if !is_consistent {
             let detail = "it does not agree with the thread";
-            checked.findings.push(Finding::new(FindingKind::StaleIndex, location, detail));
+            check_result.findings.push(Finding::new(FindingKind::StaleIndex, location, detail));
         }
     }
-    Some(checked)
+    Some(check_result)
 }
 
 /// Rebuilds the data that is derived from the log, unless the log itself is damaged.
 fn repair_slot(tenant: &Tenant, id: &ThreadId, slot: &mut ThreadSlot) -> Option<ThreadCheckResult> {
-    let mut checked = check_slot(tenant, id, slot)?;
+    let mut check_result = check_slot(tenant, id, slot)?;
     let can_be_rebuilt = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
-    if checked.findings.is_empty() || !checked.findings.iter().all(can_be_rebuilt) {
-        return Some(checked);
+    if check_result.findings.is_empty() || !check_result.findings.iter().all(can_be_rebuilt) {
+        return Some(check_result);
     }
     if let Some(contents) = slot.contents.as_deref_mut() {
-        rebuild_derived_data(tenant, contents, &checked);
+        rebuild_derived_data(tenant, contents, &check_result);
     }
-    for finding in &mut checked.findings {
+    for finding in &mut check_result.findings {
         finding.repair = RepairStatus::Rebuilt;
     }
-    Some(checked)
+    Some(check_result)
 }
 
-fn rebuild_derived_data(tenant: &Tenant, contents: &mut ThreadContents, checked: &ThreadCheckResult) {
-    contents.thread = Arc::new(checked.thread.clone());
+fn rebuild_derived_data(tenant: &Tenant, contents: &mut ThreadContents, check_result: &ThreadCheckResult) {
+    contents.thread = Arc::new(check_result.thread.clone());
     for log_entry in &mut contents.log {
-        log_entry.marks = checked.marks.get(&log_entry.node.seq).cloned().unwrap_or_default();
+        log_entry.marks = check_result.marks.get(&log_entry.node.seq).cloned().unwrap_or_default();
     }
     contents.derived = DerivedLogData::of(&contents.log);
     let mut index = tenant.index.write();
@@ -136,7 +136,7 @@ mod tests {
         ThreadId::new("t").unwrap()
     }
 
-    /// Returns a store with a thread that has branches, a name and a run.
+    /// Returns a store with a thread that has branches, a named checkpoint and a run.
     async fn store_with_thread() -> MemoryStore {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
@@ -158,8 +158,8 @@ mod tests {
     async fn finding_kinds_after(change: impl FnOnce(&mut ThreadContents)) -> (MemoryStore, Vec<FindingKind>) {
         let store = store_with_thread().await;
         store.tenants().unwrap()[0].slots.write(&thread_id(), |slot| change(slot.contents.as_mut().unwrap()));
-        let found = store.verify(&IgnoreProgress).await.unwrap();
-        (store, finding_kinds(&found))
+        let inspection = store.verify(&IgnoreProgress).await.unwrap();
+        (store, finding_kinds(&inspection))
     }
 
     fn finding_kinds(inspection: &Inspection) -> Vec<FindingKind> {
@@ -170,14 +170,14 @@ mod tests {
     async fn a_sound_store_has_no_findings() {
         let store = store_with_thread().await;
         assert!(store.inspector().is_some());
-        let found = store.verify(&IgnoreProgress).await.unwrap();
-        assert_eq!(found.findings, []);
-        assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
+        let inspection = store.verify(&IgnoreProgress).await.unwrap();
+        assert_eq!(inspection.findings, []);
+        assert_eq!((inspection.tenants, inspection.threads, inspection.entries, inspection.runs), (1, 1, 5, 1));
     }
 
     #[tokio::test]
     async fn data_derived_from_the_log_is_rebuilt() {
-        let (store, found) = finding_kinds_after(|contents| {
+        let (store, kinds) = finding_kinds_after(|contents| {
             let mut thread = (*contents.thread).clone();
             (thread.head_seq, thread.roots) = (Some(1), 4);
             contents.thread = Arc::new(thread);
@@ -185,7 +185,7 @@ mod tests {
         })
         .await;
         assert_eq!(
-            found,
+            kinds,
             [FindingKind::WrongHead, FindingKind::WrongSum, FindingKind::WrongSum, FindingKind::StaleIndex]
         );
         let dry_run = store.repair(true, &IgnoreProgress).await.unwrap();
@@ -197,36 +197,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_repair_never_changes_accepted_data() {
-        let (store, found) = finding_kinds_after(|contents| drop(contents.log.remove(1))).await;
-        assert_eq!(found, [FindingKind::SequenceGap, FindingKind::StaleIndex]);
+        let (store, kinds) = finding_kinds_after(|contents| drop(contents.log.remove(1))).await;
+        assert_eq!(kinds, [FindingKind::SequenceGap, FindingKind::StaleIndex]);
         let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
         assert!(repaired.findings.iter().all(|finding| finding.repair != RepairStatus::Rebuilt));
-        assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), found);
+        assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), kinds);
     }
 
     #[tokio::test]
     async fn dangling_references_are_found() {
-        let (_, found) = finding_kinds_after(|contents| contents.runs.clear()).await;
-        assert_eq!(found, [FindingKind::DanglingReference, FindingKind::WrongSum, FindingKind::DanglingReference]);
+        let (_, kinds) = finding_kinds_after(|contents| contents.runs.clear()).await;
+        assert_eq!(kinds, [FindingKind::DanglingReference, FindingKind::WrongSum, FindingKind::DanglingReference]);
     }
 
     #[tokio::test]
     async fn a_wrong_sequence_number_in_a_node_is_a_gap() {
-        let (_, found) = finding_kinds_after(|contents| contents.log[1].node.seq = 9).await;
-        assert_eq!(found.first(), Some(&FindingKind::SequenceGap));
+        let (_, kinds) = finding_kinds_after(|contents| contents.log[1].node.seq = 9).await;
+        assert_eq!(kinds.first(), Some(&FindingKind::SequenceGap));
     }
 
     #[tokio::test]
     async fn a_node_with_a_wrong_depth_or_target_is_damage() {
-        let (_, found) = finding_kinds_after(|contents| contents.log[0].node.depth = 7).await;
-        assert!(found.contains(&FindingKind::Damaged), "{found:?}");
-        let (_, found) = finding_kinds_after(|contents| contents.log[4].node.target = Some(1)).await;
-        assert_eq!(found.first(), Some(&FindingKind::Damaged));
+        let (_, kinds) = finding_kinds_after(|contents| contents.log[0].node.depth = 7).await;
+        assert!(kinds.contains(&FindingKind::Damaged), "{kinds:?}");
+        let (_, kinds) = finding_kinds_after(|contents| contents.log[4].node.target = Some(1)).await;
+        assert_eq!(kinds.first(), Some(&FindingKind::Damaged));
     }
 
     #[tokio::test]
     async fn a_compaction_of_missing_entries_is_a_dangling_reference() {
-        let (_, found) = finding_kinds_after(|contents| {
+        let (_, kinds) = finding_kinds_after(|contents| {
             let mut compaction = Compaction::default();
             compaction.covers = Some(Interval::new(EntryId::new("a").unwrap(), EntryId::new("missing").unwrap()));
             let mut entry = (*contents.log[3].entry).clone();
@@ -234,18 +234,18 @@ mod tests {
             contents.log[3].entry = Arc::new(entry);
         })
         .await;
-        assert!(found.contains(&FindingKind::DanglingReference), "{found:?}");
+        assert!(kinds.contains(&FindingKind::DanglingReference), "{kinds:?}");
     }
 
     #[tokio::test]
     async fn a_run_with_a_range_outside_of_the_log_is_found() {
         for (last, is_dangling) in [(4, false), (5, false), (6, true)] {
-            let (_, found) = finding_kinds_after(|contents| {
+            let (_, kinds) = finding_kinds_after(|contents| {
                 let run = Arc::make_mut(contents.runs.values_mut().next().unwrap());
                 run.output = vec![EntryRange { from: 1, to: last }];
             })
             .await;
-            assert_eq!(found.contains(&FindingKind::DanglingReference), is_dangling, "{last}: {found:?}");
+            assert_eq!(kinds.contains(&FindingKind::DanglingReference), is_dangling, "{last}: {kinds:?}");
         }
     }
 }

@@ -7,8 +7,8 @@
 //! # Layout
 //! - `config`: the settings with which a store is opened
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant; core
-//!   provides the live channel and the notifier
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant;
+//!   `store-core` provides the live channel and the notifier
 //! - `view`: the stored data that the plans of these contracts read
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and the data derived from it

@@ -9,8 +9,8 @@
 //!    that the claim stays valid until everything is written
 //! 4. `index` of a tenant: a writer changes it while it holds the slot, so that readers see both changes at once
 //!
-//! Other locks: the list of tenants is locked before any of these. The maps in which slots are found and the trash are
-//! locked for one short operation, during which no other lock is taken.
+//! Other locks: the list of tenants is locked before any of these. Each map that contains slots, and the list of
+//! contents to free, is locked only for one short operation, during which no other lock is taken.
 
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};

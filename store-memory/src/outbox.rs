@@ -53,23 +53,24 @@ impl OutboxStore for MemoryOutbox {
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_outbox", &query.cursor_binding());
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
-        let after = after.map(|at| decode_position(&at)).transpose()?;
+        let after = after.map(|position| decode_position(&position)).transpose()?;
         let index = tenant.index.read();
-        // The filter selects one list for each of these statuses, of the rows of this subset.
+        // For each of these statuses there is a list, which contains the rows of the subset.
         let (subset, statuses) = query.filter.list_keys();
         let lists = statuses.into_iter().map(|status| {
             index.outbox.walk(&OutboxList::Created(subset.clone(), status), after.as_ref(), query.direction)
         });
-        let backward = query.direction == Direction::Backward;
-        for at in merge_ordered(lists, move |a, b| if backward { a > b } else { a < b }) {
-            let Some(stored) = index.outbox.stored_row(&at.id) else { continue };
-            let item = query.filter.admits(stored).then(|| index.outbox.get(&at.id)).flatten();
+        let is_backward = query.direction == Direction::Backward;
+        for position in merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b }) {
+            let Some(stored) = index.outbox.stored_row(&position.id) else { continue };
+            let item = query.filter.admits(stored).then(|| index.outbox.get(&position.id)).flatten();
             let bytes = item.as_ref().map_or(0, |row| length(row.payload.as_str().len()));
-            if !page.offer(Position::new(at.rank.0, at.id.as_str()), bytes, item) {
+            let (created_at, _) = position.rank;
+            if !page.offer(Position::new(created_at, position.id.as_str()), bytes, item) {
                 break;
             }
         }
-        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
+        Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
@@ -82,7 +83,11 @@ impl OutboxStore for MemoryOutbox {
                 index.outbox.len(&list)
             } else {
                 let rows = index.outbox.walk(&list, None, Direction::Forward);
-                length(rows.filter_map(|at| index.outbox.stored_row(&at.id)).filter(|row| filter.admits(row)).count())
+                length(
+                    rows.filter_map(|position| index.outbox.stored_row(&position.id))
+                        .filter(|row| filter.admits(row))
+                        .count(),
+                )
             };
             counts.add(status, count);
         }
@@ -102,9 +107,9 @@ impl OutboxStore for MemoryOutbox {
     }
 }
 
-fn decode_position(at: &Position) -> Result<OutboxPosition> {
+fn decode_position(position: &Position) -> Result<OutboxPosition> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
-    Ok(OutboxPosition { rank: (at.rank, 0), id: OutboxId::new(&at.id).map_err(malformed)? })
+    Ok(OutboxPosition { rank: (position.rank, 0), id: OutboxId::new(&position.id).map_err(malformed)? })
 }
 
 impl fmt::Debug for MemoryOutbox {

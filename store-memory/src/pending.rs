@@ -35,15 +35,22 @@ impl MemoryPending {
     ) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
-            // Only runs of this thread matter, and they do not change while the slot is locked.
-            let external = tenant.index.read().external_runs(runs);
+            // The index contains the runs of all threads. Only those of this thread matter for the plan, and they do
+            // not change while the slot is locked.
+            let external_records = tenant.index.read().external_runs(runs);
             let events = TenantEventsView { events: &Events::default(), tenant };
-            let view = PlanView { slot, external: &external, events, outbox: &Outbox::default(), mailbox: None };
-            let change = plan(&view, tenant)?;
-            if let Some(plan) = change.plan {
+            let view = PlanView {
+                slot,
+                external_records: &external_records,
+                events,
+                outbox: &Outbox::default(),
+                mailbox: None,
+            };
+            let decision = plan(&view, tenant)?;
+            if let Some(plan) = decision.plan {
                 apply_queue_plan(tenant, slot, *plan);
             }
-            Ok(change.answer)
+            Ok(decision.answer)
         })
     }
 }
@@ -90,18 +97,18 @@ impl PendingStore for MemoryPending {
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
         let tenant = self.tenant.check_open()?;
-        let mut found = PageBuilder::new(page.checked_limit()?);
+        let mut page_builder = PageBuilder::new(page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_threads_with_pending", "");
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, page.cursor.as_ref())?;
         let after = after.map(|after| ThreadId::new(&after.id)).transpose()?;
         let index = tenant.index.read();
         for thread in index.threads_with_pending((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)) {
-            if !found.offer(Position::new(0, thread.as_str()), 0, Some(thread.clone())) {
+            if !page_builder.offer(Position::new(0, thread.as_str()), 0, Some(thread.clone())) {
                 break;
             }
         }
         drop(index);
-        Ok(found.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
+        Ok(page_builder.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 }
 
@@ -135,10 +142,8 @@ mod tests {
     async fn append_messages(pending: &dyn PendingStore, inputs: usize) -> Result<Vec<EntryId>, ErrorKind> {
         let inputs = (0..inputs).map(|_| NewInput::message(Message::user("a")));
         let request = AppendPending::new(ThreadId::new("t").unwrap(), inputs);
-        let appended = pending.append_pending(request).await;
-        appended
-            .map(|appended| appended.inputs.into_iter().map(|input| input.id).collect())
-            .map_err(|e: Error| e.kind())
+        let result = pending.append_pending(request).await;
+        result.map(|appended| appended.inputs.into_iter().map(|input| input.id).collect()).map_err(|e: Error| e.kind())
     }
 
     #[tokio::test]
@@ -155,8 +160,8 @@ mod tests {
         let version = tenant.threads.unwrap().load_thread(&thread).await.unwrap().unwrap().version;
         let queue = pending.load_queue(&thread).await.unwrap();
         let commit = Commit::new(thread).expecting(Expect::Version(version));
-        let consuming = commit.consuming(queue.inputs.iter().map(store_core::PendingInput::to_input_ref));
-        let _ = tenant.commits.unwrap().commit(consuming).await.unwrap();
+        let consuming_commit = commit.consuming(queue.inputs.iter().map(store_core::PendingInput::to_input_ref));
+        let _ = tenant.commits.unwrap().commit(consuming_commit).await.unwrap();
         assert_eq!(append_messages(pending, 1).await, already_exists);
     }
 }

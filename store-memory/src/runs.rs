@@ -26,7 +26,7 @@ impl RunReader for MemoryThreads {
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         let walk = TimeWalk {
             direction: query.direction,
-            after: after.map(|at| decode_position(&at)).transpose()?,
+            after: after.map(|position| decode_position(&position)).transpose()?,
             from: query.filter.created_after,
             before: query.filter.created_before,
         };
@@ -37,7 +37,7 @@ impl RunReader for MemoryThreads {
             }
         }
         drop(index);
-        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)).map(|run| Run::clone(&run)))
+        Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)).map(|run| Run::clone(&run)))
     }
 
     async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
@@ -50,9 +50,9 @@ impl RunReader for MemoryThreads {
     }
 }
 
-fn decode_position(at: &Position) -> Result<(Timestamp, RunId)> {
+fn decode_position(position: &Position) -> Result<(Timestamp, RunId)> {
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
-    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
+    Ok((Timestamp::from_millis(position.rank).map_err(malformed)?, RunId::new(&position.id).map_err(malformed)?))
 }
 
 /// Returns the size in bytes of the parts of a run that may be large.

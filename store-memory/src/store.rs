@@ -86,30 +86,30 @@ impl Store for MemoryStore {
         let key = &self.state.shared.cursor_key;
         let tenants = self.state.tenants.lock();
         tenants.check_open()?;
-        let mut found = PageBuilder::new(page.checked_limit()?);
+        let mut page_builder = PageBuilder::new(page.checked_limit()?);
         let after = Position::from_cursor(key, &scope, page.cursor.as_ref())?;
         let after = after.map(|after| TenantId::new(&after.id)).transpose()?;
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         for (name, tenant) in tenants.by_name.range(range) {
             let item = (!tenant.is_empty()).then(|| name.clone());
-            if !found.offer(Position::new(0, name.as_str()), 0, item) {
+            if !page_builder.offer(Position::new(0, name.as_str()), 0, item) {
                 break;
             }
         }
-        Ok(found.finish(|at| at.to_cursor(key, &scope)))
+        Ok(page_builder.finish(|position| position.to_cursor(key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        let removed = {
+        let removed_tenant = {
             let mut tenants = self.state.tenants.lock();
             tenants.check_open()?;
-            let removed = tenants.by_name.remove(tenant);
-            if let Some(tenant) = &removed {
+            let removed_tenant = tenants.by_name.remove(tenant);
+            if let Some(tenant) = &removed_tenant {
                 tenant.close();
             }
-            removed
+            removed_tenant
         };
-        if let Some(tenant) = removed {
+        if let Some(tenant) = removed_tenant {
             tenant.clear();
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::{
 /// The stored data, in the form in which a plan reads it.
 pub(crate) struct PlanView<'a> {
     pub(crate) slot: &'a ThreadSlot,
-    pub(crate) external: &'a ExternalRecords,
+    pub(crate) external_records: &'a ExternalRecords,
     pub(crate) events: TenantEventsView<'a>,
     /// The mailbox, if the commit names a claim.
     pub(crate) mailbox: Option<&'a InMemoryMailbox>,
@@ -134,15 +134,15 @@ impl CommitView for PlanView<'_> {
     }
 
     fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
-        Ok(self.contents().and_then(|contents| contents.key(key)).cloned())
+        Ok(self.contents().and_then(|contents| contents.commit_key(key)).cloned())
     }
 
     fn thread_exists(&self, _parent: &ThreadId) -> Result<bool> {
-        Ok(self.external.has_parent)
+        Ok(self.external_records.has_parent)
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        Ok(self.external.runs.get(id).map(|run| Run::clone(run)))
+        Ok(self.external_records.runs.get(id).map(|run| Run::clone(run)))
     }
 
     fn state(&self, key: &str) -> Result<Option<Json>> {

@@ -26,10 +26,10 @@ mod tests {
     use super::yield_now;
 
     #[test]
-    fn a_pause_lets_others_run_once() {
-        let mut paused = pin!(yield_now());
+    fn a_pause_lets_other_tasks_run_once() {
+        let mut pause = pin!(yield_now());
         let mut context = Context::from_waker(Waker::noop());
-        assert!(paused.as_mut().poll(&mut context).is_pending());
-        assert!(paused.as_mut().poll(&mut context).is_ready());
+        assert!(pause.as_mut().poll(&mut context).is_pending());
+        assert!(pause.as_mut().poll(&mut context).is_ready());
     }
 }

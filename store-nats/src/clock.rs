@@ -63,7 +63,7 @@ mod tests {
     use super::parse_server_time;
 
     #[test]
-    fn times_of_servers_are_read() {
+    fn server_times_are_parsed() {
         for (text, millis) in [
             ("1970-01-01T00:00:00Z", 0),
             ("1972-02-29T00:00:01.5Z", 68_169_601_500),

@@ -98,9 +98,9 @@ pub(crate) struct DecisionMessage {
     pub(crate) decision_name: String,
     /// The record of the thread after the decisions. `None` in a message without changes.
     pub(crate) mailbox: Option<StoredMailboxThread>,
-    pub(crate) rows: Vec<DispatchRecord>,
-    pub(crate) removed: Vec<RemovedDispatch>,
-    /// Interrupts by the epoch that they began. `None` for removed ones.
+    pub(crate) dispatches: Vec<DispatchRecord>,
+    pub(crate) removed_dispatches: Vec<RemovedDispatch>,
+    /// Interrupts by the epoch that they began. `None` for an interrupt that is removed.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
     /// Unreadable messages that are skipped: the thread continues as if they did not exist (MB-55).
     pub(crate) skipped_messages: Vec<u64>,
@@ -110,15 +110,15 @@ impl Codec for DecisionMessage {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
         object.field("v", &FORMAT_VERSION).field("by", &self.decision_name).maybe("mailbox", self.mailbox.as_ref());
-        object.field_unless_default("rows", &self.rows).field_unless_default("removed", &self.removed);
-        let (mut written, mut gone) = (Vec::new(), Vec::new());
+        object.field_unless_default("rows", &self.dispatches).field_unless_default("removed", &self.removed_dispatches);
+        let (mut kept_interrupts, mut removed_epochs) = (Vec::new(), Vec::new());
         for (epoch, interrupt) in &self.interrupts {
             match interrupt {
-                Some(interrupt) => written.push(interrupt.clone()),
-                None => gone.push(*epoch),
+                Some(interrupt) => kept_interrupts.push(interrupt.clone()),
+                None => removed_epochs.push(*epoch),
             }
         }
-        object.field_unless_default("interrupts", &written).field_unless_default("forgotten", &gone);
+        object.field_unless_default("interrupts", &kept_interrupts).field_unless_default("forgotten", &removed_epochs);
         object.field_unless_default("without", &self.skipped_messages);
         object.close();
     }
@@ -126,15 +126,15 @@ impl Codec for DecisionMessage {
     fn read(raw: &str) -> Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
         check_version(&mut fields)?;
-        let written: Vec<StoredInterrupt> = fields.maybe("interrupts")?.unwrap_or_default();
-        let gone: Vec<u64> = fields.maybe("forgotten")?.unwrap_or_default();
-        let written = written.into_iter().map(|interrupt| (interrupt.epoch, Some(interrupt)));
+        let kept_interrupts: Vec<StoredInterrupt> = fields.maybe("interrupts")?.unwrap_or_default();
+        let removed_epochs: Vec<u64> = fields.maybe("forgotten")?.unwrap_or_default();
+        let kept_interrupts = kept_interrupts.into_iter().map(|interrupt| (interrupt.epoch, Some(interrupt)));
         Ok(Self {
             decision_name: fields.take("by")?,
             mailbox: fields.maybe("mailbox")?,
-            rows: fields.maybe("rows")?.unwrap_or_default(),
-            removed: fields.maybe("removed")?.unwrap_or_default(),
-            interrupts: written.chain(gone.into_iter().map(|epoch| (epoch, None))).collect(),
+            dispatches: fields.maybe("rows")?.unwrap_or_default(),
+            removed_dispatches: fields.maybe("removed")?.unwrap_or_default(),
+            interrupts: kept_interrupts.chain(removed_epochs.into_iter().map(|epoch| (epoch, None))).collect(),
             skipped_messages: fields.maybe("without")?.unwrap_or_default(),
         })
     }
@@ -225,8 +225,8 @@ impl StoreMetadata {
         check_version(&mut fields)?;
         let hex: String = fields.take("cursors")?;
         let mut key = [0; 32];
-        for (at, byte) in key.iter_mut().enumerate() {
-            let digits = hex.get(2 * at..2 * at + 2).ok_or_else(|| DecodeError::new("is not a key"))?;
+        for (index, byte) in key.iter_mut().enumerate() {
+            let digits = hex.get(2 * index..2 * index + 2).ok_or_else(|| DecodeError::new("is not a key"))?;
             *byte = u8::from_str_radix(digits, 16).map_err(|_| DecodeError::new("is not a key"))?;
         }
         Ok(Self { cursor_key: CursorKey::new(key) })

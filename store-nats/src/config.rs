@@ -66,7 +66,8 @@ impl NatsConfig {
     ///   alone;
     /// - `tls=true`, `ca=FILE`, `cert=FILE` with `key=FILE`: TLS, with the client's own authorities and its own
     ///   certificate;
-    /// - `assume_sync=true`: assumes that the servers sync what they acknowledge, which clients cannot read (NA-5);
+    /// - `assume_sync=true`: assumes that the servers sync what they acknowledge. Clients cannot read that setting
+    ///   (NA-5);
     /// - `allow_unsafe=true`: opens the store even if the server may lose data that it acknowledged (NA-5).
     ///
     /// # Errors
@@ -139,8 +140,8 @@ impl NatsConfig {
             Some((certificate, key)) => options.add_client_certificate(certificate.clone(), key.clone()),
             None => options,
         };
-        let connected = options.connect(self.servers.as_slice()).await;
-        connected.map_err(|e| Error::server_unavailable("none of the servers can be reached").with_source(e))
+        let result = options.connect(self.servers.as_slice()).await;
+        result.map_err(|e| Error::server_unavailable("none of the servers can be reached").with_source(e))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Making and writing decisions.
 //!
-//! A rule of core makes each decision, from the state of the thread as read from the log. One message records what the
-//! decision changed. The server accepts that message only if the thread has not changed since. Otherwise the decision
-//! is made again.
+//! A rule of `store-core` makes each decision, from the state of the thread as read from the log. One message records
+//! what the decision changed. The server accepts that message only if the thread has not changed since. Otherwise the
+//! decision is made again.
 //!
 //! The large parts of a dispatch, which are a large payload and a large result, are stored in messages of their own, in
 //! the data stream. The message of the decision refers to them.
@@ -57,9 +57,9 @@ impl Answer for Dispatch {
 }
 
 /// A cancelled dispatch. A dispatch whose large parts cannot be read can also be cancelled (MB-55).
-pub(crate) struct Cancelled(pub(crate) Dispatch);
+pub(crate) struct CancelledDispatch(pub(crate) Dispatch);
 
-impl Answer for Cancelled {
+impl Answer for CancelledDispatch {
     fn dispatch_mut(&mut self) -> Option<&mut Dispatch> {
         Some(&mut self.0)
     }
@@ -70,7 +70,7 @@ impl Answer for Cancelled {
 /// A decision is about one thread, so it claims at most one dispatch.
 impl Answer for Claims {
     fn dispatch_mut(&mut self) -> Option<&mut Dispatch> {
-        self.claimed.first_mut().map(|claimed| &mut claimed.dispatch)
+        self.claimed.first_mut().map(|claimed_dispatch| &mut claimed_dispatch.dispatch)
     }
 }
 
@@ -94,9 +94,11 @@ async fn load_large_part(tenant: &Tenant, data_ref: DataRef) -> Result<Json> {
     Json::read(&text).map_err(|e| damaged().with_source(e))
 }
 
-/// The large parts that were written for a call, so that a decision that is made again does not write them again.
+/// The large parts that a call has written. If the call makes a decision again, it does not write them a second time.
 #[derive(Default)]
-struct WrittenParts(Vec<(Json, DataRef)>);
+struct WrittenParts {
+    parts: Vec<(Json, DataRef)>,
+}
 
 /// What a call gets when it tries to make decisions about its next items.
 enum TryResult<T> {
@@ -128,8 +130,8 @@ impl<I: Sync> Preparation<I> for CatchUpOnly {
     }
 }
 
-/// A call that applies a rule to items about one thread, and writes what the rule decides: one decision for each item,
-/// in the order of the items.
+/// A call that applies a rule to items about one thread, and writes the decisions. The rule makes one decision for each
+/// item, in the order of the items.
 pub(crate) struct DecisionCall<'a, I, R, P = CatchUpOnly> {
     pub(crate) tenant: &'a Tenant,
     /// `None` if the dispatches that the items name do not exist.
@@ -152,26 +154,26 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
             Some(lock) => Some(lock.lock().await),
             None => None,
         };
-        let begun = Instant::now();
+        let started_at = Instant::now();
         while answers.len() < self.items.len() {
             let remaining = self.items.get(answers.len()..).unwrap_or_default();
-            let tried = match self.preparation.prepare(self.tenant, remaining).await {
+            let result = match self.preparation.prepare(self.tenant, remaining).await {
                 Ok(()) => self.try_decide(remaining, &mut written_parts).await,
                 Err(error) => Err(error),
             };
-            let failed = match tried {
-                Ok(TryResult::Answers(some)) => {
-                    answers.extend(some);
+            let error = match result {
+                Ok(TryResult::Answers(new_answers)) => {
+                    answers.extend(new_answers);
                     continue;
                 }
-                Ok(TryResult::Conflict) if begun.elapsed() < self.tenant.shared.config.answer_timeout => continue,
+                Ok(TryResult::Conflict) if started_at.elapsed() < self.tenant.shared.config.answer_timeout => continue,
                 Ok(TryResult::Conflict) => Error::unavailable("other callers kept writing at the same time"),
                 Err(error) => error,
             };
             for _ in 1..remaining.len() {
-                answers.push(Err(Error::new(failed.detail().clone())));
+                answers.push(Err(Error::new(error.detail().clone())));
             }
-            answers.push(Err(failed));
+            answers.push(Err(error));
         }
         answers
     }
@@ -193,7 +195,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         R: Fn(&MailboxDraft<'_>, &I, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync,
     {
         let (tenant, log) = (self.tenant, self.tenant.log());
-        let mut pending = log.register_decision();
+        let mut pending_decision = log.register_decision();
         let now = log.now()?;
         self.promote_due(now)?;
         let decided = {
@@ -203,12 +205,17 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
             let mailbox = tenant_state.map_or(&empty_mailbox, |tenant_state| &tenant_state.mailbox);
             let config = &tenant.shared.config;
             let is_still_valid = |item: &&I| self.preparation.is_still_valid(tenant_state, item, tenant);
-            let ready: Vec<&I> = items.iter().take_while(is_still_valid).collect();
-            if ready.is_empty() {
+            let prepared_items: Vec<&I> = items.iter().take_while(is_still_valid).collect();
+            if prepared_items.is_empty() {
                 return Ok(TryResult::Conflict);
             }
-            self.apply_rule(mailbox, &ready, DecisionContext::new(now, &config.limits, &*config.ids), &pending.name)
-                .map(|decided| (decided, tenant_state.map(|tenant_state| self.subject_and_last_message(tenant_state))))
+            self.apply_rule(
+                mailbox,
+                &prepared_items,
+                DecisionContext::new(now, &config.limits, &*config.ids),
+                &pending_decision.name,
+            )
+            .map(|decided| (decided, tenant_state.map(|tenant_state| self.subject_and_last_message(tenant_state))))
         };
         let ((mut answers, parts, decision), subject_and_last_message) = decided?;
         let Some(decision) = decision else {
@@ -221,7 +228,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         };
         let decision = write_large_parts(tenant, decision, written_parts, &log_subject).await?;
         self.load_large_parts(&mut answers, &parts).await?;
-        match write_decision(log, &mut pending, (&log_subject, last), decision).await? {
+        match write_decision(log, &mut pending_decision, (&log_subject, last), decision).await? {
             true => Ok(TryResult::Answers(answers)),
             false => Ok(TryResult::Conflict),
         }
@@ -281,7 +288,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
             if let Some(dispatch) = answer.as_mut().ok().and_then(Answer::dispatch_mut) {
                 match large_parts.load_into(self.tenant, dispatch).await {
                     Err(error) if T::ALLOWS_MISSING_PARTS && error.kind() == ErrorKind::Corrupt => {}
-                    loaded => loaded?,
+                    result => result?,
                 }
             }
         }
@@ -297,16 +304,16 @@ async fn write_large_parts(
     written_parts: &mut WrittenParts,
     log_subject: &LogSubject,
 ) -> Result<DecisionMessage> {
-    for row in &mut decision.rows {
-        let stored = &mut row.stored;
+    for record in &mut decision.dispatches {
+        let stored = &mut record.stored;
         let payload = stored.body.payload.as_ref().filter(|payload| payload.as_str().len() > MAX_INLINE_BYTES);
         if let Some(payload) = payload {
-            row.large_parts.payload = Some(write_large_part(tenant, payload, written_parts, log_subject).await?);
+            record.large_parts.payload = Some(write_large_part(tenant, payload, written_parts, log_subject).await?);
             Arc::make_mut(&mut stored.body).payload = None;
         }
         let result = stored.state.result.as_ref().filter(|result| result.as_str().len() > MAX_INLINE_BYTES);
         if let Some(result) = result {
-            row.large_parts.result = Some(write_large_part(tenant, result, written_parts, log_subject).await?);
+            record.large_parts.result = Some(write_large_part(tenant, result, written_parts, log_subject).await?);
             stored.state.result = None;
         }
     }
@@ -319,24 +326,24 @@ async fn write_large_part(
     written_parts: &mut WrittenParts,
     log_subject: &LogSubject,
 ) -> Result<DataRef> {
-    if let Some((_, data_ref)) = written_parts.0.iter().find(|(written, _)| written == json) {
+    if let Some((_, data_ref)) = written_parts.parts.iter().find(|(part, _)| part == json) {
         return Ok(*data_ref);
     }
     let LogSubject::Thread(name, incarnation, _) = log_subject else { return Err(Error::closed()) };
     let (connection, ids) = (&tenant.log().connection, &tenant.shared.config.ids);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         let subject = connection.names.data_subject(name, *incarnation, &id_to_token(&ids.next_id()));
         match connection.write(subject, json.as_str().to_owned()).await {
             Ok(sequence) => {
                 let data_ref = DataRef { sequence, bytes: length(json.as_str().len()) };
-                written_parts.0.push((json.clone(), data_ref));
+                written_parts.parts.push((json.clone(), data_ref));
                 return Ok(data_ref);
             }
             // It is unknown whether the part was written. A part to which no decision refers has no effect, so the part
             // can be written again.
             Err(error) if error.outcome() == Outcome::Unknown => {
-                if begun.elapsed() > tenant.shared.config.answer_timeout {
+                if started_at.elapsed() > tenant.shared.config.answer_timeout {
                     return Err(Error::unavailable("a large payload or result could not be written").with_source(error));
                 }
             }
@@ -354,11 +361,11 @@ pub(crate) async fn create_tenant(tenant: &Tenant) -> Result<()> {
         if view.tenant(&tenant.name).is_some() {
             return Ok(());
         }
-        let before = view.tenants.get(&tenant.name);
+        let earlier_tenant = view.tenants.get(&tenant.name);
         // The incarnation is above that of any earlier mailbox, including those of an earlier store (MB-25).
-        let next = before.map_or(0, |before| before.record.incarnation.saturating_add(1));
+        let next = earlier_tenant.map_or(0, |tenant| tenant.record.incarnation.saturating_add(1));
         let incarnation = now.as_millis().max(next);
-        (before.map_or(0, |before| before.sequence), TenantRecord { incarnation, is_deleted: false })
+        (earlier_tenant.map_or(0, |tenant| tenant.sequence), TenantRecord { incarnation, is_deleted: false })
     };
     match log.write(&LogSubject::Tenant(tenant.name.clone()), last, record.encode()).await {
         // If the outcome is unknown, the caller finds out in the log whether the tenant was created. A tenant that was
@@ -373,53 +380,53 @@ pub(crate) async fn create_tenant(tenant: &Tenant) -> Result<()> {
 /// its deadline.
 pub(crate) async fn write_decision(
     log: &Arc<Log>,
-    pending: &mut PendingDecision<'_>,
+    pending_decision: &mut PendingDecision<'_>,
     expected_last: (&LogSubject, u64),
     decision: DecisionMessage,
 ) -> Result<bool> {
     let (log_subject, last) = expected_last;
-    let unknown = match log.write_in_time(log_subject, last, decision.encode()).await {
+    let error = match log.write_in_time(log_subject, last, decision.encode()).await {
         Ok(WriteResult::Conflict | WriteResult::Busy) => return Ok(false),
-        Ok(WriteResult::Accepted(sequence)) => match pending.wait(sequence).await {
+        Ok(WriteResult::Accepted(sequence)) => match pending_decision.wait(sequence).await {
             Some(took_effect) => return Ok(took_effect),
             None => Error::commit_unknown(None),
         },
         Err(error) if error.outcome() == Outcome::Unknown => error,
         Err(error) => return Err(error),
     };
-    resolve_outcome(log, pending, expected_last).await.ok_or(unknown)
+    resolve_outcome(log, pending_decision, expected_last).await.ok_or(error)
 }
 
-/// Writes a message without changes about a thread, if the message with the number `last` is still the last one about
-/// it. After that, the server no longer accepts a decision that was made before.
+/// Writes a message about a thread that contains no changes, if the message with the number `last` is still the last
+/// one about the thread. After that, the server no longer accepts a decision that was made before.
 pub(crate) async fn write_empty_message(log: &Log, log_subject: &LogSubject, last: u64) -> Result<WriteResult> {
-    let pending = log.register_decision();
-    let decision = DecisionMessage { decision_name: pending.name.clone(), ..DecisionMessage::default() };
+    let pending_decision = log.register_decision();
+    let decision = DecisionMessage { decision_name: pending_decision.name.clone(), ..DecisionMessage::default() };
     log.write(log_subject, last, decision.encode()).await
 }
 
 /// Finds out whether a decision whose answer was lost took effect. Returns `None` if that is not possible in time.
 async fn resolve_outcome(
     log: &Arc<Log>,
-    pending: &mut PendingDecision<'_>,
+    pending_decision: &mut PendingDecision<'_>,
     (log_subject, last): (&LogSubject, u64),
 ) -> Option<bool> {
-    let begun = Instant::now();
-    while begun.elapsed() < log.deadline {
+    let started_at = Instant::now();
+    while started_at.elapsed() < log.deadline {
         if log.catch_up().await.is_ok()
-            && let Some(took_effect) = pending.took_effect()
+            && let Some(took_effect) = pending_decision.took_effect()
         {
             return Some(took_effect);
         }
         // Once a later message on the subject exists, the decision can no longer be written. If a message is still
         // being replicated, it may be the decision itself, so the loop continues.
         if let Ok(WriteResult::Accepted(_) | WriteResult::Conflict) = write_empty_message(log, log_subject, last).await
-            && let Ok(end) = log.touch().await
+            && let Ok(end) = log.write_marker().await
             && log.wait_until_read(end).await.is_ok()
         {
             // Now all messages up to the end of the log have been read, even if the leader changed in between. If the
             // decision is not among them, it never takes effect.
-            return Some(pending.took_effect().unwrap_or_default());
+            return Some(pending_decision.took_effect().unwrap_or_default());
         }
         tokio::time::sleep(RETRY_DELAY).await;
     }

@@ -1,6 +1,6 @@
 //! Removes superseded messages of the log, and payloads and results that are no longer needed. Each is removed only
-//! after a delay. In the meantime, processes that lag behind can read the messages that superseded it, and then no
-//! longer need it.
+//! after a delay. In the meantime, processes that lag behind can read the newer messages. After that they no longer
+//! need what is removed.
 
 #![expect(clippy::disallowed_methods, reason = "the age of garbage is not measured in store time")]
 
@@ -15,8 +15,8 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::DataRef, log::Log, mailbox::free_ids, server_names::LogSubject};
 
-/// How long garbage is kept. This is longer than the time for which a process searches the log for its own decision,
-/// and longer than it takes to load a payload to which a message refers.
+/// How long garbage is kept. A process searches the log for its own decision, and loads payloads to which messages
+/// refer. Both take less time than this.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const COLLECTION_INTERVAL: Duration = Duration::from_secs(5);
@@ -39,9 +39,9 @@ enum GarbageItem {
 pub(crate) struct Garbage {
     retention: Duration,
     /// Items that messages of this process superseded.
-    own: Mutex<VecDeque<(Instant, GarbageItem)>>,
+    own_items: Mutex<VecDeque<(Instant, GarbageItem)>>,
     /// Items that messages of other processes superseded.
-    others: Mutex<VecDeque<(Instant, GarbageItem)>>,
+    other_items: Mutex<VecDeque<(Instant, GarbageItem)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Garbage {
     pub(crate) fn new(retention: Duration) -> Self {
-        Self { retention, own: Mutex::default(), others: Mutex::default() }
+        Self { retention, own_items: Mutex::default(), other_items: Mutex::default() }
     }
 
     /// Notes superseded messages on a subject. `is_own` says whether this process wrote the message that superseded
@@ -69,27 +69,27 @@ impl Garbage {
         self.put(ids.into_iter().map(|id| GarbageItem::Id(tenant.clone(), incarnation, id)), true);
     }
 
-    /// Adds items to `own` or to `others`.
+    /// Adds items to `own_items` or to `other_items`.
     fn put(&self, items: impl Iterator<Item = GarbageItem>, is_own: bool) {
         let mut items = items.peekable();
         if items.peek().is_some() {
             let (queue, retention) =
-                if is_own { (&self.own, self.retention) } else { (&self.others, self.retention * 2) };
-            let from = Instant::now() + retention;
-            lock(queue).extend(items.map(|item| (from, item)));
+                if is_own { (&self.own_items, self.retention) } else { (&self.other_items, self.retention * 2) };
+            let due_at = Instant::now() + retention;
+            lock(queue).extend(items.map(|item| (due_at, item)));
         }
     }
 
     /// Takes the items that may be removed at this instant.
     fn take_due(&self, until: Instant) -> Vec<GarbageItem> {
-        let mut taken = Vec::new();
-        for queue in [&self.own, &self.others] {
+        let mut due_items = Vec::new();
+        for queue in [&self.own_items, &self.other_items] {
             let mut queue = lock(queue);
-            while queue.front().is_some_and(|(from, _)| *from <= until) {
-                taken.extend(queue.pop_front().map(|(_, item)| item));
+            while queue.front().is_some_and(|(due_at, _)| *due_at <= until) {
+                due_items.extend(queue.pop_front().map(|(_, item)| item));
             }
         }
-        taken
+        due_items
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
         removals.buffer_unordered(MAX_CONCURRENCY).for_each(|_| async {}).await;
         for ((tenant, incarnation), ids) in ids {
             // An id that cannot be freed now is freed when the store is next opened.
-            let _later = free_ids(&log, &tenant, incarnation, &ids).await;
+            let _result = free_ids(&log, &tenant, incarnation, &ids).await;
         }
     }
 }
@@ -130,11 +130,11 @@ async fn remove(log: Arc<Log>, item: GarbageItem) -> Result<()> {
         GarbageItem::Message(log_subject, sequence) => {
             connection.remove(&names.log_stream(), sequence).await?;
             if let Some(LogSubject::Thread(tenant, incarnation, thread)) = &log_subject {
-                let more = match log.view_mut().tenant_state_mut(tenant, *incarnation) {
-                    Some(found) => found.mailbox.note_removed(thread, sequence),
+                let superseded_messages = match log.view_mut().tenant_state_mut(tenant, *incarnation) {
+                    Some(tenant_state) => tenant_state.mailbox.note_removed(thread, sequence),
                     None => Vec::new(),
                 };
-                log.garbage.add_messages(log_subject.as_ref(), more, true);
+                log.garbage.add_messages(log_subject.as_ref(), superseded_messages, true);
             }
             Ok(())
         }

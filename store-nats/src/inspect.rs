@@ -60,16 +60,20 @@ impl Inspector for NatsStore {
 }
 
 /// A tenant and one of its incarnations.
-type TenantIncarnation = (TenantId, u64);
+struct TenantIncarnation {
+    tenant: TenantId,
+    incarnation: u64,
+}
 
 fn tenants_to_check(log: &Log) -> Vec<TenantIncarnation> {
-    let has_data =
-        |(_, found): &(&TenantId, &TenantState)| !found.record.is_deleted && !found.mailbox.in_memory.is_empty();
+    let has_data = |(_, tenant_state): &(&TenantId, &TenantState)| {
+        !tenant_state.record.is_deleted && !tenant_state.mailbox.in_memory.is_empty()
+    };
     log.view().tenants.iter().filter(has_data).map(tenant_incarnation).collect()
 }
 
-fn tenant_incarnation((name, found): (&TenantId, &TenantState)) -> TenantIncarnation {
-    (name.clone(), found.record.incarnation)
+fn tenant_incarnation((name, tenant_state): (&TenantId, &TenantState)) -> TenantIncarnation {
+    TenantIncarnation { tenant: name.clone(), incarnation: tenant_state.record.incarnation }
 }
 
 /// A dispatch whose large parts are checked.
@@ -90,7 +94,7 @@ async fn verify_tenant(
         read_mailbox(log, tenant_incarnation, |mailbox| mailbox.in_memory.unreadable())
     {
         let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
-        inspection.findings.push(finding.of_thread(&tenant_incarnation.0, &thread));
+        inspection.findings.push(finding.of_thread(&tenant_incarnation.tenant, &thread));
         threads.insert(thread);
     }
     let mut after = None;
@@ -117,16 +121,17 @@ async fn verify_tenant(
 /// Writes the decision with which a thread continues without its unreadable messages, unless another process has
 /// already written it.
 async fn resume_thread(log: &Arc<Log>, tenant_incarnation: &TenantIncarnation, thread: &ThreadId) -> Result<()> {
-    let log_subject = LogSubject::Thread(tenant_incarnation.0.clone(), tenant_incarnation.1, thread.clone());
-    let begun = Instant::now();
-    while begun.elapsed() < log.deadline {
+    let log_subject =
+        LogSubject::Thread(tenant_incarnation.tenant.clone(), tenant_incarnation.incarnation, thread.clone());
+    let started_at = Instant::now();
+    while started_at.elapsed() < log.deadline {
         log.catch_up().await?;
-        let (mut pending, now) = (log.register_decision(), log.now()?);
-        let repair = |mailbox: &Mailbox| mailbox.repair_message(thread, &pending.name, now);
-        let wanted =
+        let (mut pending_decision, now) = (log.register_decision(), log.now()?);
+        let repair = |mailbox: &Mailbox| mailbox.repair_message(thread, &pending_decision.name, now);
+        let last_and_repair =
             read_mailbox(log, tenant_incarnation, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
-        let Some((last, decision)) = wanted else { return Ok(()) };
-        if write_decision(log, &mut pending, (&log_subject, last), decision).await? {
+        let Some((last, decision)) = last_and_repair else { return Ok(()) };
+        if write_decision(log, &mut pending_decision, (&log_subject, last), decision).await? {
             return Ok(());
         }
     }
@@ -134,8 +139,9 @@ async fn resume_thread(log: &Arc<Log>, tenant_incarnation: &TenantIncarnation, t
 }
 
 /// Reads from the view of a tenant. Returns the default if the tenant was deleted in the meantime.
-fn read_mailbox<T: Default>(log: &Log, (name, incarnation): &TenantIncarnation, read: impl FnOnce(&Mailbox) -> T) -> T {
-    log.view().tenant_state(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
+fn read_mailbox<T: Default>(log: &Log, tenant_incarnation: &TenantIncarnation, read: impl FnOnce(&Mailbox) -> T) -> T {
+    let TenantIncarnation { tenant, incarnation } = tenant_incarnation;
+    log.view().tenant_state(tenant, *incarnation).map(|tenant_state| read(&tenant_state.mailbox)).unwrap_or_default()
 }
 
 fn next_batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<DispatchToCheck> {
@@ -152,16 +158,17 @@ async fn check_large_parts(
     tenant_incarnation: &TenantIncarnation,
     dispatch: DispatchToCheck,
 ) -> Result<Vec<Finding>> {
-    let (id, mut findings) = (&dispatch.position.1, Vec::new());
+    let (_, id) = &dispatch.position;
+    let mut findings = Vec::new();
     for (name, data_ref) in [("payload", dispatch.large_parts.payload), ("result", dispatch.large_parts.result)] {
         let Some(data_ref) = data_ref else { continue };
         let Some((kind, detail)) = find_damage(log, data_ref).await? else { continue };
         // A dispatch that was purged in the meantime no longer needs the part.
-        let current =
+        let current_parts =
             read_mailbox(log, tenant_incarnation, |mailbox| Some(mailbox.large_parts(id))).unwrap_or_default();
-        if [current.payload, current.result].contains(&Some(data_ref)) {
+        if [current_parts.payload, current_parts.result].contains(&Some(data_ref)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
-            findings.push(finding.of_thread(&tenant_incarnation.0, &dispatch.thread));
+            findings.push(finding.of_thread(&tenant_incarnation.tenant, &dispatch.thread));
         }
     }
     Ok(findings)

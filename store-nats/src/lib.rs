@@ -1,8 +1,8 @@
 //! A mailbox for AI agents on NATS JetStream, for workers on many machines.
 //!
 //! Every decision is one message of one stream. The leader of the stream accepts the message only if the thread has not
-//! changed since the decision was made. Every process that has the store open follows that stream and derives the state
-//! of the mailbox from it. Before a call answers without writing, it asks the leader whether the stream has further
+//! changed since the decision was made. Every process with an open store follows that stream, and derives the state of
+//! the mailbox from it. Before a call answers without writing, it asks the leader whether the stream has further
 //! messages.
 //!
 //! # Layout

@@ -3,10 +3,11 @@
 //!
 //! A receiver has subscribed to the subject of its target, so the server knows when there is no receiver. A process
 //! that opens a target first asks the current receiver to end. If two processes open a target at the same time, the
-//! receiver with the lower rank is told the rank of the other one, and ends.
+//! receiver with the lower rank is told the other receiver's rank, and ends.
 
 use std::{
     collections::HashMap,
+    fmt,
     future::poll_fn,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -48,13 +49,23 @@ impl LiveState {
     }
 }
 
-/// The rank of a receiver: a count and a random name. Of two receivers of one target, the one that was opened later has
-/// the higher rank. If both were opened at the same time, the name decides.
-type Rank = (u64, String);
+/// The rank of a receiver: a count and a random name. Of two receivers of the same target, the receiver opened later
+/// has the higher rank. If both were opened at the same time, the name decides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    count: u64,
+    name: String,
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.count, self.name)
+    }
+}
 
 fn parse_rank(text: &str) -> Option<Rank> {
     let (count, name) = text.split_once(' ')?;
-    Some((count.parse().ok()?, name.to_owned()))
+    Some(Rank { count: count.parse().ok()?, name: name.to_owned() })
 }
 
 /// Encodes an answer.
@@ -94,8 +105,8 @@ impl NatsLive {
         let client = &self.tenant.log().connection.client;
         let request = Request::new().payload("end".into()).timeout(Some(HANDOVER_TIMEOUT));
         match client.send_request(self.subject("rank", target), request).await {
-            Ok(message) => Ok(parse_rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
-            // The target has no receiver, or the receiver is gone.
+            Ok(message) => Ok(parse_rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.count)),
+            // The target has no receiver, or its receiver no longer answers.
             Err(e) if matches!(e.kind(), RequestErrorKind::NoResponders | RequestErrorKind::TimedOut) => Ok(0),
             Err(e) => Err(error::request_failed(e, RequestKind::Read)),
         }
@@ -121,14 +132,14 @@ impl NatsLive {
                 .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
         };
         let previous_count = self.end_current_receiver(&target).await?;
-        let own_rank = (previous_count + 1, UuidSource.next_id());
+        let own_rank = Rank { count: previous_count + 1, name: UuidSource.next_id() };
         let commands =
             client.subscribe(self.subject("command", &target)).await.map_err(|e| connection_lost(e.to_string()))?;
         let ranks =
             client.subscribe(self.subject("rank", &target)).await.map_err(|e| connection_lost(e.to_string()))?;
         self.wait_for_subscriptions().await?;
         let receiver = tenant.live.open_live(target.clone()).await?;
-        let text = format!("{} {}", own_rank.0, own_rank.1);
+        let text = own_rank.to_string();
         let subject = self.subject("rank", &target);
         client.publish(subject.clone(), text.into()).await.map_err(|e| connection_lost(e.to_string()))?;
         let local_receiver =
@@ -141,12 +152,11 @@ impl NatsLive {
         let client = &self.tenant.log().connection.client;
         let (subject, id) = (self.subject("command", &request.target), UuidSource.next_id());
         let text = format!("{id}\n{}\n{}", request.deadline.as_millis(), request.command.encode());
-        let largest = client.server_info().max_payload as u64;
-        store_core::check_limit("record bytes", text.len() as u64, largest)?;
+        let max_bytes = client.server_info().max_payload as u64;
+        store_core::check_limit("record bytes", text.len() as u64, max_bytes)?;
         let cancel_on_drop = CancelOnDrop { tenant: Arc::clone(&self.tenant), subject: subject.clone(), id: Some(id) };
-        let asked = client.send_request(subject, Request::new().payload(text.into()).timeout(Some(request.deadline)));
-        let answered = asked.await;
-        match answered {
+        let answer = client.send_request(subject, Request::new().payload(text.into()).timeout(Some(request.deadline)));
+        match answer.await {
             Ok(message) => {
                 cancel_on_drop.disarm();
                 parse_answer(&String::from_utf8_lossy(&message.payload)).into_delivery()
@@ -161,7 +171,7 @@ impl NatsLive {
     }
 }
 
-/// Tells the receiver, when this value is dropped, that the sender no longer waits. `disarm` prevents that.
+/// When this value is dropped, it tells the receiver that the sender no longer waits. `disarm` prevents that.
 struct CancelOnDrop {
     tenant: Arc<Tenant>,
     subject: String,
@@ -180,7 +190,7 @@ impl Drop for CancelOnDrop {
         let (tenant, subject) = (Arc::clone(&self.tenant), std::mem::take(&mut self.subject));
         self.tenant.shared.runtime.spawn(async move {
             // If the receiver misses this message, the delivery still ends at the deadline of the command.
-            let _lost = tenant.log().connection.client.publish(subject, id.into()).await;
+            let _result = tenant.log().connection.client.publish(subject, id.into()).await;
         });
     }
 }
@@ -195,11 +205,11 @@ impl LiveChannel for NatsLive {
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
         self.tenant.check_open()?;
         let mut closed_tenants = self.tenant.shared.live_state.closed_tenants.subscribe();
-        let mut sending = pin!(self.send(request));
+        let mut delivery = pin!(self.send(request));
         loop {
             tokio::select! {
                 biased;
-                answered = &mut sending => return answered,
+                result = &mut delivery => return result,
                 _ = closed_tenants.changed() => self.tenant.check_open()?,
             }
         }
@@ -226,19 +236,21 @@ struct LocalReceiver {
 
 impl LocalReceiver {
     /// Delivers commands to the receiver until it ends.
-    async fn serve(mut self, hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
+    async fn serve(mut self, weak_hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
         while !self.has_ended {
-            let Some(live) = hub.upgrade() else { break };
+            let Some(hub) = weak_hub.upgrade() else { break };
             tokio::select! {
                 biased;
-                Some(message) = ranks.next() => self.handle_rank(&live, &message).await,
-                Some(message) = commands.next() => self.start_delivery(live, &message).await,
-                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => self.has_ended = !live.targets().contains(&self.target),
+                Some(message) = ranks.next() => self.handle_rank(&hub, &message).await,
+                Some(message) = commands.next() => self.start_delivery(hub, &message).await,
+                () = tokio::time::sleep(RECEIVER_CHECK_INTERVAL) => {
+                    self.has_ended = !hub.targets().contains(&self.target);
+                }
                 else => break,
             }
         }
         // Senders of commands that arrived in the meantime are answered at once.
-        let _gone = commands.unsubscribe().await;
+        let _result = commands.unsubscribe().await;
         while let Some(message) = commands.next().await {
             reply(&self.client, &message, &LiveAnswer::Dropped).await;
         }
@@ -247,18 +259,18 @@ impl LocalReceiver {
     /// Handles the rank of another receiver of the target, or a request to end.
     async fn handle_rank(&mut self, hub: &LiveHub, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload);
-        let own_rank = format!("{} {}", self.own_rank.0, self.own_rank.1);
+        let own_rank = self.own_rank.to_string();
         match parse_rank(&text) {
             Some(other) if other == self.own_rank => {}
             Some(other) if other < self.own_rank => {
-                // The other receiver has the lower rank. It ends when it is told the rank of this one.
-                let _lost = self.client.publish(self.subject.clone(), own_rank.into()).await;
+                // The other receiver has the lower rank. It ends when it is told the rank of this receiver.
+                let _result = self.client.publish(self.subject.clone(), own_rank.into()).await;
             }
             _ => {
                 self.has_ended = true;
                 hub.end(&self.target);
                 if let Some(to) = message.reply.clone() {
-                    let _lost = self.client.publish(to, own_rank.into()).await;
+                    let _result = self.client.publish(to, own_rank.into()).await;
                 }
             }
         }
@@ -276,21 +288,21 @@ impl LocalReceiver {
         };
         let time_left = Duration::from_millis(time_left.parse().unwrap_or_default());
         let (target, command, id) = (self.target.clone(), command.to_owned(), id.to_owned());
-        let delivering = async move { hub.send_encoded(target, command, time_left).await };
-        let (abort, registration) = AbortHandle::new_pair();
-        let mut delivered = Box::pin(Abortable::new(delivering, registration));
+        let deliver = async move { hub.send_encoded(target, command, time_left).await };
+        let (abort_handle, registration) = AbortHandle::new_pair();
+        let mut delivery = Box::pin(Abortable::new(deliver, registration));
         // The first poll puts the command into the queue of the receiver. This happens before the next message is
         // handled, so that commands keep their order.
-        let first = poll_fn(|context| Poll::Ready(delivered.as_mut().poll(context))).await;
-        lock(&self.deliveries).insert(id.clone(), abort);
+        let first_poll = poll_fn(|context| Poll::Ready(delivery.as_mut().poll(context))).await;
+        lock(&self.deliveries).insert(id.clone(), abort_handle);
         let (client, deliveries, message) = (self.client.clone(), Arc::clone(&self.deliveries), message.clone());
         tokio::spawn(async move {
-            let delivered = match first {
-                Poll::Ready(delivered) => delivered,
-                Poll::Pending => delivered.await,
+            let result = match first_poll {
+                Poll::Ready(result) => result,
+                Poll::Pending => delivery.await,
             };
             lock(&deliveries).remove(&id);
-            match delivered {
+            match result {
                 Ok(Ok(Some(answer))) => reply(&client, &message, &answer).await,
                 Ok(Err(_)) => reply(&client, &message, &LiveAnswer::Dropped).await,
                 // The sender no longer waits.
@@ -303,6 +315,6 @@ impl LocalReceiver {
 async fn reply(client: &Client, message: &Message, answer: &LiveAnswer) {
     if let Some(to) = message.reply.clone() {
         // If the answer is lost, the sender does not know the result.
-        let _lost = client.publish(to, encode_answer(answer).into()).await;
+        let _result = client.publish(to, encode_answer(answer).into()).await;
     }
 }

@@ -43,7 +43,7 @@ const RESUBSCRIBE_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 struct LogEndRequests {
     is_asking: bool,
-    waiting: Vec<oneshot::Sender<Result<u64>>>,
+    waiting_callers: Vec<oneshot::Sender<Result<u64>>>,
 }
 
 /// Asks the leader for the end of the log on behalf of the waiting callers, until no caller waits. If this value is
@@ -56,20 +56,20 @@ struct LogEndQuery {
 impl LogEndQuery {
     async fn ask(mut self) {
         loop {
-            let waiting = {
+            let waiting_callers = {
                 let mut log_end_requests = lock(&self.log.log_end_requests);
-                if log_end_requests.waiting.is_empty() {
+                if log_end_requests.waiting_callers.is_empty() {
                     log_end_requests.is_asking = false;
                     self.has_ended = true;
                     return;
                 }
-                std::mem::take(&mut log_end_requests.waiting)
+                std::mem::take(&mut log_end_requests.waiting_callers)
             };
             let answer = self.log.connection.last_sequence().await;
-            for waiting in waiting {
-                let copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
+            for caller in waiting_callers {
+                let answer_copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
                 // A dropped caller needs no answer.
-                let _gone = waiting.send(copy);
+                let _result = caller.send(answer_copy);
             }
         }
     }
@@ -178,14 +178,15 @@ impl Log {
         let mut behind_since = None;
         loop {
             self.check_not_truncated()?;
-            let known = *self.position.borrow();
+            let last_read = *self.position.borrow();
             let last = self.ask_log_end().await?;
-            if last >= known {
+            if last >= last_read {
                 return self.wait_until_read(last).await;
             }
-            // Either the leader that answered has not noticed that it was replaced, or the servers lost the end of what
-            // this process has read. A write shows which: only the current leader can write.
-            let _shown = self.touch().await;
+            // The leader reports an earlier end of the log than this process has read. Either that leader has not
+            // noticed that it was replaced, or the servers lost the end of the log. A write shows which: only the
+            // current leader can write.
+            let _result = self.write_marker().await;
             if behind_since.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
                     .check_not_truncated()
@@ -205,10 +206,9 @@ impl Log {
         Ok(())
     }
 
-    /// Checks that a written message comes after all messages that were read. Otherwise the servers lost a part of the
-    /// log.
-    fn check_sequence(&self, known: u64, sequence: u64) -> Result<()> {
-        if sequence <= known {
+    /// Checks that a new message comes after all messages read so far. Otherwise the servers lost a part of the log.
+    fn check_sequence(&self, last_read: u64, sequence: u64) -> Result<()> {
+        if sequence <= last_read {
             self.is_truncated.store(true, Ordering::SeqCst);
         }
         self.check_not_truncated()
@@ -220,7 +220,7 @@ impl Log {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
             let mut log_end_requests = lock(&self.log_end_requests);
-            log_end_requests.waiting.push(sender);
+            log_end_requests.waiting_callers.push(sender);
             !std::mem::replace(&mut log_end_requests.is_asking, true)
         };
         if is_first {
@@ -230,27 +230,27 @@ impl Log {
         }
         receiver
             .await
-            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
     }
 
     /// Waits until the log has been read up to the message with this sequence number.
     pub(crate) async fn wait_until_read(&self, last: u64) -> Result<()> {
         let mut position = self.position.subscribe();
-        let begun = Instant::now();
-        let (mut last_seen, mut moved_at, mut resubscribed_at) = (0, begun, begun);
+        let started_at = Instant::now();
+        let (mut last_seen, mut moved_at, mut resubscribed_at) = (0, started_at, started_at);
         loop {
-            let current = {
+            let current_position = {
                 let position = position.borrow_and_update();
                 // This number is set while the position is borrowed, so the next change of the position takes it into
                 // account.
                 self.lowest_awaited.fetch_min(last, Ordering::SeqCst);
                 *position
             };
-            if current >= last {
+            if current_position >= last {
                 return Ok(());
             }
-            if current != last_seen {
-                (last_seen, moved_at) = (current, Instant::now());
+            if current_position != last_seen {
+                (last_seen, moved_at) = (current_position, Instant::now());
             }
             match timeout(MESSAGE_TIMEOUT, position.changed()).await {
                 Ok(Ok(())) => {}
@@ -262,7 +262,7 @@ impl Log {
                         return Err(Error::server_unavailable("the server did not deliver the log in time"));
                     }
                     // If this write fails, it is tried again.
-                    let _lost = self.touch().await;
+                    let _result = self.write_marker().await;
                     if moved_at.elapsed() > RESUBSCRIBE_AFTER && resubscribed_at.elapsed() > RESUBSCRIBE_AFTER {
                         // The server that delivers the messages may be cut off from the cluster.
                         self.resubscribe.notify_waiters();
@@ -273,40 +273,39 @@ impl Log {
         }
     }
 
-    /// Writes a message without content. A caller that waits for a message that was removed continues when this one is
+    /// Writes a message without content. If a caller waits for a removed message, it continues when this message is
     /// read.
-    pub(crate) async fn touch(&self) -> Result<u64> {
-        let (subject, known) = (self.connection.names.subject_text(&LogSubject::Touch), *self.position.borrow());
+    pub(crate) async fn write_marker(&self) -> Result<u64> {
+        let (subject, last_read) = (self.connection.names.subject_text(&LogSubject::Marker), *self.position.borrow());
         let sequence = self.connection.write(subject, String::new()).await?;
-        self.check_sequence(known, sequence).map(|()| sequence)
+        self.check_sequence(last_read, sequence).map(|()| sequence)
     }
 
     /// Writes a message on a subject if the message with the number `last` is still the last one on that subject.
     pub(crate) async fn write(&self, log_subject: &LogSubject, last: u64, text: String) -> Result<WriteResult> {
-        let known = *self.position.borrow();
-        let written =
-            self.connection.write_if_last(self.connection.names.subject_text(log_subject), last, text).await?;
-        self.check_written(known, written)
+        let last_read = *self.position.borrow();
+        let result = self.connection.write_if_last(self.connection.names.subject_text(log_subject), last, text).await?;
+        self.check_write_result(last_read, result)
     }
 
     /// Writes a message as `write` does. The message has no effect if it reaches the log after the deadline (PR-21).
     pub(crate) async fn write_in_time(&self, log_subject: &LogSubject, last: u64, text: String) -> Result<WriteResult> {
         let until = self.connection.clock.now()?.saturating_add(self.deadline);
-        let known = *self.position.borrow();
-        let written =
+        let last_read = *self.position.borrow();
+        let result =
             self.connection.write_in_time(self.connection.names.subject_text(log_subject), last, text, until).await?;
-        self.check_written(known, written)
+        self.check_write_result(last_read, result)
     }
 
-    /// Checks that an accepted message comes after all messages that were read, the last of which has the number
-    /// `known`.
-    fn check_written(&self, known: u64, written: WriteResult) -> Result<WriteResult> {
-        if let WriteResult::Accepted(sequence) = written
-            && let Err(lost) = self.check_sequence(known, sequence)
+    /// If the message was accepted, checks that it comes after the message with the number `last_read`. That is the
+    /// last message that was read before.
+    fn check_write_result(&self, last_read: u64, result: WriteResult) -> Result<WriteResult> {
+        if let WriteResult::Accepted(sequence) = result
+            && let Err(error) = self.check_sequence(last_read, sequence)
         {
-            return Err(Error::commit_unknown(None).with_source(lost));
+            return Err(Error::commit_unknown(None).with_source(error));
         }
-        Ok(written)
+        Ok(result)
     }
 
     fn apply_message(&self, sequence: u64, message: &Message) {
@@ -320,7 +319,7 @@ impl Log {
             is_own = decision_name.starts_with(&self.process_name);
             if let Some(sender) = lock(&self.pending_decisions).remove(&decision_name) {
                 // A dropped caller needs no answer.
-                let _gone = sender.send(!is_late);
+                let _result = sender.send(!is_late);
             }
         }
         self.garbage.add_messages(log_subject.as_ref(), garbage, is_own);
@@ -356,8 +355,8 @@ fn is_late(message: &Message) -> bool {
     let until =
         message.headers.as_ref().and_then(|headers| headers.get(DEADLINE_HEADER)?.as_str().parse::<u128>().ok());
     let Some((until, info)) = until.zip(message.info().ok()) else { return false };
-    let stored = SystemTime::from(info.published).duration_since(UNIX_EPOCH).unwrap_or_default();
-    stored.as_millis() > until
+    let stored_at = SystemTime::from(info.published).duration_since(UNIX_EPOCH).unwrap_or_default();
+    stored_at.as_millis() > until
 }
 
 /// A decision of this process that is being written.
@@ -396,16 +395,17 @@ impl Drop for PendingDecision<'_> {
 /// Reads the log as it grows, until the store is closed. After a lost connection it continues from its last position.
 pub(crate) async fn follow(log: Weak<Log>) {
     loop {
-        let Some(strong) = log.upgrade() else { return };
-        let (mut context, names) = (jetstream::new(strong.connection.client.clone()), strong.connection.names.clone());
+        let Some(open_log) = log.upgrade() else { return };
+        let (mut context, names) =
+            (jetstream::new(open_log.connection.client.clone()), open_log.connection.names.clone());
         context.set_timeout(REQUEST_TIMEOUT);
-        let resubscribe = Arc::clone(&strong.resubscribe);
+        let resubscribe = Arc::clone(&open_log.resubscribe);
         let config = OrderedConfig {
-            deliver_subject: strong.connection.client.new_inbox(),
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: strong.view().position + 1 },
+            deliver_subject: open_log.connection.client.new_inbox(),
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: open_log.view().position + 1 },
             ..OrderedConfig::default()
         };
-        drop(strong);
+        drop(open_log);
         if let Ok(consumer) = context.create_consumer_on_stream(config, names.log_stream()).await
             && let Ok(mut messages) = consumer.messages().await
         {

@@ -37,7 +37,7 @@ pub(crate) enum LogSubject {
     /// The time that a test has set.
     Clock,
     /// A message without content. It only extends the log.
-    Touch,
+    Marker,
     /// Whether a tenant exists, and its incarnation.
     Tenant(TenantId),
     /// The decisions about the mailbox of a thread. The number is the incarnation of the tenant.
@@ -87,7 +87,7 @@ impl ServerNames {
         match log_subject {
             LogSubject::Meta => format!("{prefix}.log.meta"),
             LogSubject::Clock => format!("{prefix}.log.clock"),
-            LogSubject::Touch => format!("{prefix}.log.touch"),
+            LogSubject::Marker => format!("{prefix}.log.touch"),
             LogSubject::Tenant(tenant) => format!("{prefix}.log.tenant.{}", id_to_token(tenant.as_str())),
             LogSubject::Thread(tenant, incarnation, thread) => {
                 format!(
@@ -104,13 +104,13 @@ impl ServerNames {
 
     /// Parses a subject of the log. Returns `None` for a subject on which no release with this format writes messages.
     pub(crate) fn parse_log_subject(&self, subject: &str) -> Option<LogSubject> {
-        let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
-        let mut tokens = rest.split('.');
+        let tokens_text = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
+        let mut tokens = tokens_text.split('.');
         let kind = tokens.next()?;
         let log_subject = match kind {
             "meta" => LogSubject::Meta,
             "clock" => LogSubject::Clock,
-            "touch" => LogSubject::Touch,
+            "touch" => LogSubject::Marker,
             "tenant" => LogSubject::Tenant(token_to_id(tokens.next()?)?.parse().ok()?),
             "thread" | "id" => {
                 let tenant = token_to_id(tokens.next()?)?.parse().ok()?;
@@ -164,30 +164,31 @@ mod tests {
     fn each_id_becomes_one_unique_subject_token() {
         let longest = "é".repeat(128);
         let ids: Vec<&str> = IDS.iter().copied().chain([longest.as_str()]).collect();
-        for one in &ids {
-            let written = id_to_token(one);
-            assert!(written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{written}");
-            assert_eq!(token_to_id(&written).as_deref(), Some(*one));
-            assert_eq!(ids.iter().filter(|other| id_to_token(other) == written).count(), 1, "{one}");
+        for id in &ids {
+            let token = id_to_token(id);
+            assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{token}");
+            assert_eq!(token_to_id(&token).as_deref(), Some(*id));
+            assert_eq!(ids.iter().filter(|other_id| id_to_token(other_id) == token).count(), 1, "{id}");
         }
     }
 
     #[test]
-    fn subjects_are_read_back() {
+    fn every_subject_can_be_parsed_again() {
         let names = ServerNames::new("agents");
         let tenant: TenantId = "a.b".parse().unwrap();
         for log_subject in [
             LogSubject::Meta,
             LogSubject::Clock,
-            LogSubject::Touch,
+            LogSubject::Marker,
             LogSubject::Tenant(tenant.clone()),
             LogSubject::Thread(tenant.clone(), 7, "c d".parse().unwrap()),
             LogSubject::ReservedId(tenant, 7, "*".parse().unwrap()),
         ] {
             assert_eq!(names.parse_log_subject(&names.subject_text(&log_subject)), Some(log_subject));
         }
-        for other in ["agents.log.thread.ta.7", "agents.log.meta.x", "other.log.meta", "agents.data.x", "agents.log"] {
-            assert_eq!(names.parse_log_subject(other), None, "{other}");
+        for subject in ["agents.log.thread.ta.7", "agents.log.meta.x", "other.log.meta", "agents.data.x", "agents.log"]
+        {
+            assert_eq!(names.parse_log_subject(subject), None, "{subject}");
         }
     }
 

@@ -100,24 +100,24 @@ impl NatsStore {
     /// - `Unavailable` if no server can be reached.
     pub async fn open(config: NatsConfig) -> Result<Self> {
         let connection = Connection::open(&config).await?;
-        let opened = streams::open(&connection, &config).await?;
+        let opened_streams = streams::open(&connection, &config).await?;
         let mut config = config;
         config.limits.record_bytes = config.limits.record_bytes.min(connection.max_record_bytes());
-        let capabilities = Capabilities::new(opened.survives, config.limits.record_bytes).on_server();
+        let capabilities = Capabilities::new(opened_streams.survives, config.limits.record_bytes).on_server();
         let runtime = Handle::current();
         let log = Arc::new(Log::new(connection, &config, runtime.clone()));
-        let following = runtime.spawn(log::follow(Arc::downgrade(&log)));
-        let collecting = runtime.spawn(garbage::collect(Arc::downgrade(&log)));
+        let follow_task = runtime.spawn(log::follow(Arc::downgrade(&log)));
+        let collect_task = runtime.spawn(garbage::collect(Arc::downgrade(&log)));
         let shared = Arc::new(SharedState {
             log,
             config,
-            cursor_key: opened.meta.cursor_key,
+            cursor_key: opened_streams.meta.cursor_key,
             runtime,
             live_state: LiveState::default(),
             is_closed: AtomicBool::new(false),
             ongoing_writes: Arc::new(RwLock::new(())),
         });
-        let tasks = Mutex::new(vec![following, collecting]);
+        let tasks = Mutex::new(vec![follow_task, collect_task]);
         let store = Self { state: Arc::new(StoreState { shared, capabilities, tenants: Mutex::default(), tasks }) };
         // The whole log is read once.
         let log = &store.state.shared.log;
@@ -137,13 +137,13 @@ impl NatsStore {
     /// `Unavailable`, even if it is unknown whether the message was written. The call can be repeated.
     pub async fn barrier(&self) -> Result<()> {
         let log = self.log()?;
-        let written = log.touch().await.map_err(|error| match error.outcome() {
+        let marker_result = log.write_marker().await.map_err(|error| match error.outcome() {
             Outcome::Unknown => {
                 Error::server_unavailable("no majority of the servers answered in time").with_source(error)
             }
             Outcome::NotApplied => error,
         });
-        log.wait_until_read(written?).await
+        log.wait_until_read(marker_result?).await
     }
 
     pub(crate) fn log(&self) -> Result<&Arc<Log>> {
@@ -155,12 +155,12 @@ impl NatsStore {
         let shared = &self.state.shared;
         shared.check_open()?;
         let mut tenants = lock(&self.state.tenants);
-        let new = || Arc::new(Tenant::new(Arc::clone(shared), tenant.clone()));
-        if tenants.get(tenant).is_some_and(|open| open.check_open().is_err()) {
+        let new_tenant = || Arc::new(Tenant::new(Arc::clone(shared), tenant.clone()));
+        if tenants.get(tenant).is_some_and(|tenant| tenant.check_open().is_err()) {
             // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
-        let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new));
+        let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new_tenant));
         Ok(TenantHandle { tenant, _store: Arc::clone(&self.state) })
     }
 }
@@ -180,20 +180,22 @@ impl Store for NatsStore {
         shared.check_open()?;
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
-        let mut found = PageBuilder::new(page.checked_limit()?);
+        let mut page_builder = PageBuilder::new(page.checked_limit()?);
         let after = Position::from_cursor(&shared.cursor_key, &scope, page.cursor.as_ref())?;
         shared.log.catch_up().await?;
         let view = shared.log.view();
-        let tenants_with_data =
-            view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.in_memory.is_empty());
-        for (name, _) in
-            tenants_with_data.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
+        let tenants_with_data = view
+            .tenants
+            .iter()
+            .filter(|(_, tenant_state)| !tenant_state.record.is_deleted && !tenant_state.mailbox.in_memory.is_empty());
+        for (name, _) in tenants_with_data
+            .skip_while(|(name, _)| after.as_ref().is_some_and(|position| name.as_str() <= position.id.as_str()))
         {
-            if !found.offer(Position::new(0, name.as_str()), 0, Some(name.clone())) {
+            if !page_builder.offer(Position::new(0, name.as_str()), 0, Some(name.clone())) {
                 break;
             }
         }
-        Ok(found.finish(|at| at.to_cursor(&shared.cursor_key, &scope)))
+        Ok(page_builder.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
@@ -204,7 +206,10 @@ impl Store for NatsStore {
         replacement.close_previous_then(previous, async move { delete_data_of_tenant(&shared, name).await }).await?;
         // If no caller opened the tenant again in the meantime, it need not stay in the map.
         let mut tenants = lock(&self.state.tenants);
-        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &replacement) && Arc::strong_count(held) == 2) {
+        if tenants
+            .get(tenant)
+            .is_some_and(|current| Arc::ptr_eq(current, &replacement) && Arc::strong_count(current) == 2)
+        {
             tenants.remove(tenant);
         }
         drop(tenants);
@@ -241,13 +246,13 @@ async fn delete_data_of_tenant(shared: &SharedState, name: TenantId) -> Result<(
     let incarnation = loop {
         // The log shows whether the tenant is deleted.
         log.catch_up().await?;
-        let found = log.view().tenants.get(&name).map(|found| (found.sequence, found.record.clone()));
-        let Some((last, record)) = found else { return Ok(()) };
+        let sequence_and_record = log.view().tenants.get(&name).map(|tenant| (tenant.sequence, tenant.record.clone()));
+        let Some((last, record)) = sequence_and_record else { return Ok(()) };
         if record.is_deleted {
             break record.incarnation;
         }
         let deleted_record = TenantRecord { is_deleted: true, ..record };
-        let _written = log.write_in_time(&LogSubject::Tenant(name.clone()), last, deleted_record.encode()).await?;
+        let _result = log.write_in_time(&LogSubject::Tenant(name.clone()), last, deleted_record.encode()).await?;
     };
     let (connection, names) = (&log.connection, &log.connection.names);
     for subjects in names.tenant_subjects(&name, incarnation) {
@@ -255,5 +260,5 @@ async fn delete_data_of_tenant(shared: &SharedState, name: TenantId) -> Result<(
     }
     connection.purge(&names.data_stream(), &names.tenant_data_subjects(&name, incarnation)).await?;
     // A caller that waits for a removed message continues when this message is read.
-    log.touch().await.map(drop)
+    log.write_marker().await.map(drop)
 }

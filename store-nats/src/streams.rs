@@ -63,7 +63,7 @@ pub(crate) async fn ensure_stream(
         "max_msg_size": -1,
         "allow_direct": false,
     });
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         match connection.stream_info(name).await? {
             Ok((_, info)) => return Ok(info),
@@ -73,7 +73,7 @@ pub(crate) async fn ensure_stream(
             Err(refusal) if refusal.is_not_found() => {}
             Err(refusal) => return Err(refusal.into()),
         }
-        let failed = match connection
+        let error = match connection
             .call_api::<Value>(&format!("STREAM.CREATE.{name}"), &settings, RequestKind::Change)
             .await
         {
@@ -87,8 +87,8 @@ pub(crate) async fn ensure_stream(
             Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => error,
             Err(error) => return Err(error),
         };
-        if begun.elapsed() > connection.deadline {
-            return Err(failed);
+        if started_at.elapsed() > connection.deadline {
+            return Err(error);
         }
         sleep(RETRY_DELAY).await;
     }
@@ -111,17 +111,17 @@ fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
 fn check_durability(config: &Value) -> Result<()> {
     let has_value = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
     let number = |name: &str| config.get(name).and_then(Value::as_i64);
-    let safe: [(&'static str, bool); 7] = [
+    let checks: [(&'static str, bool); 7] = [
         ("storage", has_value("storage", "file")),
         ("discard", has_value("discard", "new")),
         ("retention", has_value("retention", "limits")),
         // Without this setting there is no maximum age.
         ("max_age", number("max_age").is_none_or(|age| age == 0)),
-        ("max_msgs_per_subject", number("max_msgs_per_subject").is_some_and(|most| most <= 0)),
+        ("max_msgs_per_subject", number("max_msgs_per_subject").is_some_and(|max_messages| max_messages <= 0)),
         ("allow_msg_ttl", config.get("allow_msg_ttl").is_none_or(|allowed| *allowed == Value::Bool(false))),
         ("persist_mode", !has_value("persist_mode", "async")),
     ];
-    match safe.into_iter().find(|(_, is_safe)| !is_safe) {
+    match checks.into_iter().find(|(_, is_safe)| !is_safe) {
         Some((setting, _)) => Err(unsafe_setting(setting, "allow_unsafe")),
         None => Ok(()),
     }
@@ -134,12 +134,12 @@ fn unsafe_setting(setting: &'static str, option: &'static str) -> Error {
 /// Returns the data shared by all processes that have the store open. The first opening of the store creates it.
 async fn load_or_create_meta(connection: &Connection) -> Result<StoreMetadata> {
     let (stream, subject) = (connection.names.log_stream(), connection.names.subject_text(&LogSubject::Meta));
-    let begun = Instant::now();
-    let found = loop {
+    let started_at = Instant::now();
+    let text = loop {
         if let Some((_, text)) = connection.load_last(&stream, &subject).await? {
             break text;
         }
-        if begun.elapsed() > connection.deadline {
+        if started_at.elapsed() > connection.deadline {
             return Err(Error::unavailable("the streams were removed, or another application uses their names"));
         }
         match connection.write_if_last(subject.clone(), 0, StoreMetadata::generate()?).await {
@@ -148,8 +148,8 @@ async fn load_or_create_meta(connection: &Connection) -> Result<StoreMetadata> {
             _ => {}
         }
     };
-    StoreMetadata::parse(&found).map_err(|why| {
-        let (found, supported) = (format!("a store whose settings cannot be read: {why}"), "version 1".to_owned());
+    StoreMetadata::parse(&text).map_err(|error| {
+        let (found, supported) = (format!("a store whose settings cannot be read: {error}"), "version 1".to_owned());
         Error::schema_mismatch(found, supported, SchemaRemedy::Release)
     })
 }
@@ -182,8 +182,8 @@ mod tests {
             ("allow_msg_ttl", json!(true)),
             ("persist_mode", json!("async")),
         ] {
-            let refused = check_durability(&settings_with(name, value)).unwrap_err();
-            let Detail::UnsafeDurability { setting, .. } = refused.detail() else { panic!("{refused}") };
+            let error = check_durability(&settings_with(name, value)).unwrap_err();
+            let Detail::UnsafeDurability { setting, .. } = error.detail() else { panic!("{error}") };
             assert_eq!(setting, name);
         }
     }

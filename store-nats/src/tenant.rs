@@ -56,11 +56,11 @@ pub(crate) struct Tenant {
     /// A lock for each thread. It is held while a decision about the thread is made, so that calls of this process do
     /// not conflict with each other.
     decision_locks: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
-    abandoned: Arc<AbandonedCalls>,
+    abandoned_calls: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) live: Arc<LiveHub>,
-    /// The lock of the same kind as `SharedState::ongoing_writes`, for closing this tenant.
+    /// The same as `SharedState::ongoing_writes`, but for the calls of this tenant. Closing the tenant waits for them.
     ongoing_writes: Arc<RwLock<()>>,
 }
 
@@ -72,7 +72,7 @@ impl Tenant {
             name,
             incarnation: Mutex::default(),
             decision_locks: Mutex::default(),
-            abandoned: Arc::default(),
+            abandoned_calls: Arc::default(),
             is_closed: AtomicBool::new(false),
             notifier,
             live: Arc::default(),
@@ -94,19 +94,19 @@ impl Tenant {
     /// other handles.
     pub(crate) fn tenant_state<'a>(&self, view: &'a View) -> Result<Option<&'a TenantState>> {
         self.check_open()?;
-        let mut known = self.incarnation.lock().unwrap_or_else(PoisonError::into_inner);
-        match *known {
+        let mut known_incarnation = self.incarnation.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known_incarnation {
             Some(incarnation) => match view.tenant_state(&self.name, incarnation) {
-                Some(found) => Ok(Some(found)),
+                Some(tenant_state) => Ok(Some(tenant_state)),
                 None => {
                     self.end_calls_and_receivers();
                     Err(Error::closed())
                 }
             },
             None => {
-                let found = view.tenant(&self.name);
-                *known = found.map(|found| found.record.incarnation);
-                Ok(found)
+                let tenant_state = view.tenant(&self.name);
+                *known_incarnation = tenant_state.map(|tenant_state| tenant_state.record.incarnation);
+                Ok(tenant_state)
             }
         }
     }
@@ -124,17 +124,17 @@ impl Tenant {
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.end_calls_and_receivers();
-        self.abandoned.wait(&None).await;
+        self.abandoned_calls.wait(&None).await;
         drop(self.ongoing_writes.write().await);
     }
 
-    /// Closes the previous handle of the tenant, and then removes its data with `removing`. Calls of this handle wait
+    /// Closes the previous handle of the tenant, and then removes its data with `removal`. Calls of this handle wait
     /// for the end of the removal, even if the caller of this method is dropped (PR-16).
-    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removing: F) -> Result<()>
+    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removal: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, None);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, None);
         let shared = Arc::clone(&self.shared);
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
@@ -143,11 +143,11 @@ impl Tenant {
             }
             let _store_write = shared.ongoing_writes.read().await;
             shared.check_open()?;
-            removing.await
+            removal.await
         });
         let answer = task
             .await
-            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error));
         caller_guard.answered();
         answer?
     }
@@ -167,10 +167,10 @@ impl Tenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned.wait(&None).await;
+        self.abandoned_calls.wait(&None).await;
         let task = self.shared.runtime.spawn(call(Arc::clone(self)));
         task.await
-            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
     }
 
     /// Runs a call that claims. Claims that the caller does not receive are passed to `release`, which releases them.
@@ -185,22 +185,22 @@ impl Tenant {
         B: Future<Output = ()> + Send + 'static,
     {
         let tenant = Arc::clone(self);
-        let release = move |claimed: T| {
+        let release = move |claims: T| {
             // Later calls of a caller that did not receive the claims wait for their release.
-            let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
-            let releasing = release(Arc::clone(&tenant), claimed);
+            let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned_calls, None);
+            let release_claims = release(Arc::clone(&tenant), claims);
             tenant.shared.runtime.spawn(async move {
                 let _work_guard = work_guard;
-                releasing.await;
+                release_claims.await;
             });
         };
         let release: Arc<dyn Fn(T) + Send + Sync> = Arc::new(release);
         let call = |tenant: Arc<Self>| {
             let call = call(tenant);
-            async move { call.await.map(|claimed| UndeliveredClaims { claimed: Some(claimed), release }) }
+            async move { call.await.map(|claims| UndeliveredClaims { claims: Some(claims), release }) }
         };
-        let mut claimed = self.write(None, call).await?;
-        claimed.claimed.take().ok_or_else(Error::closed)
+        let mut undelivered_claims = self.write(None, call).await?;
+        undelivered_claims.claims.take().ok_or_else(Error::closed)
     }
 
     /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
@@ -215,8 +215,8 @@ impl Tenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned.wait(&call_scope).await;
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
+        self.abandoned_calls.wait(&call_scope).await;
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
@@ -225,22 +225,22 @@ impl Tenant {
             tenant.check_open()?;
             call.await
         });
-        let answer = task.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
+        let answer = task.await.map_err(|error| Error::commit_unknown(None).with_source(error));
         caller_guard.answered();
         answer?
     }
 }
 
-/// Claims that are not yet returned to the caller. If dropped before that, they are released (PR-11).
+/// Claims that are not yet returned to the caller. If they are dropped before that, they are released (PR-11).
 struct UndeliveredClaims<T> {
-    claimed: Option<T>,
+    claims: Option<T>,
     release: Arc<dyn Fn(T) + Send + Sync>,
 }
 
 impl<T> Drop for UndeliveredClaims<T> {
     fn drop(&mut self) {
-        if let Some(claimed) = self.claimed.take() {
-            (self.release)(claimed);
+        if let Some(claims) = self.claims.take() {
+            (self.release)(claims);
         }
     }
 }

@@ -40,7 +40,7 @@ impl TestPrefix {
     /// Creates the streams under a new prefix on the server of `config`. The prefix of `config` itself is not used.
     ///
     /// # Errors
-    /// Those of [`NatsStore::open`].
+    /// Any error of [`NatsStore::open`].
     pub async fn create(config: NatsConfig) -> Result<Self> {
         let mut config = config.with_prefix(&format!("test-{}", UuidSource.next_id()))?;
         config.uses_test_clock = true;
@@ -61,7 +61,7 @@ impl TestPrefix {
     /// Opens a store under the prefix. Each opening behaves like one in another process.
     ///
     /// # Errors
-    /// Those of [`NatsStore::open`].
+    /// Any error of [`NatsStore::open`].
     pub async fn open(&self) -> Result<NatsStore> {
         NatsStore::open(self.config.clone()).await
     }
@@ -83,7 +83,7 @@ impl TestPrefix {
     /// Sets the clock back.
     ///
     /// # Errors
-    /// Those of [`advance`](Self::advance).
+    /// Any error of [`advance`](Self::advance).
     pub async fn set_back(&self, by: Duration) -> Result<()> {
         self.change_clock(|now| now.saturating_sub(by)).await
     }
@@ -91,17 +91,18 @@ impl TestPrefix {
     async fn change_clock(&self, change: impl Fn(Timestamp) -> Timestamp) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
         let subject = connection.names.subject_text(&LogSubject::Clock);
-        let found = connection.load_last(&connection.names.log_stream(), &subject).await?;
-        let now = found.and_then(|(_, text)| codec::parse_test_time(&text)).unwrap_or_default();
+        let message = connection.load_last(&connection.names.log_stream(), &subject).await?;
+        let now = message.and_then(|(_, text)| codec::parse_test_time(&text)).unwrap_or_default();
         self.set_clock(&connection, change(now).as_millis()).await
     }
 
     async fn set_clock(&self, connection: &Connection, millis: u64) -> Result<()> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             match connection.write(connection.names.subject_text(&LogSubject::Clock), millis.to_string()).await {
-                Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.answer_timeout => {}
-                written => return written.map(drop),
+                Err(error)
+                    if error.outcome() == Outcome::Unknown && started_at.elapsed() < self.config.answer_timeout => {}
+                result => return result.map(drop),
             }
         }
     }
@@ -109,19 +110,20 @@ impl TestPrefix {
     /// Removes all streams under the prefix.
     ///
     /// # Errors
-    /// Those of [`advance`](Self::advance).
+    /// Any error of [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
         for stream in
             [connection.names.log_stream(), connection.names.data_stream(), connection.names.baseline_stream()]
         {
             let delete = format!("STREAM.DELETE.{stream}");
-            let begun = Instant::now();
+            let started_at = Instant::now();
             loop {
                 match connection.call_api::<Value>(&delete, &Value::Null, RequestKind::Change).await {
                     // The next round shows whether it was removed.
                     Err(error)
-                        if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.answer_timeout => {}
+                        if error.outcome() == Outcome::Unknown && started_at.elapsed() < self.config.answer_timeout => {
+                    }
                     Err(error) => return Err(error),
                     Ok(Err(refusal)) if !refusal.is_not_found() => return Err(refusal.into()),
                     Ok(_) => break,
@@ -163,19 +165,19 @@ impl BaselinePublisher {
         Ok(Self { context: jetstream::new(connection.client), subject })
     }
 
-    /// Writes `count` messages with this content one after the other. Then waits until all of them are acknowledged.
+    /// Writes `count` messages with this content, one after another. Then waits until all of them are acknowledged.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// Any error of [`open`](Self::open).
     pub async fn publish(&self, body: &str, count: usize) -> Result<()> {
-        let failed = |e| Error::unavailable("a message was not acknowledged").with_source(e);
+        let to_error = |e| Error::unavailable("a message was not acknowledged").with_source(e);
         let mut acks = Vec::with_capacity(count);
         for _ in 0..count {
             let body = Bytes::copy_from_slice(body.as_bytes());
-            acks.push(self.context.publish(self.subject.clone(), body).await.map_err(failed)?);
+            acks.push(self.context.publish(self.subject.clone(), body).await.map_err(to_error)?);
         }
         for ack in acks {
-            let _ack = ack.await.map_err(failed)?;
+            let _ack = ack.await.map_err(to_error)?;
         }
         Ok(())
     }

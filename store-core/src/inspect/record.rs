@@ -91,7 +91,7 @@ pub enum FindingKind {
     SequenceGap,
     /// The parent of an entry does not exist.
     MissingParent,
-    /// The head is not the one that follows from the log.
+    /// The stored head differs from the head that follows from the log.
     WrongHead,
     /// A count, a sum or a time that is derived from the log does not agree with it.
     WrongSum,
@@ -120,7 +120,7 @@ mod tests {
     use super::{Finding, FindingKind, RepairStatus};
 
     #[test]
-    fn a_finding_says_what_a_repair_does_with_it() {
+    fn a_new_finding_has_the_repair_status_of_its_kind() {
         let repair = |kind| Finding::new(kind, "", "").repair;
         assert_eq!(repair(FindingKind::TornTail), RepairStatus::CanBeRebuilt);
         assert_eq!(repair(FindingKind::OrphanFile), RepairStatus::LeftAlone);

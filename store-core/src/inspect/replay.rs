@@ -19,14 +19,14 @@ use crate::{
     version::Version,
 };
 
-/// The state that follows from the entries that were read so far.
+/// The state after the entries that were read so far.
 pub(super) struct Replay<'a> {
     pub(super) records: ThreadRecords<'a>,
     pub(super) thread: StoredThread,
     pub(super) marks: ChangedMarks,
     pub(super) nodes: Vec<Node>,
-    ids: HashMap<EntryId, u64>,
-    pub(super) spent: BTreeMap<RunId, TokenCounts>,
+    seqs_by_id: HashMap<EntryId, u64>,
+    pub(super) spent_by_run: BTreeMap<RunId, TokenCounts>,
     pub(super) findings: Vec<Finding>,
     pub(super) has_gap: bool,
 }
@@ -56,8 +56,8 @@ impl<'a> Replay<'a> {
             thread,
             marks: ChangedMarks::default(),
             nodes: Vec::new(),
-            ids: HashMap::new(),
-            spent: BTreeMap::new(),
+            seqs_by_id: HashMap::new(),
+            spent_by_run: BTreeMap::new(),
             findings: Vec::new(),
             has_gap: false,
         }
@@ -84,7 +84,7 @@ impl<'a> Replay<'a> {
         }
         self.check_position(&place, entry, node)?;
         self.check_references(&place, entry, node);
-        if self.ids.insert(entry.id.clone(), seq).is_some() {
+        if self.seqs_by_id.insert(entry.id.clone(), seq).is_some() {
             self.report(FindingKind::Damaged, &place, format!("an earlier entry has the same id `{}`", entry.id));
         }
         if let Some(run) = &entry.run {
@@ -92,7 +92,7 @@ impl<'a> Replay<'a> {
                 self.report(FindingKind::DanglingReference, &place, format!("run `{run}` does not exist"));
             }
             if let Some(tokens) = spent_tokens(entry) {
-                let sum = self.spent.entry(run.clone()).or_default();
+                let sum = self.spent_by_run.entry(run.clone()).or_default();
                 *sum = sum.plus(tokens);
             }
         }
@@ -103,7 +103,7 @@ impl<'a> Replay<'a> {
 
     /// Checks the parent of the entry and what is derived from it.
     fn check_position(&mut self, place: &str, entry: &Entry, node: &Node) -> Result<()> {
-        let parent = entry.parent.as_ref().map(|id| self.ids.get(id).copied().ok_or(id));
+        let parent = entry.parent.as_ref().map(|id| self.seqs_by_id.get(id).copied().ok_or(id));
         let parent = match parent {
             Some(Err(id)) => {
                 self.report(FindingKind::MissingParent, place, format!("its parent `{id}` does not exist"));
@@ -120,16 +120,18 @@ impl<'a> Replay<'a> {
             Some(parent) if !node.side => ancestor(self, parent, jump_depth(depth))?.map(|node| node.seq),
             _ => None,
         };
-        let nearest = |has_kind: bool, of_parent: Option<u64>| {
-            if has_kind && !node.side { Some(node.seq) } else { of_parent }
+        // The nearest entry of a kind on the path. If this entry has the kind, it is this entry itself. Otherwise it is
+        // the one that is nearest to its parent.
+        let nearest = |has_kind: bool, nearest_to_parent: Option<u64>| {
+            if has_kind && !node.side { Some(node.seq) } else { nearest_to_parent }
         };
         let compaction =
             nearest(matches!(&*entry.body, Body::Compaction(_)), parent.as_ref().and_then(|parent| parent.compaction));
         let checkpoint =
             nearest(matches!(&*entry.body, Body::Checkpoint(_)), parent.as_ref().and_then(|parent| parent.checkpoint));
-        let found = (node.side, node.parent, node.depth, node.jump, node.compaction, node.checkpoint);
+        let stored = (node.side, node.parent, node.depth, node.jump, node.compaction, node.checkpoint);
         let expected = (entry.side, parent.map(|parent| parent.seq), depth, jump, compaction, checkpoint);
-        self.compare(FindingKind::Damaged, place, &found, &expected);
+        self.compare(FindingKind::Damaged, place, &stored, &expected);
         Ok(())
     }
 
@@ -145,11 +147,11 @@ impl<'a> Replay<'a> {
             _ => (None, [None, None]),
         };
         for id in ends_of_interval.into_iter().chain([target]).flatten() {
-            if !self.ids.contains_key(id) {
+            if !self.seqs_by_id.contains_key(id) {
                 self.report(FindingKind::DanglingReference, place, format!("entry `{id}` does not exist"));
             }
         }
-        let expected = target.and_then(|id| self.ids.get(id).copied());
+        let expected = target.and_then(|id| self.seqs_by_id.get(id).copied());
         if target.is_some() == expected.is_some() {
             self.compare(FindingKind::Damaged, place, &node.target, &expected);
         }
@@ -158,8 +160,8 @@ impl<'a> Replay<'a> {
 
 impl NodeSource for Replay<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
-        let at = seq.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        let index = seq.checked_sub(1).and_then(|index| usize::try_from(index).ok());
         let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));
-        at.and_then(|at| self.nodes.get(at)).cloned().ok_or_else(missing)
+        index.and_then(|index| self.nodes.get(index)).cloned().ok_or_else(missing)
     }
 }

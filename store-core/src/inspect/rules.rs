@@ -56,7 +56,7 @@ pub struct ThreadCheckResult {
     pub findings: Vec<Finding>,
     /// The thread as derived from its log, runs and state.
     pub thread: StoredThread,
-    /// The marks as derived from the log, by sequence number. An entry that is missing here has the default.
+    /// The marks as derived from the log, by sequence number. An entry that is missing here has the default marks.
     pub marks: BTreeMap<u64, EntryMarks>,
 }
 
@@ -128,7 +128,7 @@ impl Replay<'_> {
             if run.thread != thread.id {
                 self.report(FindingKind::OrphanRun, &place, format!("it belongs to thread `{}`", run.thread));
             }
-            let spent = self.spent.remove(id).unwrap_or_default();
+            let spent = self.spent_by_run.remove(id).unwrap_or_default();
             self.compare(FindingKind::Damaged, &place, &run.spent, &spent);
             if run.input.iter().chain(&run.output).any(|range| range.to > log_length) {
                 self.report(FindingKind::DanglingReference, &place, "a range is not within the log");

@@ -21,8 +21,8 @@ pub enum LiveCommand {
     Decision(Decision),
     /// Any command of the application.
     Custom(Custom),
-    /// A command of a kind that this release does not know. It can be passed on unchanged. A receiver never gets it: it
-    /// is refused, and the sender gets an error (LV-6).
+    /// A command of a kind that this release does not know. It can be passed on unchanged. If it reaches a
+    /// receiver, the receiver refuses it without returning it, and the sender gets an error (LV-6).
     Unknown {
         /// The name of the kind.
         kind: String,

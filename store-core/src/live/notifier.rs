@@ -21,8 +21,8 @@ use crate::{
 pub struct Notifier(Waiters);
 
 impl Notifier {
-    /// Reports that something may be claimable from this time on. A worker that will look again by itself at that time
-    /// or earlier is not woken.
+    /// Reports that something may be claimable from the time `from` on. If a waiting worker looks again by itself at
+    /// `from` or earlier, it is not woken.
     pub fn notify(&self, from: Timestamp) {
         self.0.wake(|looks_at| from < looks_at);
     }
@@ -34,7 +34,7 @@ impl Notifier {
     /// can make something claimable.
     ///
     /// # Errors
-    /// Those of `next_claim_time`, such as `Closed`.
+    /// Any error of `next_claim_time`, such as `Closed`.
     pub async fn wait<L, F>(&self, clock: &dyn Clock, timeout: Duration, mut next_claim_time: L) -> Result<WaitResult>
     where
         L: FnMut() -> F + Send,
@@ -46,21 +46,21 @@ impl Notifier {
             // From here on every notification must wake this worker, because it may be about something
             // that `next_claim_time` misses.
             waiter.set_time(Timestamp::MAX);
-            let due = next_claim_time().await?;
-            if due.is_some_and(|due| due <= clock.now()) {
+            let due_time = next_claim_time().await?;
+            if due_time.is_some_and(|due_time| due_time <= clock.now()) {
                 return Ok(WaitResult::Woken);
             }
-            waiter.set_time(due.unwrap_or(Timestamp::MAX));
-            if let Either::Left(_) = select(timed_out.as_mut(), pin!(notified_or_due(&waiter, clock, due))).await {
+            waiter.set_time(due_time.unwrap_or(Timestamp::MAX));
+            if let Either::Left(_) = select(timed_out.as_mut(), pin!(notified_or_due(&waiter, clock, due_time))).await {
                 return Ok(WaitResult::TimedOut);
             }
         }
     }
 }
 
-async fn notified_or_due(waiter: &Waiter<'_>, clock: &dyn Clock, due: Option<Timestamp>) {
-    match due {
-        Some(due) => drop(select(pin!(waiter.next_wake_up()), clock.sleep_until(due)).await),
+async fn notified_or_due(waiter: &Waiter<'_>, clock: &dyn Clock, due_time: Option<Timestamp>) {
+    match due_time {
+        Some(due_time) => drop(select(pin!(waiter.next_wake_up()), clock.sleep_until(due_time)).await),
         None => waiter.next_wake_up().await,
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_notification_ends_a_wait_if_there_is_work_then() {
+    async fn a_notification_ends_a_wait_only_if_there_is_work() {
         let test = NotifierTest::new(None);
         let task = test.start_wait(LONG_TIMEOUT).await;
         test.notifier.notify(Timestamp::MIN);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_looks_again_by_that_time_is_not_woken() {
+    async fn a_worker_that_looks_again_in_time_is_not_woken() {
         let test = NotifierTest::new(Some(200));
         let task = test.start_wait(LONG_TIMEOUT).await;
         for from in [200, 300] {

@@ -12,8 +12,8 @@ use crate::{
 /// How long a delivery waits for its answer if the caller names no deadline.
 pub const DEFAULT_LIVE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The target of a command: exactly one attempt of one dispatch (LV-1). Another claim of the dispatch is another target
-/// (LV-5).
+/// The target of a command: exactly one attempt of one dispatch (LV-1). A later claim of the dispatch is a different
+/// target (LV-5).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct LiveTarget {

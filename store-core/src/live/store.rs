@@ -41,8 +41,8 @@ pub trait LiveChannel: Send + Sync {
     /// The call does not check whether there is such a dispatch or which worker claimed it.
     ///
     /// # Guarantees
-    /// - A target has one receiver. If the target is opened again, the earlier receiver ends and gets none as its next
-    ///   command (LV-3, `live::opening_again_ends_the_earlier_receiver`).
+    /// - A target has one receiver. If the target is opened again, the earlier receiver ends, and its `next` returns
+    ///   none (LV-3, `live::opening_again_ends_the_earlier_receiver`).
     /// - Commands of one sender arrive in order (LV-4, `live::commands_of_a_sender_arrive_in_order`).
     /// - The receiver of an earlier attempt gets no commands for the current attempt (LV-5,
     ///   `live::an_earlier_attempt_gets_nothing`).
@@ -87,11 +87,11 @@ pub trait WakeUps: Send + Sync {
     /// - A lost wake-up only costs time: a worker that claims after every wait, however the wait ended, finds all work
     ///   (LV-11, `live::a_worker_that_never_waits_finds_all_work`).
     ///
-    /// A worker that was woken and whose claim returns nothing should pause briefly before it waits again: a thread
-    /// whose records cannot be read may look as if it had something to claim.
+    /// If a worker was woken and its claim then returns nothing, it should pause briefly before it waits again. The
+    /// reason may be a thread whose records cannot be read: such a thread can look claimable.
     ///
     /// # Errors
-    /// Those of reading. Closing the store, or deleting the tenant, ends the wait with `Closed` (PR-8,
-    /// `live::closing_ends_waits`).
+    /// Any error of reading the store, such as `Unavailable` or `Corrupt`. Closing the store, or deleting the tenant,
+    /// ends the wait with `Closed` (PR-8, `live::closing_ends_waits`).
     async fn wait(&self, timeout: Duration) -> Result<WaitResult>;
 }

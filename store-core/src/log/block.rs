@@ -19,7 +19,7 @@ pub struct Origin {
     pub model: Option<String>,
     /// The endpoint, if it is not the provider's own.
     pub endpoint: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -55,7 +55,7 @@ pub struct Opaque {
     pub origin: Origin,
     /// The data.
     pub data: Json,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -79,9 +79,9 @@ pub struct Thinking {
     pub signature: Option<String>,
     /// The origin that accepts the signature.
     pub origin: Option<Origin>,
-    /// Whether the provider removed the text. The signature then contains the text in encrypted form.
+    /// Whether the provider removed the text. If so, the signature contains the text in encrypted form.
     pub redacted: bool,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -116,7 +116,7 @@ pub struct Media {
     pub source: MediaSource,
     /// The title.
     pub title: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -172,7 +172,7 @@ pub struct ToolUse {
     pub input: Json,
     /// The arguments as text, if they came as text or are not JSON.
     pub raw: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -198,7 +198,7 @@ pub struct ToolResult {
     pub is_error: Option<bool>,
     /// Details for people, as JSON. They are never sent to a model.
     pub details: Option<Json>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -220,7 +220,7 @@ pub struct Block {
     pub kind: BlockKind,
     /// Data that the provider of the block attached to it.
     pub opaque: Option<Opaque>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -246,7 +246,7 @@ pub enum BlockKind {
     ToolResult(ToolResult),
     /// Data that only its origin understands.
     Opaque(Opaque),
-    /// A kind that this release does not know, kept as it is (ID-11).
+    /// A kind that this release does not know, kept unchanged (ID-11).
     Unknown {
         /// The name of the kind.
         kind: String,

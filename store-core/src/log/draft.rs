@@ -148,7 +148,7 @@ pub enum NewBody {
     /// A decision can be added only as pending input. A commit that has a decision among its entries is refused
     /// (RU-16).
     Decision(Decision),
-    /// A kind that this release does not know. It is stored as it is.
+    /// A kind that this release does not know. It is stored unchanged.
     Unknown {
         /// The name of the kind.
         kind: String,

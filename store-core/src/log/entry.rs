@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// An entry in the log of a thread, as it is stored.
+/// A stored entry in the log of a thread.
 ///
 /// A committed entry never changes (EN-2). Cloning it is cheap, because the body is shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Entry {
     pub parent: Option<EntryId>,
     /// Whether this is a side entry: it may have a parent, but it is on no path (EN-6).
     pub side: bool,
-    /// When the entry happened: the time that the caller gave, or store time.
+    /// The time of the entry: the time that the caller gave, or store time.
     pub timestamp: Timestamp,
     /// The run that produced the entry.
     pub run: Option<RunId>,
@@ -37,7 +37,7 @@ pub struct Entry {
     pub origin: Option<ImportOrigin>,
     /// The body.
     pub body: Arc<Body>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -81,7 +81,7 @@ pub struct ImportOrigin {
     /// The bytes of the line without the line ending. Absent if they can be reproduced from the other fields of the
     /// entry.
     pub raw: Option<Bytes>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -152,7 +152,7 @@ pub enum Body {
     Custom(Custom),
     /// A decision on a [`Ticket`](crate::Ticket) of a waiting run. Never sent to a model.
     Decision(Decision),
-    /// A kind that this release does not know. It is kept as it is (ID-11) and never sent to a model.
+    /// A kind that this release does not know. It is kept unchanged (ID-11) and never sent to a model.
     Unknown {
         /// The name of the kind.
         kind: String,
@@ -270,7 +270,7 @@ pub struct Interval {
     pub from: EntryId,
     /// The last entry. It is not before the first.
     pub to: EntryId,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -295,7 +295,7 @@ pub struct Compaction {
     pub summary: Vec<Block>,
     /// Messages that the context contains instead of the summary, if given.
     pub replacement: Option<Vec<Message>>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -310,7 +310,7 @@ pub struct Checkpoint {
     /// The name. A checkpoint that has a name is a snapshot.
     /// [`LogReader::list_snapshots`](super::LogReader::list_snapshots) lists it, and a rewind can find it by this name.
     pub label: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -330,13 +330,13 @@ impl Checkpoint {
 pub struct UsageRecord {
     /// Token counts that are summed per thread and run (EN-26).
     pub spent: Option<TokenCounts>,
-    /// The newest size of the context in tokens. It is never summed (EN-29).
+    /// The latest known size of the context in tokens. It is never summed (EN-29).
     pub context_size: Option<u64>,
     /// The cost. It is kept and never summed.
     pub cost: Option<Json>,
     /// The model.
     pub model: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -352,7 +352,7 @@ pub struct Label {
     pub target: EntryId,
     /// The name. If absent, the label removes the name.
     pub text: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -372,7 +372,7 @@ impl Label {
 pub struct Rewind {
     /// The new head. If absent, the head is before the first entry.
     pub to: Option<EntryId>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -386,7 +386,7 @@ pub struct Custom {
     pub kind: String,
     /// The data.
     pub data: Json,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -414,7 +414,7 @@ pub struct Decision {
     pub result: Option<Json>,
     /// The reason, as text for people.
     pub reason: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

@@ -22,7 +22,7 @@ pub struct EntryMarks {
     pub context_size: Option<u64>,
     /// The current name: that of the newest label, or the checkpoint's own name if there is no label (EN-25, EN-30).
     pub label: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -58,8 +58,8 @@ impl ChangedMarks {
 
     /// Applies the changes that an append of `entry` makes outside of the entry itself.
     ///
-    /// It changes the counters, the head and the sums of the thread, and the marks of the entries that `entry` refers
-    /// to (EN-5, EN-6, EN-7, EN-11, EN-25, EN-26).
+    /// These are the counters, the head and the sums of the thread, and the marks of the entries to which `entry`
+    /// refers (EN-5, EN-6, EN-7, EN-11, EN-25, EN-26).
     ///
     /// The plan of a commit calls this function for each new entry. A store calls it again for each entry when it
     /// rebuilds derived data from its log. Both therefore compute the same values.

@@ -64,7 +64,7 @@ pub struct Message {
     pub stop: Option<String>,
     /// Metadata of the application. It is never sent to a model.
     pub metadata: JsonMap,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -139,7 +139,7 @@ pub struct Provenance {
     pub message_id: Option<String>,
     /// The original format of the message, before it was imported.
     pub format: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -161,15 +161,15 @@ pub struct TokenCounts {
     pub cache_write: u64,
     /// The part of the output tokens that is reasoning.
     pub reasoning: u64,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
 record!(TokenCounts { input: def, output: def, cache_read: def, cache_write: def, reasoning: def });
 
 impl TokenCounts {
-    /// Creates counts with these input tokens, none of which were read from or written to a cache, and these output
-    /// tokens.
+    /// Creates counts with these input and output tokens. None of the input tokens was read from a cache or written to
+    /// one.
     #[must_use]
     pub fn new(input: u64, output: u64) -> Self {
         Self { input, output, ..Self::default() }
@@ -219,7 +219,7 @@ pub struct Usage {
     pub cost: Option<Json>,
     /// The provider's own usage record.
     pub raw: Option<Json>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 

@@ -42,7 +42,7 @@ pub struct Node {
     pub covers: Option<CoveredDepths>,
     /// For a rewind or a label: the sequence number of its target.
     pub target: Option<u64>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -69,7 +69,7 @@ pub struct CoveredDepths {
     pub from: u64,
     /// The depth of the last covered entry.
     pub to: u64,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -85,8 +85,8 @@ impl CoveredDepths {
     /// Returns whether the two intervals overlap without one of them lying inside the other.
     #[must_use]
     pub const fn overlaps_partially(&self, other: &Self) -> bool {
-        let apart = self.to < other.from || other.to < self.from;
-        !apart && !self.contains(other) && !other.contains(self)
+        let are_disjoint = self.to < other.from || other.to < self.from;
+        !are_disjoint && !self.contains(other) && !other.contains(self)
     }
 
     /// Returns whether `other` lies inside this interval.
@@ -117,15 +117,15 @@ impl<F: Fn(u64) -> Result<Node>> NodeSource for F {
 /// terms of that article, the jump skips the last and smallest tree of a stack with `depth` elements.
 #[must_use]
 pub fn jump_depth(depth: u64) -> u64 {
-    let mut rest = depth;
-    let mut tree = 0;
-    while rest > 0 {
-        // The largest number 2^k - 1 that is not above `rest`: the size of the next tree.
-        tree = u64::MAX >> rest.saturating_add(1).leading_zeros();
-        tree >>= 1;
-        rest -= tree;
+    let mut uncounted = depth;
+    let mut tree_size = 0;
+    while uncounted > 0 {
+        // The largest number 2^k - 1 that is not above `uncounted`: the size of the next tree.
+        tree_size = u64::MAX >> uncounted.saturating_add(1).leading_zeros();
+        tree_size >>= 1;
+        uncounted -= tree_size;
     }
-    depth - tree
+    depth - tree_size
 }
 
 /// Returns the jump pointer of a new entry below `parent`.
@@ -146,18 +146,21 @@ pub fn ancestor(nodes: &(impl NodeSource + ?Sized), node: &Node, depth: u64) -> 
     if depth == 0 || depth > node.depth {
         return Ok(None);
     }
-    let mut at = if node.side { parent_of(nodes, node)? } else { node.clone() };
-    while at.depth > depth {
-        let next = match at.jump {
-            Some(jump) if jump_depth(at.depth) >= depth => nodes.node(jump)?,
-            _ => parent_of(nodes, &at)?,
+    let mut current_node = if node.side { parent_of(nodes, node)? } else { node.clone() };
+    while current_node.depth > depth {
+        let next = match current_node.jump {
+            Some(jump) if jump_depth(current_node.depth) >= depth => nodes.node(jump)?,
+            _ => parent_of(nodes, &current_node)?,
         };
-        if next.depth >= at.depth {
-            return Err(Error::corrupt(format!("entry {} of the log: its path does not lead to a root", at.seq)));
+        if next.depth >= current_node.depth {
+            return Err(Error::corrupt(format!(
+                "entry {} of the log: its path does not lead to a root",
+                current_node.seq
+            )));
         }
-        at = next;
+        current_node = next;
     }
-    Ok(Some(at))
+    Ok(Some(current_node))
 }
 
 /// Returns the depth of the last entry on the path of `node` whose sequence number is at most `seq`.
@@ -170,12 +173,12 @@ pub fn ancestor(nodes: &(impl NodeSource + ?Sized), node: &Node, depth: u64) -> 
 pub fn depth_at_seq(nodes: &(impl NodeSource + ?Sized), node: &Node, seq: u64) -> Result<u64> {
     let mut next =
         if node.side { node.parent.map(|parent| nodes.node(parent)).transpose()? } else { Some(node.clone()) };
-    while let Some(at) = next {
-        if at.seq <= seq {
-            return Ok(at.depth);
+    while let Some(current_node) = next {
+        if current_node.seq <= seq {
+            return Ok(current_node.depth);
         }
-        let up = at.jump.filter(|&jump| jump > seq).or(at.parent);
-        next = up.map(|up| nodes.node(up)).transpose()?;
+        let next_seq = current_node.jump.filter(|&jump| jump > seq).or(current_node.parent);
+        next = next_seq.map(|seq| nodes.node(seq)).transpose()?;
     }
     Ok(0)
 }
@@ -192,7 +195,7 @@ fn parent_of(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Node> {
 /// # Errors
 /// Any error of [`NodeSource::node`].
 pub fn is_on_path(nodes: &(impl NodeSource + ?Sized), node: &Node, seq: u64, depth: u64) -> Result<bool> {
-    Ok(ancestor(nodes, node, depth)?.is_some_and(|found| found.seq == seq))
+    Ok(ancestor(nodes, node, depth)?.is_some_and(|ancestor| ancestor.seq == seq))
 }
 
 /// Returns the compactions on the path of `node`, itself included, nearest first.
@@ -203,10 +206,10 @@ pub fn compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> Result<Ve
     compactions_while(nodes, node, |_| true)
 }
 
-/// Returns those of [`compactions`] that can appear in a context.
+/// Returns the compactions on the path of `node` that can appear in a context.
 ///
-/// The newest compaction whose interval begins at the root hides each compaction that itself lies inside that interval.
-/// The search ends at the first hidden compaction, so that the cost does not grow with the number of hidden ones
+/// The newest compaction whose interval begins at the root hides every compaction entry inside that interval. The
+/// search ends at the first hidden compaction, so that the cost does not grow with the number of hidden compactions
 /// (CX-12).
 ///
 /// # Errors
@@ -217,8 +220,8 @@ pub fn visible_compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> R
         if hidden_up_to.is_some_and(|hidden| compaction.depth <= hidden) {
             return false;
         }
-        // Of the compactions that begin at the root, only the newest appears (CX-4). An older one hides nothing, even
-        // if it is longer.
+        // Of the compactions whose interval begins at the root, only the newest appears (CX-4). An older one hides
+        // nothing, even if it is longer.
         if let Some(cover) = compaction.covers.as_ref().filter(|cover| cover.from == 1) {
             hidden_up_to.get_or_insert(cover.to);
         }
@@ -229,22 +232,22 @@ pub fn visible_compactions(nodes: &(impl NodeSource + ?Sized), node: &Node) -> R
 fn compactions_while(
     nodes: &(impl NodeSource + ?Sized),
     node: &Node,
-    mut take: impl FnMut(&Node) -> bool,
+    mut accept: impl FnMut(&Node) -> bool,
 ) -> Result<Vec<Node>> {
-    let mut found = Vec::new();
+    let mut compactions = Vec::new();
     let mut next = node.compaction;
     while let Some(seq) = next {
         let compaction = nodes.node(seq)?;
-        if !take(&compaction) {
+        if !accept(&compaction) {
             break;
         }
         next = match compaction.parent {
             Some(parent) => nodes.node(parent)?.compaction,
             None => None,
         };
-        found.push(compaction);
+        compactions.push(compaction);
     }
-    Ok(found)
+    Ok(compactions)
 }
 
 #[cfg(test)]
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn every_ancestor_is_found_in_few_steps() {
-        let parents: Vec<_> = (0..2000).map(|at| (at > 0).then_some(at)).collect();
+        let parents: Vec<_> = (0..2000).map(|index| (index > 0).then_some(index)).collect();
         let log = build_log(&parents);
         for depth in 1..=2000 {
             let steps = std::cell::Cell::new(0);
@@ -296,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn the_depth_up_to_a_sequence_number_is_found() {
-        let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
+    fn the_depth_at_a_sequence_number_is_found() {
+        let mut parents: Vec<_> = (0..100_u64).map(|index| (index > 0).then_some(index)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
         let log = build_log(&parents);
@@ -310,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_another_branch_is_not_on_the_path() {
-        let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
+        let mut parents: Vec<_> = (0..100_u64).map(|index| (index > 0).then_some(index)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
         let log = build_log(&parents);

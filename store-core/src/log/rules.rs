@@ -11,8 +11,8 @@ use crate::{
 
 /// Checks the content of a new entry.
 ///
-/// Its messages must follow EN-18. A body or block of an unknown kind must not have the name of a known kind, because
-/// it would be read back as that known kind (ID-11).
+/// Its messages must follow EN-18. A body or block of an unknown kind must not have the name of a known kind. Otherwise
+/// it would be read back as the known kind (ID-11).
 ///
 /// # Errors
 /// `Invalid`, which names the rule.
@@ -49,8 +49,8 @@ fn check_block(block: &Block) -> Result<()> {
 /// # Errors
 /// `Invalid`, which names the rule.
 pub fn check_message(message: &Message) -> Result<()> {
-    let mut calls = BTreeSet::new();
-    let mut results = 0;
+    let mut call_ids = BTreeSet::new();
+    let mut result_count = 0;
     for block in &message.blocks {
         check_block(block)?;
         match &block.kind {
@@ -61,7 +61,7 @@ pub fn check_message(message: &Message) -> Result<()> {
                 if call.id.trim().is_empty() || call.name.trim().is_empty() {
                     return refuse("`tool_use` needs an id and a name");
                 }
-                if !calls.insert(call.id.as_str()) {
+                if !call_ids.insert(call.id.as_str()) {
                     return refuse("two `tool_use` blocks have the same id");
                 }
             }
@@ -77,12 +77,12 @@ pub fn check_message(message: &Message) -> Result<()> {
                 if result.blocks.iter().any(|block| is_call_or_result(&block.kind)) {
                     return refuse("`tool_result` cannot contain calls or results");
                 }
-                results += 1;
+                result_count += 1;
             }
             _ => {}
         }
     }
-    if message.role == Role::Tool && results == 0 {
+    if message.role == Role::Tool && result_count == 0 {
         return refuse("a tool message needs at least one `tool_result`");
     }
     Ok(())
@@ -173,8 +173,10 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_must_not_have_a_known_name() {
-        let body = |kind: &str| check_body(&NewBody::Unknown { kind: kind.to_owned(), data: Json::null() }).is_ok();
-        assert!(body("hologram") && body("unknown") && !body("message") && !body("custom"));
+        let is_body_accepted =
+            |kind: &str| check_body(&NewBody::Unknown { kind: kind.to_owned(), data: Json::null() }).is_ok();
+        assert!(is_body_accepted("hologram") && is_body_accepted("unknown"));
+        assert!(!is_body_accepted("message") && !is_body_accepted("custom"));
         let block = |kind: &str| Block::new(BlockKind::Unknown { kind: kind.to_owned(), data: Json::null() });
         expect_validity(Role::User, vec![block("hologram")], true);
         expect_validity(Role::User, vec![block("tool_use")], false);

@@ -19,8 +19,8 @@ impl NewBody {
         match self {
             Self::Message(message) => message.min_encoded_bytes(),
             Self::Compaction(Compaction { summary, replacement, .. }) => {
-                let replaced = replacement.iter().flatten().map(Message::min_encoded_bytes);
-                blocks_bytes(summary) + replaced.sum::<u64>()
+                let replacement_bytes = replacement.iter().flatten().map(Message::min_encoded_bytes);
+                blocks_bytes(summary) + replacement_bytes.sum::<u64>()
             }
             Self::Custom(custom) => text_bytes(&custom.kind) + json_bytes(&custom.data),
             Self::Unknown { kind, data } => text_bytes(kind) + json_bytes(data),

@@ -63,8 +63,8 @@ pub trait LogReader: Send + Sync {
     /// # Guarantees
     /// - A commit is visible in all parts of the result or in none (CX-13).
     /// - The context is made from the path of the entry alone (CX-1 to CX-9), and never changes (CX-11).
-    /// - The time grows with the length of the path after the last compaction that begins at a root, not with the
-    ///   length of the log (CX-12).
+    /// - The duration of the call grows with the length of the path after the last compaction that begins at a root,
+    ///   not with the length of the log (CX-12).
     ///
     /// # Errors
     /// `NotFound` for an unknown thread, and for an unknown entry, which the error names (CX-14).

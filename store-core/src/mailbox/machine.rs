@@ -150,11 +150,11 @@ mod tests {
             |word: &str, word_for_true: &str, value: bool| word == "any" || (word == word_for_true) == value;
         TABLE.lines().find_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
-            let &[from, stale, last, by, to] = words.as_slice() else { return None };
+            let &[from, stale, last, act_name, to] = words.as_slice() else { return None };
             let line_matches = from == machine_state.status.map_or("-", DispatchStatus::name)
                 && word_matches(stale, "stale", machine_state.is_stale)
                 && word_matches(last, "last", machine_state.is_last_attempt)
-                && by == format!("{act:?}");
+                && act_name == format!("{act:?}");
             line_matches.then(|| to.parse().unwrap())
         })
     }
@@ -167,9 +167,9 @@ mod tests {
             for (is_stale, is_last_attempt) in [(false, false), (false, true), (true, false), (true, true)] {
                 for act in DispatchAct::ALL {
                     let machine_state = DispatchMachineState { status, is_stale, is_last_attempt };
-                    let found = next_status(machine_state, *act);
-                    assert_eq!(found, expected_status(machine_state, *act), "{machine_state:?} {act:?}");
-                    refused_count += usize::from(found.is_none());
+                    let actual = next_status(machine_state, *act);
+                    assert_eq!(actual, expected_status(machine_state, *act), "{machine_state:?} {act:?}");
+                    refused_count += usize::from(actual.is_none());
                 }
             }
         }
@@ -178,9 +178,9 @@ mod tests {
 
     #[test]
     fn only_an_enqueue_creates_a_dispatch() {
-        let nothing = DispatchMachineState { status: None, is_stale: false, is_last_attempt: false };
+        let no_dispatch = DispatchMachineState { status: None, is_stale: false, is_last_attempt: false };
         for act in DispatchAct::ALL {
-            assert_eq!(next_status(nothing, *act), expected_status(nothing, *act), "{act:?}");
+            assert_eq!(next_status(no_dispatch, *act), expected_status(no_dispatch, *act), "{act:?}");
         }
     }
 }

@@ -37,7 +37,8 @@ pub fn queue_position(stored: &StoredDispatch) -> Option<QueuePosition> {
 /// A summary of the queue of a thread at some time. Only dispatches of the thread's current epoch are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSummary {
-    /// The priority of the first available dispatch: the one with the lowest priority number, then the lowest number.
+    /// The priority of the first available dispatch. Available dispatches are ordered by priority number, then by
+    /// number.
     pub first_priority: Option<u8>,
     /// The earliest `due` of the dispatches that are available.
     pub earliest_due: Option<Timestamp>,
@@ -52,9 +53,9 @@ pub struct ThreadPositions {
     /// The position among the ready threads: the priority, and the time since which the thread has been free and has
     /// had a dispatch available (MB-22). Threads with equal values are ordered by id.
     pub ready: Option<(u8, Timestamp)>,
-    /// The position among the threads that have a dispatch which becomes available later: the time at which it does.
+    /// The position among the threads with a dispatch that becomes available later: the time of the next such dispatch.
     pub due: Option<Timestamp>,
-    /// The position among the threads that have a claimed dispatch: the time at which its lease expires.
+    /// The position among the threads with a claimed dispatch: the time at which its lease expires.
     pub lease: Option<Timestamp>,
 }
 

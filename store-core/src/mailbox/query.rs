@@ -70,8 +70,8 @@ impl DispatchFilter {
             && (self.dedupe_key.is_none() || self.dedupe_key == dispatch.dedupe_key)
     }
 
-    /// Returns the keys of the shortest lists that together contain every dispatch that passes the filter. Each
-    /// dispatch is in exactly one of these lists.
+    /// Returns the keys of the shortest lists that together contain every dispatch matching the filter. Each dispatch
+    /// is in exactly one of these lists.
     #[must_use]
     pub fn list_keys(&self) -> Vec<DispatchListKey<'_>> {
         match (&self.thread, &self.statuses) {

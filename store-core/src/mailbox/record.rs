@@ -334,7 +334,7 @@ impl From<&Fence> for ClaimRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedDispatch {
-    /// The dispatch as it is after the claim.
+    /// The dispatch after the claim.
     pub dispatch: Dispatch,
     /// The proof of the claim.
     pub token: ClaimToken,

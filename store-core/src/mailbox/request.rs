@@ -193,7 +193,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Makes an answer without dispatches, with the reason if a dispatch was asked for by id.
+    /// Makes an answer without dispatches. If a dispatch was asked for by id, `missed` is the reason why it was not
+    /// claimed.
     #[must_use]
     pub fn none(missed: Option<NotClaimedReason>) -> Self {
         Self { missed, ..Self::default() }
@@ -252,11 +253,11 @@ mod tests {
     fn any_reclaimed_dispatch_makes_the_result_not_empty() {
         assert!(Reclaimed::default().is_empty());
         let one = || vec![DispatchId::new("d").unwrap()];
-        let all = [
+        let results = [
             Reclaimed { requeued: one(), ..Reclaimed::default() },
             Reclaimed { dead_lettered: one(), ..Reclaimed::default() },
             Reclaimed { superseded: one(), ..Reclaimed::default() },
         ];
-        assert!(all.iter().all(|reclaimed| !reclaimed.is_empty()));
+        assert!(results.iter().all(|reclaimed| !reclaimed.is_empty()));
     }
 }

@@ -107,8 +107,8 @@ pub trait MailboxReader: Send + Sync {
 
     /// Lists dispatches in pages (MB-45).
     ///
-    /// A list of superseded dispatches in the order of creation also reads all queued dispatches, because dispatches
-    /// that were superseded while they were queued are stored as queued.
+    /// A list of superseded dispatches in the order of creation also reads all queued dispatches. The reason is that a
+    /// dispatch superseded while it was queued is still stored as queued.
     ///
     /// # Errors
     /// `Invalid` for a limit out of range, and for the order of claims without a thread; `InvalidCursor`.

@@ -1,5 +1,5 @@
-//! What a store keeps about a mailbox: for each dispatch a body that never changes and a state that does, for each
-//! thread one record, and one record for each of its interrupts.
+//! What a store keeps about a mailbox. For each dispatch it keeps a body, which never changes, and a state, which does.
+//! For each thread it keeps one record, and one record for each interrupt of the thread.
 //!
 //! The state of a dispatch and the record of a thread have a `revision`. If a store finds several revisions, the
 //! highest one is valid, in whatever order they are read. Fields named `token` contain the digest of a token, except in
@@ -69,7 +69,7 @@ record!(DispatchBody {
 pub struct DispatchState {
     /// The revision, which grows with each change. The enqueue has revision 1.
     pub revision: u64,
-    /// The status as it was stored. A dispatch that is queued under an older epoch than that of its thread is
+    /// The status as it was stored. If the dispatch is queued and its epoch is older than that of its thread, it is
     /// superseded.
     pub status: DispatchStatus,
     /// The number of failures and lost leases so far.
@@ -111,7 +111,7 @@ record!(DispatchState {
     finished_at: opt,
 });
 
-/// A claim as it is stored.
+/// A stored claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredClaim {
@@ -125,7 +125,7 @@ pub struct StoredClaim {
 
 record!(StoredClaim { claim: req, token: req });
 
-/// An attempt as it is stored.
+/// A stored attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredAttempt {
@@ -147,7 +147,7 @@ pub struct StoredAttempt {
 
 record!(StoredAttempt { attempt: req, token: req, settlement: opt, status: req, attempts: def, available_at: opt });
 
-/// A dispatch as it is stored.
+/// A stored dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredDispatch {
@@ -164,8 +164,8 @@ impl StoredDispatch {
         Self { body, state }
     }
 
-    /// Creates a dispatch as it is right after its enqueue. Its state follows from its body. Only implementations of a
-    /// store need this.
+    /// Creates the record of a dispatch that was just enqueued. Its state follows from its body. Only implementations
+    /// of a store need this.
     #[must_use]
     pub fn enqueued(body: Arc<DispatchBody>) -> Self {
         let state = DispatchState {
@@ -333,8 +333,8 @@ pub struct StoredInterrupt {
     /// A reference count: the number of dispatches that still need this record, because it contains the time at which
     /// they ended and the reason.
     pub holds: u64,
-    /// The last interrupts with a key, including this one if it has a key. Only the list of the newest interrupt is
-    /// used.
+    /// The last interrupts with a key. If this interrupt has a key, it is included. Only the list of the newest
+    /// interrupt is used.
     pub recent: Vec<InterruptRef>,
     /// Fields that a newer release wrote.
     pub extra: Extra,

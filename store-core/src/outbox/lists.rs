@@ -22,7 +22,7 @@ pub enum OutboxSubset {
     Target(LaneId, OutboxTarget),
 }
 
-/// Rows that are delivered one after the other (OB-11).
+/// Rows that are delivered one after another (OB-11).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderGroup {
     /// The lane of the rows.
@@ -63,6 +63,18 @@ pub struct OutboxPosition {
     pub rank: (u64, u64),
     /// The id of the row.
     pub id: OutboxId,
+}
+
+impl OutboxPosition {
+    /// Returns the number of a row in its order group, for a position in a list that is ordered by this number.
+    pub(super) const fn order_number(&self) -> u64 {
+        self.rank.0
+    }
+
+    /// Returns the time that a list is ordered by, in milliseconds.
+    pub(super) const fn time_millis(&self) -> u64 {
+        self.rank.0
+    }
 }
 
 /// The stored data that the rules of the outbox read.
@@ -133,18 +145,18 @@ impl StoredOutboxRow {
 #[must_use]
 pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)> {
     let mut positions = BTreeSet::new();
-    let created = row.position(row.created_at.as_millis(), 0);
+    let creation_position = row.position(row.created_at.as_millis(), 0);
     for subset in row.subsets().into_iter().chain([OutboxSubset::All]) {
         for status in [None, Some(row.status)] {
-            positions.insert((OutboxList::Created(subset.clone(), status), created.clone()));
+            positions.insert((OutboxList::Created(subset.clone(), status), creation_position.clone()));
         }
     }
     if let Some(key) = row.dedupe_key.clone() {
         positions.insert((OutboxList::Keyed(row.lane.clone(), row.target.clone(), key), row.position(0, 0)));
     }
     if let Some(claim) = &row.claim {
-        let leased = row.position(claim.lease_until.as_millis(), 0);
-        positions.extend(row.subsets().map(|subset| (OutboxList::Leased(subset), leased.clone())));
+        let lease_position = row.position(claim.lease_until.as_millis(), 0);
+        positions.extend(row.subsets().map(|subset| (OutboxList::Leased(subset), lease_position.clone())));
     }
     if let Some(time) = row.finished_at {
         positions.insert((OutboxList::Finished, row.position(time.as_millis(), 0)));
@@ -167,16 +179,16 @@ pub fn positions(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPosition)
 
 /// Writes a row and its positions.
 ///
-/// Of two records of one row, the one with the higher revision is kept, whichever is written first.
+/// Of two records of the same row, the record with the higher revision is kept, whichever is written first.
 ///
 /// # Errors
 /// Any error of reading.
 pub fn put_row(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Result<()> {
-    let old = table.row(&row.id)?;
-    if old.as_ref().is_some_and(|old| old.revision > row.revision) {
+    let old_row = table.row(&row.id)?;
+    if old_row.as_ref().is_some_and(|old_row| old_row.revision > row.revision) {
         return Ok(());
     }
-    update_positions(table, old.as_ref(), Some(&row));
+    update_positions(table, old_row.as_ref(), Some(&row));
     let group = row.group();
     table.set_row(&row.id.clone(), Some(row));
     group.map_or(Ok(()), |group| update_ready_row(table, &group))
@@ -187,19 +199,19 @@ pub fn put_row(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) ->
 /// # Errors
 /// Any error of reading.
 pub fn remove_row(table: &mut (impl OutboxTable + ?Sized), id: &OutboxId) -> Result<()> {
-    let Some(old) = table.row(id)? else { return Ok(()) };
-    update_positions(table, Some(&old), None);
+    let Some(old_row) = table.row(id)? else { return Ok(()) };
+    update_positions(table, Some(&old_row), None);
     table.set_row(id, None);
-    old.group().map_or(Ok(()), |group| update_ready_row(table, &group))
+    old_row.group().map_or(Ok(()), |group| update_ready_row(table, &group))
 }
 
 fn update_positions(
     table: &mut (impl OutboxTable + ?Sized),
-    old: Option<&StoredOutboxRow>,
-    new: Option<&StoredOutboxRow>,
+    old_row: Option<&StoredOutboxRow>,
+    new_row: Option<&StoredOutboxRow>,
 ) {
     let (old_positions, new_positions) =
-        (old.map(positions).unwrap_or_default(), new.map(positions).unwrap_or_default());
+        (old_row.map(positions).unwrap_or_default(), new_row.map(positions).unwrap_or_default());
     for (list, position) in old_positions.difference(&new_positions) {
         table.set_position(list, position, false);
     }
@@ -219,19 +231,17 @@ pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGr
     let ready_of_group = OutboxList::ReadyOfGroup(group.clone());
     while let Some(position) = table.next(&ready_of_group, None)? {
         table.set_position(&ready_of_group, &position, false);
-        let (available, created) = position.rank;
-        let former = OutboxPosition { rank: (available, created), id: position.id };
         for subset in
             [OutboxSubset::Lane(group.lane.clone()), OutboxSubset::Target(group.lane.clone(), group.target.clone())]
         {
-            table.set_position(&OutboxList::Ready(subset), &former, false);
+            table.set_position(&OutboxList::Ready(subset), &position, false);
         }
     }
     if table.next(&OutboxList::ClaimedOfGroup(group.clone()), None)?.is_some() {
         return Ok(());
     }
-    let Some(first) = table.next(&OutboxList::OpenOfGroup(group.clone()), None)? else { return Ok(()) };
-    let Some(row) = table.row(&first.id)? else { return Ok(()) };
+    let Some(first_open) = table.next(&OutboxList::OpenOfGroup(group.clone()), None)? else { return Ok(()) };
+    let Some(row) = table.row(&first_open.id)? else { return Ok(()) };
     for (list, position) in row.ready_positions() {
         table.set_position(&list, &position, true);
         table.set_position(&ready_of_group, &position, true);
@@ -241,5 +251,5 @@ pub fn update_ready_row(table: &mut (impl OutboxTable + ?Sized), group: &OrderGr
 
 /// Returns whether the time of this position is not after `now`. The list must be ordered by time.
 pub(super) fn is_due(position: &OutboxPosition, now: Timestamp) -> bool {
-    position.rank.0 <= now.as_millis()
+    position.time_millis() <= now.as_millis()
 }

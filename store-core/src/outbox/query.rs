@@ -74,9 +74,9 @@ impl OutboxFilter {
         self.lane.is_some() || self.target.is_none()
     }
 
-    /// Returns the keys of the shortest lists of a store that together contain every row that passes the filter: a
-    /// subset, and the statuses of its lists (`None` for the list of all statuses). Each row is in exactly one of the
-    /// lists.
+    /// Returns the keys of the shortest lists of a store that together contain every row matching the filter. They are
+    /// returned as a subset and the statuses of the lists of that subset. The status `None` stands for the list of all
+    /// statuses. Each row is in exactly one of the lists.
     #[must_use]
     pub fn list_keys(&self) -> (OutboxSubset, Vec<Option<OutboxStatus>>) {
         let subset = match (&self.lane, &self.target) {
@@ -209,7 +209,7 @@ impl ClaimOutbox {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedOutboxRow {
-    /// The row as it is after the claim.
+    /// The row after the claim.
     pub row: OutboxRow,
     /// The proof of the claim.
     pub token: ClaimToken,

@@ -73,7 +73,7 @@ pub struct OutboxRow {
     pub payload: Json,
     /// The dedupe key. No other row of the same lane and target has it.
     pub dedupe_key: Option<DedupeKey>,
-    /// The order key. Rows of one lane and target with the same order key are delivered one after the other.
+    /// The order key. Rows of one lane and target with the same order key are delivered one after another.
     pub order_key: Option<OrderKey>,
     /// When the row becomes available.
     pub available_at: Timestamp,
@@ -159,12 +159,12 @@ pub struct StoredOutboxRow {
     /// The digest of the content; present if the row has a dedupe key. A later draft with the key must have the same
     /// digest (OB-2).
     pub digest: Option<String>,
-    /// The order key. Rows of one lane and target with the same order key are delivered one after the other.
+    /// The order key. Rows of one lane and target with the same order key are delivered one after another.
     pub order_key: Option<OrderKey>,
     /// The number of the row among those with the same order key (OB-11); 0 without an order key.
     pub order: u64,
-    /// The revision, which grows with each change. Of two records of one row, the one with the higher revision is the
-    /// later one.
+    /// The revision, which grows with each change. Of two records of the same row, the record with the higher revision
+    /// is newer.
     pub revision: u64,
     /// When the row becomes available.
     pub available_at: Timestamp,
@@ -224,7 +224,7 @@ pub struct NewOutboxRow {
     pub payload: Json,
     /// The dedupe key. Rows with the same key and content are written once (OB-2).
     pub dedupe_key: Option<DedupeKey>,
-    /// The order key. Rows with the same order key are delivered one after the other (OB-11).
+    /// The order key. Rows with the same order key are delivered one after another (OB-11).
     pub order_key: Option<OrderKey>,
     /// When the row becomes available. If absent, it is available at once.
     pub available_at: Option<Timestamp>,

@@ -17,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The maximum number of expired leases that one claim ends, and of unreadable rows that it reports.
+/// One call of [`claim`] ends at most this many expired claims, and reports at most this many unreadable rows.
 const MAX_EXPIRED_OR_UNREADABLE: usize = 1_000;
 
 /// The rows that a commit writes.
@@ -52,8 +52,8 @@ pub(crate) fn plan_rows(
 ) -> Result<(OutboxPlan, Vec<OutboxId>)> {
     let (mut plan, mut ids) = (OutboxPlan::default(), Vec::new());
     for (index, draft) in drafts.iter().enumerate() {
-        let row = find_by_dedupe_key(view, &plan, draft).map_err(|e| e.in_part(format!("outbox[{index}]")))?;
-        let id = match row {
+        let existing_id = find_by_dedupe_key(view, &plan, draft).map_err(|e| e.in_part(format!("outbox[{index}]")))?;
+        let id = match existing_id {
             Some(id) => id,
             None => {
                 let row = new_row(draft, thread, next_order_number(view, &plan, draft)?, decision_context)?;
@@ -115,7 +115,7 @@ fn next_order_number(view: &(impl OutboxView + ?Sized), plan: &OutboxPlan, draft
         return Ok(row.order + 1);
     }
     let group = super::OrderGroup { lane: draft.lane.clone(), target: draft.target.clone(), key: key.clone() };
-    Ok(view.last(&OutboxList::AllOfGroup(group))?.map_or(1, |position| position.rank.0 + 1))
+    Ok(view.last(&OutboxList::AllOfGroup(group))?.map_or(1, |position| position.order_number() + 1))
 }
 
 fn new_row(
@@ -148,11 +148,11 @@ fn new_row(
     })
 }
 
-fn check_limit_of_rows(limit: u32) -> Result<()> {
+fn check_row_limit(limit: u32) -> Result<()> {
     if (1..=MAX_PAGE).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it must be from 1 to 1000")) }
 }
 
-/// Changes of a row. Each returns its next record.
+/// Changes of a row. Each returns the next record of the row.
 impl StoredOutboxRow {
     /// Returns the row with the next revision and `now` as the time of its last change. That time never goes back
     /// (PR-5).
@@ -189,7 +189,7 @@ impl StoredOutboxRow {
 
     fn after_settlement(self, settlement: OutboxSettlement, decision_context: DecisionContext<'_>) -> Self {
         let row = self.with_change_at(decision_context.now);
-        let truncated = |mut error: String| {
+        let truncate = |mut error: String| {
             truncate_text(&mut error, decision_context.limits);
             error
         };
@@ -197,10 +197,10 @@ impl StoredOutboxRow {
             OutboxSettlement::Delivered => row.into_final(OutboxStatus::Delivered),
             OutboxSettlement::Retry { after, error } => {
                 let retry_at = row.updated_at.saturating_add(after);
-                row.after_failed_attempt(retry_at, truncated(error))
+                row.after_failed_attempt(retry_at, truncate(error))
             }
             OutboxSettlement::DeadLetter { error } => {
-                let row = Self { attempts: row.attempts + 1, last_error: Some(truncated(error)), ..row };
+                let row = Self { attempts: row.attempts + 1, last_error: Some(truncate(error)), ..row };
                 row.into_final(OutboxStatus::DeadLetter)
             }
             OutboxSettlement::Release => {
@@ -223,27 +223,27 @@ impl StoredOutboxRow {
 /// Claims rows for a consumer (OB-4 to OB-6).
 ///
 /// # Errors
-/// Those of [`OutboxStore::claim_outbox`](super::OutboxStore::claim_outbox).
+/// Any error of [`OutboxStore::claim_outbox`](super::OutboxStore::claim_outbox).
 pub fn claim(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ClaimOutbox,
     decision_context: DecisionContext<'_>,
 ) -> Result<ClaimedOutbox> {
-    check_limit_of_rows(request.limit)?;
+    check_row_limit(request.limit)?;
     check_lease(request.lease)?;
     let subset = match &request.target {
         Some(target) => OutboxSubset::Target(request.lane.clone(), target.clone()),
         None => OutboxSubset::Lane(request.lane.clone()),
     };
     end_expired_claims(table, &OutboxList::Leased(subset.clone()), decision_context.now)?;
-    let ready = OutboxList::Ready(subset);
-    let (mut claimed, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
-    while length(claimed.rows.len()) < u64::from(request.limit)
-        && claimed.unreadable.len() < MAX_EXPIRED_OR_UNREADABLE
+    let ready_list = OutboxList::Ready(subset);
+    let (mut answer, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
+    while length(answer.rows.len()) < u64::from(request.limit)
+        && answer.unreadable.len() < MAX_EXPIRED_OR_UNREADABLE
         && bytes < MAX_BYTES_READ
     {
         let Some(position) =
-            table.next(&ready, after.as_ref())?.filter(|position| is_due(position, decision_context.now))
+            table.next(&ready_list, after.as_ref())?.filter(|position| is_due(position, decision_context.now))
         else {
             break;
         };
@@ -254,24 +254,24 @@ pub fn claim(
                 let row = row.claimed_by(&token, request, decision_context.now);
                 put_row(table, row.clone())?;
                 bytes += length(payload.as_str().len());
-                claimed.rows.push(ClaimedOutboxRow { row: OutboxRow::new(row, payload), token });
+                answer.rows.push(ClaimedOutboxRow { row: OutboxRow::new(row, payload), token });
             }
             (_, Err(error)) if error.kind() == ErrorKind::Closed => return Err(error),
-            (_, Err(_)) | (None, _) => claimed.unreadable.push(position.id.clone()),
+            (_, Err(_)) | (None, _) => answer.unreadable.push(position.id.clone()),
             // The list contains the row, but the row is not pending. It is left out.
             (Some(_), Ok(_)) => {}
         }
         after = Some(position);
     }
-    Ok(claimed)
+    Ok(answer)
 }
 
-/// Ends those claims of a list whose leases have ended. The attempt of each row is counted, and the row keeps its
+/// Ends the claims of a list whose leases have expired. The attempt of each row is counted, and the row keeps its
 /// `available_at` (OB-5, OB-6).
-fn end_expired_claims(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
+fn end_expired_claims(table: &mut (impl OutboxTable + ?Sized), lease_list: &OutboxList, now: Timestamp) -> Result<()> {
     let mut after = None;
     for _ in 0..MAX_EXPIRED_OR_UNREADABLE {
-        let Some(position) = table.next(leased, after.as_ref())?.filter(|position| is_due(position, now)) else {
+        let Some(position) = table.next(lease_list, after.as_ref())?.filter(|position| is_due(position, now)) else {
             break;
         };
         // If the row is not claimed, the list is out of date, and the row is left unchanged.
@@ -298,7 +298,7 @@ fn claimed_row(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &Claim
 /// Extends a live claim (OB-8).
 ///
 /// # Errors
-/// Those of [`OutboxStore::extend_outbox`](super::OutboxStore::extend_outbox).
+/// Any error of [`OutboxStore::extend_outbox`](super::OutboxStore::extend_outbox).
 pub fn extend(
     table: &mut (impl OutboxTable + ?Sized),
     request: &ExtendOutbox,
@@ -315,7 +315,7 @@ pub fn extend(
 /// Ends attempts (OB-7).
 ///
 /// # Errors
-/// Those of [`OutboxStore::settle_outbox`](super::OutboxStore::settle_outbox).
+/// Any error of [`OutboxStore::settle_outbox`](super::OutboxStore::settle_outbox).
 pub fn settle(
     table: &mut (impl OutboxTable + ?Sized),
     requests: Vec<SettleOutbox>,
@@ -341,7 +341,7 @@ pub fn settle(
 /// Makes dead letters pending again (OB-13).
 ///
 /// # Errors
-/// Those of [`OutboxStore::requeue_outbox`](super::OutboxStore::requeue_outbox).
+/// Any error of [`OutboxStore::requeue_outbox`](super::OutboxStore::requeue_outbox).
 pub fn requeue(
     table: &mut (impl OutboxTable + ?Sized),
     request: RequeueOutbox,
@@ -350,7 +350,7 @@ pub fn requeue(
     let ids = match request.choice {
         OutboxChoice::Ids(ids) => ids,
         OutboxChoice::Filter { lane, target, limit } => {
-            check_limit_of_rows(limit)?;
+            check_row_limit(limit)?;
             let filter = super::OutboxFilter { lane, target, statuses: Some(vec![OutboxStatus::DeadLetter]) };
             oldest_dead_letters(table, &filter, limit)?
         }
@@ -397,13 +397,14 @@ fn oldest_dead_letters(
 /// Removes final rows and returns how many (OB-13). With `dry_run` it only counts them.
 ///
 /// # Errors
-/// Those of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
+/// Any error of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
 pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> Result<u64> {
-    check_limit_of_rows(request.limit)?;
+    check_row_limit(request.limit)?;
     let before = request.finished_before.as_millis();
     let (mut count, mut after) = (0, None);
     while count < u64::from(request.limit) {
-        let position = table.next(&OutboxList::Finished, after.as_ref())?.filter(|position| position.rank.0 < before);
+        let position =
+            table.next(&OutboxList::Finished, after.as_ref())?.filter(|position| position.time_millis() < before);
         let Some(position) = position else { break };
         if !request.dry_run {
             remove_row(table, &position.id)?;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{error::Result, id::OutboxId, page::Page, time::Timestamp};
 
-/// Rows that commits wrote and that are to be delivered to other systems.
+/// Rows that commits wrote, for delivery to other systems.
 ///
 /// A row is delivered at least once (OB-10). Receivers use its id to recognise rows that they already have.
 #[async_trait]
@@ -46,7 +46,7 @@ pub trait OutboxStore: Send + Sync {
     /// Loads a row. Returns none for an unknown id.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading the store, such as `Unavailable`, `Corrupt` or `Closed`.
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>>;
 
     /// Lists rows by creation, in pages (OB-12).
@@ -58,7 +58,7 @@ pub trait OutboxStore: Send + Sync {
     /// Counts rows by status, exactly (OB-12). A row whose lease has ended counts as claimed until a consumer claims.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading the store, such as `Unavailable`, `Corrupt` or `Closed`.
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts>;
 
     /// Makes dead letters pending again, with all their attempts available again (OB-13). Each row has its own answer.

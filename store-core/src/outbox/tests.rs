@@ -27,7 +27,7 @@ struct Table {
     lists: BTreeMap<OutboxList, BTreeSet<OutboxPosition>>,
     incarnation: u64,
     /// What reading a payload returns; absent for `null`.
-    payload: Option<Box<dyn Fn() -> Result<Json>>>,
+    read_payload: Option<Box<dyn Fn() -> Result<Json>>>,
     is_closed: bool,
 }
 
@@ -52,7 +52,7 @@ impl OutboxTable for Table {
     }
 
     fn payload(&self, _: &OutboxId) -> Result<Json> {
-        self.payload.as_ref().map_or_else(|| Ok(Json::null()), |payload| payload())
+        self.read_payload.as_ref().map_or_else(|| Ok(Json::null()), |read_payload| read_payload())
     }
 
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
@@ -130,8 +130,8 @@ impl TestOutbox {
             let Some(group) = row.group() else { continue };
             let rows_of_group = || self.table.rows.values().filter(|other| other.group().as_ref() == Some(&group));
             let first_open = rows_of_group().filter(|other| !other.status.is_final()).map(|other| other.order).min();
-            let is_held = rows_of_group().any(|other| other.status == OutboxStatus::Claimed);
-            if row.status == OutboxStatus::Pending && first_open == Some(row.order) && !is_held {
+            let is_claimed = rows_of_group().any(|other| other.status == OutboxStatus::Claimed);
+            if row.status == OutboxStatus::Pending && first_open == Some(row.order) && !is_claimed {
                 let rank = (row.available_at.as_millis(), row.created_at.as_millis());
                 let position = OutboxPosition { rank, id: row.id.clone() };
                 let lane = OutboxSubset::Lane(row.lane.clone());
@@ -140,12 +140,12 @@ impl TestOutbox {
                 expected_positions.extend(lists.map(|list| (list, position.clone())));
             }
         }
-        let all = self
+        let actual_positions = self
             .table
             .lists
             .iter()
             .flat_map(|(list, positions)| positions.iter().map(|position| (list.clone(), position.clone())));
-        assert_eq!(all.collect::<BTreeSet<_>>(), expected_positions);
+        assert_eq!(actual_positions.collect::<BTreeSet<_>>(), expected_positions);
     }
 }
 
@@ -175,11 +175,11 @@ fn settle_first_attempt(settlement: OutboxSettlement, max_attempts: u32) -> (Out
 #[test]
 fn a_settlement_ends_an_attempt() {
     use OutboxStatus::{DeadLetter, Delivered, Pending};
-    let dead = OutboxSettlement::DeadLetter { error: "no".to_owned() };
+    let dead_letter = OutboxSettlement::DeadLetter { error: "no".to_owned() };
     assert_eq!(settle_first_attempt(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
     assert_eq!(settle_first_attempt(retry(), 2), (Pending, 1, true, false));
     assert_eq!(settle_first_attempt(retry(), 1), (DeadLetter, 1, false, true));
-    assert_eq!(settle_first_attempt(dead, 5), (DeadLetter, 1, false, true));
+    assert_eq!(settle_first_attempt(dead_letter, 5), (DeadLetter, 1, false, true));
     assert_eq!(settle_first_attempt(OutboxSettlement::Release, 1), (Pending, 0, false, false));
 }
 
@@ -188,11 +188,11 @@ fn a_lease_expires_exactly_at_its_end() {
     for (elapsed, can_be_claimed) in [(99, false), (100, true), (101, true)] {
         let mut outbox = TestOutbox::new();
         outbox.add_rows(&[draft_row(None, 2)]);
-        let lost = outbox.claim().unwrap();
+        let lost_claim = outbox.claim().unwrap();
         outbox.now += elapsed;
         let second_claim = outbox.claim();
         assert_eq!(second_claim.is_some(), can_be_claimed, "{elapsed}");
-        assert_eq!(outbox.settle(&lost, OutboxSettlement::Delivered).is_ok(), !can_be_claimed);
+        assert_eq!(outbox.settle(&lost_claim, OutboxSettlement::Delivered).is_ok(), !can_be_claimed);
         outbox.check_positions();
     }
 }
@@ -264,7 +264,7 @@ fn every_row_has_exactly_its_positions() {
 }
 
 #[test]
-fn rows_are_numbered_within_lane_target_and_key() {
+fn rows_are_numbered_for_each_lane_target_and_order_key() {
     let mut outbox = TestOutbox::new();
     let changed_row = |change: &dyn Fn(&mut NewOutboxRow)| {
         let mut row = draft_row(Some("o"), 1);
@@ -283,9 +283,17 @@ fn rows_are_numbered_within_lane_target_and_key() {
         let rows = outbox.table.rows.iter().filter(|(id, _)| !earlier_ids.contains(*id));
         rows.map(|(_, row)| row.order).collect::<Vec<_>>()
     };
-    let [lane, target, key, none] = rows_of_other_groups;
+    let [other_lane, other_target, other_key, no_key] = rows_of_other_groups;
     assert_eq!(
-        numbers(&[draft_row(Some("o"), 1), lane.clone(), target, key, none, draft_row(Some("o"), 1), lane]),
+        numbers(&[
+            draft_row(Some("o"), 1),
+            other_lane.clone(),
+            other_target,
+            other_key,
+            no_key,
+            draft_row(Some("o"), 1),
+            other_lane
+        ]),
         [1, 1, 1, 1, 0, 2, 2]
     );
     assert_eq!(numbers(&[draft_row(Some("o"), 1), draft_row(Some("p"), 1)]), [3, 2]);
@@ -296,8 +304,8 @@ fn a_claim_stops_at_the_byte_limit_of_a_page() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(None, 2), draft_row(None, 2), draft_row(None, 2)]);
     // The payloads of two rows have exactly as many bytes as a page may read.
-    let large = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
-    outbox.table.payload = Some(Box::new(move || Ok(large.clone())));
+    let large_payload = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
+    outbox.table.read_payload = Some(Box::new(move || Ok(large_payload.clone())));
     assert_eq!(outbox.claim_up_to(3).unwrap().rows.len(), 2);
     assert_eq!(outbox.claim_up_to(3).unwrap().rows.len(), 1);
     outbox.check_positions();
@@ -307,19 +315,19 @@ fn a_claim_stops_at_the_byte_limit_of_a_page() {
 fn an_unreadable_row_is_reported_and_left_out() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&vec![draft_row(None, 2); 1_001]);
-    outbox.table.payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
-    let found = outbox.claim_up_to(1).unwrap();
-    assert_eq!((found.rows.len(), found.unreadable.len()), (0, 1_000));
-    outbox.table.payload = Some(Box::new(|| Err(Error::closed())));
+    outbox.table.read_payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
+    let answer = outbox.claim_up_to(1).unwrap();
+    assert_eq!((answer.rows.len(), answer.unreadable.len()), (0, 1_000));
+    outbox.table.read_payload = Some(Box::new(|| Err(Error::closed())));
     assert_eq!(outbox.claim_up_to(1).unwrap_err().kind(), ErrorKind::Closed);
     outbox.check_positions();
 }
 
 #[test]
-fn a_stale_position_yields_no_row() {
+fn a_row_that_is_listed_as_ready_but_not_pending_is_not_claimed() {
     let mut outbox = TestOutbox::new();
     outbox.add_rows(&[draft_row(None, 2)]);
-    let ready = outbox.table.lists[&OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()))].clone();
+    let ready_positions = outbox.table.lists[&OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()))].clone();
     let claimed_row = outbox.claim().unwrap();
     assert!(
         positions(&outbox.table.rows[&claimed_row.row.id])
@@ -328,7 +336,7 @@ fn a_stale_position_yields_no_row() {
     );
     outbox.settle(&claimed_row, OutboxSettlement::Delivered).unwrap();
     let lane = OutboxList::Ready(OutboxSubset::Lane("lane".parse().unwrap()));
-    outbox.table.set_position(&lane, ready.first().unwrap(), true);
+    outbox.table.set_position(&lane, ready_positions.first().unwrap(), true);
     assert!(outbox.claim().is_none());
 }
 
@@ -340,6 +348,6 @@ fn a_store_that_was_closed_settles_nothing() {
     outbox.table.is_closed = true;
     let decision_context =
         DecisionContext::new(Timestamp::from_millis(outbox.now).unwrap(), &outbox.limits, &outbox.ids);
-    let refused = settle(&mut outbox.table, vec![claimed_row.settle(OutboxSettlement::Delivered)], decision_context);
-    assert_eq!(refused.map(|answers| answers.len()).unwrap_err().kind(), ErrorKind::Closed);
+    let result = settle(&mut outbox.table, vec![claimed_row.settle(OutboxSettlement::Delivered)], decision_context);
+    assert_eq!(result.map(|answers| answers.len()).unwrap_err().kind(), ErrorKind::Closed);
 }

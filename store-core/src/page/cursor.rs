@@ -83,7 +83,7 @@ pub(crate) fn encode_query_parts(parts: &[(&str, Option<String>)]) -> String {
 }
 
 /// The secret with which a store authenticates its cursors. It lets the store detect forged and changed cursors, and
-/// those of other lists or stores (PG-6, PG-7).
+/// cursors of other lists or stores (PG-6, PG-7).
 #[derive(Clone)]
 pub struct CursorKey([u8; 32]);
 
@@ -113,10 +113,10 @@ impl CursorKey {
             return Err(Error::invalid_cursor("it is too long"));
         }
         let bytes = BASE64.decode(&cursor.0).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))?;
-        let Some((&CURSOR_FORMAT, rest)) = bytes.split_first() else {
+        let Some((&CURSOR_FORMAT, mac_and_position)) = bytes.split_first() else {
             return Err(Error::invalid_cursor("its format is unknown"));
         };
-        let Some((mac, position)) = rest.split_at_checked(MAC_BYTES) else {
+        let Some((mac, position)) = mac_and_position.split_at_checked(MAC_BYTES) else {
             return Err(Error::invalid_cursor("it is cut off"));
         };
         if mac != self.mac(scope, position) {
@@ -127,12 +127,12 @@ impl CursorKey {
 
     fn mac(&self, scope: &CursorScope, position: &[u8]) -> [u8; MAC_BYTES] {
         // HMAC pads a short key with zeros to the block size of its hash.
-        let block: [u8; 64] = std::array::from_fn(|at| self.0.get(at).copied().unwrap_or_default());
+        let block: [u8; 64] = std::array::from_fn(|index| self.0.get(index).copied().unwrap_or_default());
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
         mac.update(&scope.binding);
         mac.update(position);
-        let full = mac.finalize().into_bytes();
-        std::array::from_fn(|at| full.get(at).copied().unwrap_or_default())
+        let full_mac = mac.finalize().into_bytes();
+        std::array::from_fn(|index| full_mac.get(index).copied().unwrap_or_default())
     }
 }
 
@@ -158,8 +158,8 @@ mod tests {
         let key = CursorKey::new([7; 32]);
         let cursor = key.make_cursor(&scope("a", "threads", "q"), b"here");
         assert_eq!(key.decode_cursor(&scope("a", "threads", "q"), &cursor).unwrap(), b"here");
-        for other in [scope("b", "threads", "q"), scope("a", "runs", "q"), scope("a", "threads", "r")] {
-            assert_eq!(key.decode_cursor(&other, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+        for other_scope in [scope("b", "threads", "q"), scope("a", "runs", "q"), scope("a", "threads", "r")] {
+            assert_eq!(key.decode_cursor(&other_scope, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
         }
         let other_key = CursorKey::new([8; 32]);
         assert_eq!(
@@ -173,13 +173,13 @@ mod tests {
         let key = CursorKey::new([7; 32]);
         let scope = scope("a", "threads", "q");
         let cursor = key.make_cursor(&scope, b"here");
-        for at in 0..cursor.as_str().len() {
+        for index in 0..cursor.as_str().len() {
             for bit in 0..8 {
                 let mut bytes = cursor.as_str().as_bytes().to_vec();
-                bytes[at] ^= 1 << bit;
+                bytes[index] ^= 1 << bit;
                 let Ok(text) = String::from_utf8(bytes) else { continue };
-                let changed = Cursor::from_text(text);
-                assert_eq!(key.decode_cursor(&scope, &changed).unwrap_err().kind(), ErrorKind::InvalidCursor);
+                let changed_cursor = Cursor::from_text(text);
+                assert_eq!(key.decode_cursor(&scope, &changed_cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
             }
         }
         for text in ["", "A", "!!!!", &"A".repeat(5000)] {

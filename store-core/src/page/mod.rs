@@ -139,18 +139,18 @@ pub struct PageBuilder<T> {
     records_read: usize,
     bytes_read: u64,
     last_position: Option<Position>,
-    more_follow: bool,
+    has_more: bool,
 }
 
 impl<T> PageBuilder<T> {
     /// Makes an empty page of at most `limit` records.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { items: Vec::new(), limit, records_read: 0, bytes_read: 0, last_position: None, more_follow: false }
+        Self { items: Vec::new(), limit, records_read: 0, bytes_read: 0, last_position: None, has_more: false }
     }
 
-    /// Returns whether the page is full. The caller then need not load the content of the next record: it offers that
-    /// record only to show that the list continues.
+    /// Returns whether the page is full. If the page is full, the caller need not load the content of the next record.
+    /// It offers that record only to show that the list continues.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.items.len() >= self.limit || self.reached_read_limit()
@@ -164,7 +164,7 @@ impl<T> PageBuilder<T> {
     /// the record does not pass the filters. Returns false when the page needs no more records.
     pub fn offer(&mut self, position: Position, bytes: u64, item: Option<T>) -> bool {
         if self.reached_read_limit() || (item.is_some() && self.items.len() >= self.limit) {
-            self.more_follow = true;
+            self.has_more = true;
             return false;
         }
         self.records_read += 1;
@@ -178,7 +178,7 @@ impl<T> PageBuilder<T> {
 
     /// Returns the page. `make_cursor` makes its cursor.
     pub fn finish(self, make_cursor: impl FnOnce(&Position) -> Cursor) -> Page<T> {
-        let next = self.last_position.filter(|_| self.more_follow).map(|position| make_cursor(&position));
+        let next = self.last_position.filter(|_| self.has_more).map(|position| make_cursor(&position));
         Page { items: self.items, next }
     }
 }
@@ -207,8 +207,8 @@ mod tests {
 
     fn build_page(record_count: usize, limit: usize, admits: impl Fn(usize) -> bool) -> (Vec<usize>, Option<String>) {
         let mut builder = PageBuilder::new(limit);
-        for at in 0..record_count {
-            if !builder.offer(Position::new(at as u64, ""), 1, admits(at).then_some(at)) {
+        for index in 0..record_count {
+            if !builder.offer(Position::new(index as u64, ""), 1, admits(index).then_some(index)) {
                 break;
             }
         }
@@ -221,12 +221,12 @@ mod tests {
         assert_eq!(build_page(0, 2, |_| true), (vec![], None));
         assert_eq!(build_page(2, 2, |_| true), (vec![0, 1], None));
         assert_eq!(build_page(3, 2, |_| true), (vec![0, 1], Some("1".into())));
-        assert_eq!(build_page(9, 2, |at| at < 2), (vec![0, 1], None));
-        assert_eq!(build_page(9, 2, |at| at % 4 == 0), (vec![0, 4], Some("4".into())));
+        assert_eq!(build_page(9, 2, |index| index < 2), (vec![0, 1], None));
+        assert_eq!(build_page(9, 2, |index| index % 4 == 0), (vec![0, 4], Some("4".into())));
     }
 
     #[test]
-    fn a_page_ends_early_when_much_was_read() {
+    fn a_page_ends_early_when_many_records_were_read() {
         assert_eq!(build_page(10_000, 2, |_| false), (vec![], None));
         assert_eq!(build_page(10_001, 2, |_| false), (vec![], Some("9999".into())));
     }
@@ -235,16 +235,16 @@ mod tests {
     fn limits_are_checked() {
         assert_eq!(PageRequest::default().checked_limit().unwrap(), 50);
         assert_eq!(PageRequest::first(1000).checked_limit().unwrap(), 1000);
-        for bad in [0, 1001, u32::MAX] {
-            assert_eq!(PageRequest::first(bad).checked_limit().unwrap_err().kind(), ErrorKind::Invalid);
+        for limit in [0, 1001, u32::MAX] {
+            assert_eq!(PageRequest::first(limit).checked_limit().unwrap_err().kind(), ErrorKind::Invalid);
         }
     }
 
     #[test]
     fn lists_are_merged_in_order() {
-        let expect_merged = |lists: [&[u32]; 3], wanted: &[u32]| {
-            let found: Vec<_> = merge_ordered(lists.map(<[u32]>::iter), |a, b| a < b).copied().collect();
-            assert_eq!(found, wanted);
+        let expect_merged = |lists: [&[u32]; 3], expected: &[u32]| {
+            let merged: Vec<_> = merge_ordered(lists.map(<[u32]>::iter), |a, b| a < b).copied().collect();
+            assert_eq!(merged, expected);
         };
         expect_merged([&[1, 4, 9], &[], &[2, 3, 10]], &[1, 2, 3, 4, 9, 10]);
         expect_merged([&[], &[], &[]], &[]);
@@ -257,8 +257,8 @@ mod tests {
         assert!(!page.is_full());
         page.offer(Position::new(0, ""), 1, Some("x"));
         assert!(page.is_full());
-        let mut much_read = PageBuilder::<()>::new(1);
-        much_read.offer(Position::new(0, ""), MAX_BYTES_READ, None);
-        assert!(much_read.is_full());
+        let mut page_at_byte_limit = PageBuilder::<()>::new(1);
+        page_at_byte_limit.offer(Position::new(0, ""), MAX_BYTES_READ, None);
+        assert!(page_at_byte_limit.is_full());
     }
 }

@@ -100,12 +100,12 @@ impl<S: Hash + Eq, I: Ord + Clone> TimeOrderedSets<S, I> {
             Direction::Forward => {
                 let first = from.map_or(Bound::Unbounded, |from| Bound::Included((from, None)));
                 let keys = set.range((after.unwrap_or(first), Bound::Unbounded));
-                Box::new(keys.filter_map(with_id).take_while(move |key| before.is_none_or(|end| key.0 < end)))
+                Box::new(keys.filter_map(with_id).take_while(move |(time, _)| before.is_none_or(|end| *time < end)))
             }
             Direction::Backward => {
                 let first = before.map_or(Bound::Unbounded, |before| Bound::Excluded((before, None)));
                 let keys = set.range((Bound::Unbounded, after.unwrap_or(first))).rev();
-                Box::new(keys.filter_map(with_id).take_while(move |key| from.is_none_or(|end| key.0 >= end)))
+                Box::new(keys.filter_map(with_id).take_while(move |(time, _)| from.is_none_or(|start| *time >= start)))
             }
         }
     }

@@ -69,7 +69,7 @@ impl PendingInput {
         Some((decision, record))
     }
 
-    /// Returns the reference with which a commit consumes the input as it is now.
+    /// Returns the reference with which a commit consumes the input at its current revision.
     #[must_use]
     pub fn to_input_ref(&self) -> InputRef {
         InputRef { id: self.id.clone(), revision: self.revision }
@@ -352,9 +352,9 @@ pub struct PendingUpdate {
     pub id: EntryId,
     /// The revision that the input must have; absent if any is accepted.
     pub expect_revision: Option<u64>,
-    /// The new message; absent to keep the present one.
+    /// The new message; absent to keep the present message.
     pub message: Option<Message>,
-    /// The new delivery; absent to keep the present one.
+    /// The new delivery; absent to keep the present delivery.
     pub delivery: Option<Delivery>,
 }
 

@@ -18,8 +18,8 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// Bytes reserved for the ids, numbers and times of an input and of its entry: four ids of 256 bytes, each up to six
-/// times as long in JSON, and some fields.
+/// Bytes reserved for the ids, numbers and times of an input and of its entry. There are four ids of 256 bytes, each up
+/// to six times as long in JSON, and some other fields.
 const MAX_ENVELOPE_BYTES: u64 = 8 << 10;
 
 /// What a store writes to a queue.
@@ -55,7 +55,8 @@ pub struct QueuePlan {
     pub write: QueueWrite,
 }
 
-/// The decision about a change of a queue: what a store has to write, and the answer that the caller gets after that.
+/// The decision about a change of a queue: what a store has to write, and the answer. The caller gets the answer after
+/// the write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueDecision<T> {
     /// What to write; none if the request changes nothing.
@@ -94,7 +95,7 @@ impl QueueEditor {
 /// RU-16).
 ///
 /// # Errors
-/// Those of [`PendingStore::append_pending`](super::PendingStore::append_pending).
+/// Any error of [`PendingStore::append_pending`](super::PendingStore::append_pending).
 pub fn append(
     view: &(impl CommitView + ?Sized),
     request: &AppendPending,
@@ -105,23 +106,23 @@ pub fn append(
         Some(editor) => editor,
         None => create_thread(view, &request.thread, decision_context)?,
     };
-    let mut already_appended = Vec::new();
+    let mut existing_inputs = Vec::new();
     for (index, input) in request.inputs.iter().enumerate() {
-        already_appended
-            .extend(find_identical(view, &editor, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
+        existing_inputs
+            .extend(find_identical_input(view, &editor, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
     }
-    if already_appended.len() == request.inputs.len() {
-        return Ok(QueueDecision { plan: None, answer: AppendedInputs::new(already_appended, true) });
+    if existing_inputs.len() == request.inputs.len() {
+        return Ok(QueueDecision { plan: None, answer: AppendedInputs::new(existing_inputs, true) });
     }
-    if let Some(first) = already_appended.first() {
-        let is_consumed = view.pending(&first.id)?.is_none();
+    if let Some(first_input) = existing_inputs.first() {
+        let is_consumed = view.pending(&first_input.id)?.is_none();
         return Err(if is_consumed {
-            already_consumed(&first.id)
+            already_consumed(&first_input.id)
         } else {
-            Error::already_exists("pending input", &first.id)
+            Error::already_exists("pending input", &first_input.id)
         });
     }
-    append_new(view, editor, request, decision_context)
+    append_new_inputs(view, editor, request, decision_context)
 }
 
 fn create_thread(
@@ -134,8 +135,8 @@ fn create_thread(
         return Err(Error::not_found("thread", thread));
     }
     let time_and_incarnation = (decision_context.now, view.incarnation());
-    let new = NewThread::new(thread.clone());
-    let thread = thread::create(None, &id_record, &new, decision_context.limits, time_and_incarnation)?;
+    let draft = NewThread::new(thread.clone());
+    let thread = thread::create(None, &id_record, &draft, decision_context.limits, time_and_incarnation)?;
     id_record.generation = thread.thread.generation();
     Ok(QueueEditor { thread, creates_thread: true, id_record })
 }
@@ -166,8 +167,8 @@ pub(crate) fn check_append(request: &AppendPending, limits: &Limits) -> Result<(
     check_limit("commit bytes", total, limits.commit_bytes)
 }
 
-/// Checks the size of body and delivery plus [`MAX_ENVELOPE_BYTES`], so that every input that is appended can also be
-/// consumed.
+/// Checks the size of the body and the delivery plus [`MAX_ENVELOPE_BYTES`]. An input that passes this check can also
+/// be consumed later.
 fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
     check_limit("record bytes", length(bytes) + MAX_ENVELOPE_BYTES, limits.record_bytes)
 }
@@ -187,7 +188,7 @@ fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
 }
 
 /// Returns the reference to the input if exactly the same input was already appended.
-fn find_identical(
+fn find_identical_input(
     view: &(impl CommitView + ?Sized),
     editor: &QueueEditor,
     input: &NewInput,
@@ -197,8 +198,8 @@ fn find_identical(
         && let Some(record) = view.decision(&decision.run, &decision.ticket)?
     {
         if !record.is_record_of(decision) {
-            let first = version(&editor.thread, record.revision);
-            return Err(Error::conflict("the decision of the ticket", None, Some(first)));
+            let decided_version = version(&editor.thread, record.revision);
+            return Err(Error::conflict("the decision of the ticket", None, Some(decided_version)));
         }
         return Ok(Some(InputRef::new(record.id, record.revision)));
     }
@@ -213,7 +214,7 @@ fn find_identical(
     }
 }
 
-fn append_new(
+fn append_new_inputs(
     view: &(impl CommitView + ?Sized),
     mut editor: QueueEditor,
     request: &AppendPending,
@@ -230,8 +231,8 @@ fn append_new(
             Some(id) => id.clone(),
             None => {
                 let id = EntryId::new(decision_context.ids.next_id())?;
-                let in_use = !editor.creates_thread && (view.pending(&id)?.is_some() || view.entry(&id)?.is_some());
-                if in_use || write.put.iter().any(|other| other.input.id == id) {
+                let is_in_use = !editor.creates_thread && (view.pending(&id)?.is_some() || view.entry(&id)?.is_some());
+                if is_in_use || write.put.iter().any(|other| other.input.id == id) {
                     return Err(Error::already_exists("pending input", &id).in_part(format!("inputs[{index}]")));
                 }
                 id
@@ -273,7 +274,7 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
 /// Decides a change of one input (PI-6, PI-9).
 ///
 /// # Errors
-/// Those of [`PendingStore::update_pending`](super::PendingStore::update_pending).
+/// Any error of [`PendingStore::update_pending`](super::PendingStore::update_pending).
 pub fn update(
     view: &(impl CommitView + ?Sized),
     request: &PendingUpdate,
@@ -310,7 +311,7 @@ pub fn update(
 /// Decides a retraction. The answer is the removed input (PI-7, PI-9).
 ///
 /// # Errors
-/// Those of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
+/// Any error of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
 pub fn retract(
     view: &(impl CommitView + ?Sized),
     id: &EntryId,
@@ -345,7 +346,7 @@ fn load_pending_input(
 /// Decides a new order of the queue. The answer is the revision of the queue (PI-8, PI-9).
 ///
 /// # Errors
-/// Those of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
+/// Any error of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
 pub fn reorder(
     view: &(impl CommitView + ?Sized),
     request: &Reorder,
@@ -355,11 +356,11 @@ pub fn reorder(
         return Err(Error::not_found("thread", &request.thread));
     };
     check_revision("the queue's revision", &editor.thread, request.expect_revision, editor.thread.queue.revision)?;
-    let stored = view.queue()?;
-    let (mut unplaced, mut write) = (stored.iter().collect::<BTreeSet<_>>(), QueueWrite::default());
+    let queued_ids = view.queue()?;
+    let (mut unplaced_ids, mut write) = (queued_ids.iter().collect::<BTreeSet<_>>(), QueueWrite::default());
     for (index, id) in request.order.iter().enumerate() {
-        if !unplaced.remove(id) {
-            let is_consumed = !stored.contains(id) && view.entry(id)?.is_some();
+        if !unplaced_ids.remove(id) {
+            let is_consumed = !queued_ids.contains(id) && view.entry(id)?.is_some();
             let error = if is_consumed {
                 already_consumed(id)
             } else {
@@ -370,10 +371,10 @@ pub fn reorder(
         editor.thread.queue.last_rank += 1;
         write.ranks.push((id.clone(), editor.thread.queue.last_rank));
     }
-    if let Some(id) = unplaced.first() {
+    if let Some(id) = unplaced_ids.first() {
         return Err(Error::invalid("order", format!("pending input {} is missing", crate::error::Quoted(id.as_str()))));
     }
-    if request.order == stored {
+    if request.order == queued_ids {
         return Ok(QueueDecision { plan: None, answer: request.expect_revision });
     }
     let revision = editor.raise_revision();
@@ -431,10 +432,10 @@ mod tests {
         let request = AppendPending::new(ThreadId::new("t").unwrap(), [input.clone(), input]);
         let limits = |record_bytes, commit_bytes| Limits { record_bytes, commit_bytes, ..Limits::default() };
         check_append(&request, &limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes)).unwrap();
-        for short in
+        for too_small_limits in
             [limits(bytes + MAX_ENVELOPE_BYTES - 1, 2 * bytes), limits(bytes + MAX_ENVELOPE_BYTES, 2 * bytes - 1)]
         {
-            assert_eq!(check_append(&request, &short).unwrap_err().kind(), ErrorKind::LimitExceeded);
+            assert_eq!(check_append(&request, &too_small_limits).unwrap_err().kind(), ErrorKind::LimitExceeded);
         }
     }
 

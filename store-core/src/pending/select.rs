@@ -33,29 +33,29 @@ pub fn select_inputs(
     run: &RunId,
     is_done: impl Fn(&RunId) -> bool,
 ) -> Vec<InputRef> {
-    let (mut taken, mut passed_over) = (Vec::new(), false);
+    let (mut taken_inputs, mut has_passed_over) = (Vec::new(), false);
     for input in queue {
         let is_eligible = may_be_taken_at(input.delivery.boundary, boundary)
             && input.target().is_none_or(|(target, fallback)| {
                 target == run || (boundary == Boundary::NewRun && fallback && is_done(target))
             });
         let is_alone = input.delivery.granularity == Granularity::One;
-        if is_eligible && is_alone && !taken.is_empty() {
+        if is_eligible && is_alone && !taken_inputs.is_empty() {
             break;
         }
-        if is_eligible && !(input.delivery.barrier && passed_over) {
-            taken.push(input.to_input_ref());
+        if is_eligible && !(input.delivery.barrier && has_passed_over) {
+            taken_inputs.push(input.to_input_ref());
             if is_alone {
                 break;
             }
         } else {
-            passed_over = true;
+            has_passed_over = true;
         }
         if input.delivery.barrier {
             break;
         }
     }
-    taken
+    taken_inputs
 }
 
 /// Returns whether an input with the boundary `input_boundary` may be taken at `boundary`.
@@ -100,25 +100,25 @@ mod tests {
         deliveries.into_iter().enumerate().map(|(number, delivery)| input(number, message(), delivery)).collect()
     }
 
-    /// Returns the numbers of the inputs that run `r` takes. Run `gone` is done.
+    /// Returns the numbers of the inputs that run `r` takes. Run `finished` is done.
     fn taken_numbers(queue: &[PendingInput], boundary: Boundary) -> String {
-        let taken = select_inputs(queue, boundary, &run("r"), |run| run.as_str() == "gone");
-        taken.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")
+        let taken_inputs = select_inputs(queue, boundary, &run("r"), |run| run.as_str() == "finished");
+        taken_inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn inputs_are_taken_at_their_boundary_and_at_weaker_ones() {
         let inputs = queue(Boundary::ALL.iter().map(|boundary| Delivery::at(*boundary)));
-        let found = Boundary::ALL.iter().map(|boundary| taken_numbers(&inputs, *boundary)).collect::<Vec<_>>();
-        assert_eq!(found, ["0", "0 1", "0 1 2", "0 1 2 3", "4"]);
+        let taken = Boundary::ALL.iter().map(|boundary| taken_numbers(&inputs, *boundary)).collect::<Vec<_>>();
+        assert_eq!(taken, ["0", "0 1", "0 1 2", "0 1 2 3", "4"]);
     }
 
     #[test]
     fn a_targeted_input_goes_to_its_run_or_to_a_new_run() {
         let targets = [
             RunTarget::new(run("r")),
-            RunTarget::new(run("gone")),
-            RunTarget::without_fallback(run("gone")),
+            RunTarget::new(run("finished")),
+            RunTarget::without_fallback(run("finished")),
             RunTarget::new(run("x")),
         ];
         let inputs = queue(targets.map(|target| Delivery::at(NextStep).for_run(target)));
@@ -142,7 +142,7 @@ mod tests {
     fn ineligible_input_blocks_nothing_unless_it_is_a_barrier() {
         let for_new_run = || Delivery::at(NewRun);
         let for_interrupt = || Delivery::at(Interrupt);
-        for (deliveries, wanted) in [
+        for (deliveries, expected) in [
             (vec![for_new_run(), for_interrupt(), for_new_run(), for_interrupt()], "1 3"),
             (vec![for_interrupt(), for_new_run().as_barrier(), for_interrupt()], "0"),
             (vec![for_interrupt(), for_interrupt().as_barrier(), for_interrupt()], "0 1"),
@@ -157,7 +157,7 @@ mod tests {
             (vec![for_interrupt().alone().as_barrier(), for_interrupt()], "0"),
             (vec![], ""),
         ] {
-            assert_eq!(taken_numbers(&queue(deliveries.clone()), OnNaturalEnd), wanted, "{deliveries:?}");
+            assert_eq!(taken_numbers(&queue(deliveries.clone()), OnNaturalEnd), expected, "{deliveries:?}");
         }
     }
 }

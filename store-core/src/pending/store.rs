@@ -38,7 +38,7 @@ pub trait PendingStore: Send + Sync {
     /// The queue of an unknown thread is empty and has revision 0.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading the store, such as `Unavailable`, `Corrupt` or `Closed`.
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue>;
 
     /// Changes the message or the delivery of one input. The input keeps its position and gets a new revision (PI-6).

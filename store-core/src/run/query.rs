@@ -44,7 +44,7 @@ pub enum RunListKey<'a> {
 }
 
 impl RunFilter {
-    /// Returns the keys of the shortest lists that together contain every run that passes the filter (PR-15).
+    /// Returns the keys of the shortest lists that together contain every run matching the filter (PR-15).
     ///
     /// Each of these runs is in exactly one of the lists.
     #[must_use]

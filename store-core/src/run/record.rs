@@ -50,7 +50,7 @@ pub struct Run {
     pub updated_at: Timestamp,
     /// When the run was done.
     pub finished_at: Option<Timestamp>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -221,7 +221,7 @@ named_enum!(WaitingReason as "waiting reason" {
 pub struct WaitingState {
     /// What the run waits for.
     pub reason: WaitingReason,
-    /// The tickets: what the run asks, and what decisions answer.
+    /// The tickets: the questions of the run. Decisions answer them.
     pub tickets: Vec<Ticket>,
     /// Text for people.
     pub message: Option<String>,
@@ -229,14 +229,14 @@ pub struct WaitingState {
     pub dispatch: Option<DispatchId>,
     /// When the run continues by itself.
     pub resume_at: Option<Timestamp>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
 record!(WaitingState { reason: req, tickets: def, message: opt, dispatch: opt, resume_at: opt });
 
 impl WaitingState {
-    /// Creates the data of a run that waits for what `reason` says.
+    /// Creates the data of a run that waits for this reason.
     #[must_use]
     pub fn new(reason: WaitingReason) -> Self {
         Self { reason, tickets: Vec::new(), message: None, dispatch: None, resume_at: None, extra: Extra::default() }
@@ -258,7 +258,7 @@ pub struct Ticket {
     pub arguments: Option<Json>,
     /// How the run continues after the decision. The application chooses the word.
     pub resume_mode: Option<String>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -282,7 +282,7 @@ pub struct Completion {
     pub output: Option<Json>,
     /// Data of the error.
     pub error: Option<Json>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -365,7 +365,8 @@ serde_by_codec!(RunOutcome);
 
 /// A new run, or a change of a run, as part of a commit (RU-1).
 ///
-/// A new run needs `agent`. For an existing run, fixed fields may be left out or given as they are stored (RU-5).
+/// A new run needs `agent`. For an existing run, fixed fields may be left out, or given with their stored values
+/// (RU-5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunChange {
@@ -391,12 +392,12 @@ pub struct RunChange {
     pub steps: Option<u32>,
     /// Token counts so far. If absent, they do not change.
     pub usage: Option<TokenCounts>,
-    /// State keys to set (`Some`) or remove (`None`). Other keys stay as they are (RU-12).
+    /// State keys to set (`Some`) or remove (`None`). Other keys do not change (RU-12).
     pub state: BTreeMap<String, Option<Json>>,
 }
 
 impl RunChange {
-    /// Creates a change that gives the run `id` this status and leaves everything else as it is.
+    /// Creates a change that gives the run `id` this status and changes nothing else.
     #[must_use]
     pub fn new(id: RunId, status: RunStatus) -> Self {
         Self {

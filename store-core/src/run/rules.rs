@@ -141,18 +141,18 @@ fn apply_change(run: &Run, change: &RunChange, context: RunContext<'_>) -> Resul
 /// Checks that a run may change from one status to another, by the table of the contract.
 fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     use RunPhase::{Created, Done, Running, Waiting};
-    let allowed = match from {
+    let is_allowed = match from {
         Created => matches!(to, Running | Done),
         Running => matches!(to, Running | Waiting | Done),
         Waiting => matches!(to, Waiting | Running | Done),
         Done => false,
     };
-    if allowed { Ok(()) } else { Err(Error::invalid_transition("run", id, from.name(), to.name())) }
+    if is_allowed { Ok(()) } else { Err(Error::invalid_transition("run", id, from.name(), to.name())) }
 }
 
 /// Adds ranges. A range that continues the last one is merged with it.
-fn add_ranges(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
-    for range in more {
+fn add_ranges(ranges: &mut Vec<EntryRange>, new_ranges: &[EntryRange]) {
+    for range in new_ranges {
         match ranges.last_mut() {
             Some(last) if last.to + 1 == range.from => last.to = range.to,
             _ => ranges.push(*range),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_transitions_holds() {
+    fn a_run_changes_its_status_only_as_the_table_allows() {
         let allowed = [
             [false, true, false, true],
             [false, true, true, true],
@@ -250,10 +250,10 @@ mod tests {
         ];
         for (from, row) in statuses().into_iter().zip(allowed) {
             let run = try_change(None, &run_change(from), "t").unwrap();
-            for (to, allowed) in statuses().into_iter().zip(row) {
+            for (to, is_allowed) in statuses().into_iter().zip(row) {
                 let result = try_change(Some(&run), &run_change(to.clone()), "t");
-                assert_eq!(result.is_ok(), allowed, "{} to {to}", run.status);
-                if !allowed {
+                assert_eq!(result.is_ok(), is_allowed, "{} to {to}", run.status);
+                if !is_allowed {
                     assert_eq!(result.unwrap_err(), ErrorKind::InvalidTransition);
                 }
             }
@@ -262,22 +262,22 @@ mod tests {
 
     #[test]
     fn changed_fixed_fields_and_lower_counts_are_refused() {
-        let mut first = run_change(RunStatus::Running);
-        first.steps = Some(3);
-        first.usage = Some(TokenCounts::new(5, 5));
-        let run = try_change(None, &first, "t").unwrap();
+        let mut first_change = run_change(RunStatus::Running);
+        first_change.steps = Some(3);
+        first_change.usage = Some(TokenCounts::new(5, 5));
+        let run = try_change(None, &first_change, "t").unwrap();
         let refusal_kind = |change: &dyn Fn(&mut RunChange)| {
-            let mut next = run_change(RunStatus::Running);
-            change(&mut next);
-            try_change(Some(&run), &next, "t").unwrap_err()
+            let mut next_change = run_change(RunStatus::Running);
+            change(&mut next_change);
+            try_change(Some(&run), &next_change, "t").unwrap_err()
         };
-        assert_eq!(refusal_kind(&|c| c.agent = AgentId::new("b").ok()), ErrorKind::Invalid);
-        assert_eq!(refusal_kind(&|c| c.parent_run = RunId::new("p").ok()), ErrorKind::Invalid);
-        assert_eq!(refusal_kind(&|c| c.steps = Some(2)), ErrorKind::Invalid);
-        assert_eq!(refusal_kind(&|c| c.usage = Some(TokenCounts::new(9, 4))), ErrorKind::Invalid);
-        assert_eq!(refusal_kind(&|c| c.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
-        assert_eq!(refusal_kind(&|c| c.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
-        assert_eq!(try_change(Some(&run), &first, "other").unwrap_err(), ErrorKind::AlreadyExists);
+        assert_eq!(refusal_kind(&|change| change.agent = AgentId::new("b").ok()), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|change| change.parent_run = RunId::new("p").ok()), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|change| change.steps = Some(2)), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|change| change.usage = Some(TokenCounts::new(9, 4))), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|change| change.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
+        assert_eq!(refusal_kind(&|change| change.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
+        assert_eq!(try_change(Some(&run), &first_change, "other").unwrap_err(), ErrorKind::AlreadyExists);
     }
 
     #[test]
@@ -297,11 +297,11 @@ mod tests {
             change(&mut filter);
             filter.admits(&run)
         };
-        let later = Timestamp::from_millis(run.created_at.as_millis() + 1).unwrap();
+        let later_time = Timestamp::from_millis(run.created_at.as_millis() + 1).unwrap();
         assert!(admits(&|_| {}));
-        assert!(admits(&|filter| filter.created_before = Some(later)));
+        assert!(admits(&|filter| filter.created_before = Some(later_time)));
         assert!(!admits(&|filter| filter.created_before = Some(run.created_at)));
         assert!(admits(&|filter| filter.created_after = Some(run.created_at)));
-        assert!(!admits(&|filter| filter.created_after = Some(later)));
+        assert!(!admits(&|filter| filter.created_after = Some(later_time)));
     }
 }

@@ -69,7 +69,7 @@ impl<'a> ThreadListKey<'a> {
 }
 
 impl ThreadFilter {
-    /// Returns the key of the shortest list that contains every thread that passes the filter (PR-15).
+    /// Returns the key of the shortest list that contains every thread matching the filter (PR-15).
     #[must_use]
     pub fn list_key(&self) -> ThreadListKey<'_> {
         match (&self.parent, &self.resource_id) {

@@ -49,7 +49,7 @@ pub struct Thread {
     pub usage: TokenCounts,
     /// The number of commits that changed the thread state (CM-24).
     pub state_revision: u64,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -108,7 +108,7 @@ pub struct ThreadFields {
 
 /// A change of a thread's own fields.
 ///
-/// Fields that it does not name stay as they are (TH-4).
+/// Fields that it does not name do not change (TH-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadPatch {

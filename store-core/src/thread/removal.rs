@@ -1,6 +1,6 @@
 //! The threads that a deletion changes, and the threads that a prune deletes.
 //!
-//! The caller must hold the lock of the tenant's families, so that no thread gets or loses a parent meanwhile.
+//! The caller must hold the family lock of the tenant, so that no thread gets or loses a parent meanwhile.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub struct DeletionSet {
     deleted: Vec<ThreadId>,
     detached: Vec<ThreadId>,
     /// Descendants whose children were not added yet.
-    unexpanded: Vec<ThreadId>,
+    unexpanded_threads: Vec<ThreadId>,
 }
 
 impl DeletionSet {
@@ -45,7 +45,7 @@ impl DeletionSet {
         match strategy {
             ChildStrategy::Reject => {}
             ChildStrategy::Detach => deletion.detached = children,
-            ChildStrategy::Cascade => deletion.unexpanded = children,
+            ChildStrategy::Cascade => deletion.unexpanded_threads = children,
         }
         deletion
     }
@@ -55,14 +55,14 @@ impl DeletionSet {
     /// Returns none if there is no such thread, or if the deletion changes more than `limit` threads.
     #[must_use]
     pub fn next_to_expand(&mut self, limit: u64) -> Option<ThreadId> {
-        let thread = self.unexpanded.pop().filter(|_| self.changed_count() <= limit)?;
+        let thread = self.unexpanded_threads.pop().filter(|_| self.changed_count() <= limit)?;
         self.deleted.push(thread.clone());
         Some(thread)
     }
 
     /// Adds the children of the thread that [`next_to_expand`](Self::next_to_expand) returned.
     pub fn add_children(&mut self, children: Vec<ThreadId>) {
-        self.unexpanded.extend(children);
+        self.unexpanded_threads.extend(children);
     }
 
     /// Checks whether the deletion is allowed (TH-17, TH-19, TH-22).

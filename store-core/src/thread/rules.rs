@@ -24,7 +24,7 @@ use crate::{
 /// The time for which deleted ids are remembered (TH-25).
 pub const DELETED_ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Returns the thread that `new` describes, or the error with which it is refused (TH-1, TH-2, TH-24, TH-29).
+/// Returns the thread that `draft` describes, or the error with which it is refused (TH-1, TH-2, TH-24, TH-29).
 ///
 /// This function does not check whether the parent exists; [`check_parent`] does. `time_and_incarnation` is store
 /// time and the incarnation of the store.
@@ -33,24 +33,24 @@ pub const DELETED_ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60
 /// `AlreadyExists`; `Invalid` for a time later than store time; `LimitExceeded`.
 pub fn create(
     stored: Option<&StoredThread>,
-    id: &ThreadIdRecord,
-    new: &NewThread,
+    id_record: &ThreadIdRecord,
+    draft: &NewThread,
     limits: &Limits,
     time_and_incarnation: (Timestamp, u64),
 ) -> Result<StoredThread> {
     let (now, incarnation) = time_and_incarnation;
-    check_fields(&new.fields, limits)?;
-    if new.at.is_some_and(|at| at > now) {
+    check_fields(&draft.fields, limits)?;
+    if draft.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     if stored.is_some() {
-        return Err(Error::already_exists("thread", &new.id));
+        return Err(Error::already_exists("thread", &draft.id));
     }
-    let generation = id.generation + 1;
-    let at = new.at.unwrap_or(now);
-    let ThreadFields { resource_id, parent_thread_id, title, metadata } = new.fields.clone();
+    let generation = id_record.generation + 1;
+    let at = draft.at.unwrap_or(now);
+    let ThreadFields { resource_id, parent_thread_id, title, metadata } = draft.fields.clone();
     let thread = Thread {
-        id: new.id.clone(),
+        id: draft.id.clone(),
         resource_id,
         parent_thread_id,
         title,
@@ -139,11 +139,11 @@ fn apply_patch(
     };
     patch.apply(&mut fields);
     check_fields(&fields, limits)?;
-    let unchanged = fields.resource_id == thread.resource_id
+    let is_unchanged = fields.resource_id == thread.resource_id
         && fields.parent_thread_id == thread.parent_thread_id
         && fields.title == thread.title
         && fields.metadata == thread.metadata;
-    if unchanged {
+    if is_unchanged {
         return Ok(ThreadChange::Unchanged(stored));
     }
     thread.resource_id = fields.resource_id;
@@ -187,7 +187,7 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
     if !fields.metadata.is_empty() {
-        // A lower bound is checked first, so that metadata that is far too large is refused before it is encoded.
+        // A lower bound is checked first. So metadata of excessive size is refused before it is encoded.
         let min_bytes = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
         check_limit("metadata bytes", min_bytes, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
@@ -225,13 +225,13 @@ pub(super) fn check_deletion(
     counts: (u64, u64),
     limits: &Limits,
 ) -> Result<()> {
-    let (children, changed) = counts;
+    let (children, changed_threads) = counts;
     let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
     request.expect.check("version", Some(stored.thread.version))?;
     if request.children == ChildStrategy::Reject && children > 0 {
         return Err(Error::new(crate::error::Detail::HasChildren { count: children }));
     }
-    check_limit("threads changed by a deletion", changed, limits.deletion_threads)
+    check_limit("threads changed by a deletion", changed_threads, limits.deletion_threads)
 }
 
 /// Returns the record of a thread's id after the thread is deleted (TH-23, TH-25).
@@ -239,8 +239,8 @@ pub(super) fn check_deletion(
 /// The time of the deletion is never before the last write, even if the clock went back. The id is therefore not
 /// forgotten too early (PR-22).
 #[must_use]
-pub fn id_record_after_deletion(id: &ThreadIdRecord, stored: &StoredThread, now: Timestamp) -> ThreadIdRecord {
-    ThreadIdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
+pub fn id_record_after_deletion(id_record: &ThreadIdRecord, stored: &StoredThread, now: Timestamp) -> ThreadIdRecord {
+    ThreadIdRecord { deleted_at: Some(now.max(stored.last_time)), ..id_record.clone() }
 }
 
 /// Returns the record of a child after it lost its parent (TH-18).
@@ -266,8 +266,8 @@ pub(super) fn is_unused(stored: &StoredThread, idle: Duration, now: Timestamp) -
 
 /// Returns whether the record of a deleted id need no longer be kept (TH-25).
 #[must_use]
-pub fn can_be_forgotten(id: &ThreadIdRecord, now: Timestamp) -> bool {
-    id.deleted_at.is_some_and(|at| at < now.saturating_sub(DELETED_ID_RETENTION))
+pub fn can_be_forgotten(id_record: &ThreadIdRecord, now: Timestamp) -> bool {
+    id_record.deleted_at.is_some_and(|at| at < now.saturating_sub(DELETED_ID_RETENTION))
 }
 
 impl ThreadIdRecord {
@@ -298,7 +298,7 @@ impl ThreadFilter {
                 ParentFilter::Root => parent.is_none(),
                 ParentFilter::Of(id) => parent == Some(id),
             })
-            && self.has_open_runs.is_none_or(|open| open != thread.open_runs.is_empty())
+            && self.has_open_runs.is_none_or(|has_open_runs| has_open_runs != thread.open_runs.is_empty())
             && self.created_before.is_none_or(|time| thread.created_at < time)
             && self.created_after.is_none_or(|time| thread.created_at >= time)
             && self.active_before.is_none_or(|time| thread.updated_at < time)
@@ -328,7 +328,7 @@ impl ThreadQuery {
                     Some(ParentFilter::Root) | None => None,
                 },
             ),
-            ("has_open_runs", filter.has_open_runs.map(|has| has.to_string())),
+            ("has_open_runs", filter.has_open_runs.map(|has_open_runs| has_open_runs.to_string())),
             ("created_before", time(filter.created_before)),
             ("created_after", time(filter.created_after)),
             ("active_before", time(filter.active_before)),
@@ -389,15 +389,16 @@ mod tests {
     #[test]
     fn an_update_raises_the_revision_and_never_turns_time_back() {
         let patch = ThreadPatch::default().with_title("x").with_metadata("k", Json::null());
-        let ThreadChange::Changed(new) = try_update(&patch, Expect::Version(Version::new(1, 1, 0))).unwrap() else {
+        let ThreadChange::Changed(changed_thread) = try_update(&patch, Expect::Version(Version::new(1, 1, 0))).unwrap()
+        else {
             panic!("unchanged")
         };
-        assert_eq!((new.thread.revision.number(), new.thread.version.number()), (2, 0));
-        assert_eq!(new.thread.updated_at, at(10));
+        assert_eq!((changed_thread.thread.revision.number(), changed_thread.thread.version.number()), (2, 0));
+        assert_eq!(changed_thread.thread.updated_at, at(10));
         assert_eq!(try_update(&patch, Expect::Absent).unwrap_err(), ErrorKind::Conflict);
         assert_eq!(try_update(&patch, Expect::Version(Version::new(2, 1, 0))).unwrap_err(), ErrorKind::Conflict);
-        let long = ThreadPatch::default().with_title("x".repeat(1025));
-        assert_eq!(try_update(&long, Expect::Any).unwrap_err(), ErrorKind::LimitExceeded);
+        let long_title = ThreadPatch::default().with_title("x".repeat(1025));
+        assert_eq!(try_update(&long_title, Expect::Any).unwrap_err(), ErrorKind::LimitExceeded);
     }
 
     #[test]
@@ -442,8 +443,9 @@ mod tests {
     #[test]
     fn a_deleted_id_is_remembered_for_thirty_days_th_25() {
         let now = at(100).saturating_add(DELETED_ID_RETENTION);
-        let forgotten = |deleted_at| can_be_forgotten(&ThreadIdRecord { deleted_at, ..ThreadIdRecord::default() }, now);
-        assert!(!forgotten(None) && !forgotten(Some(at(100))) && forgotten(Some(at(99))));
+        let is_forgotten =
+            |deleted_at| can_be_forgotten(&ThreadIdRecord { deleted_at, ..ThreadIdRecord::default() }, now);
+        assert!(!is_forgotten(None) && !is_forgotten(Some(at(100))) && is_forgotten(Some(at(99))));
     }
 
     #[test]

@@ -22,8 +22,9 @@ pub trait ThreadReader: Send + Sync {
     ///
     /// # Guarantees
     /// - The filters and orders are described in TH-13 to TH-15. Threads with equal times are ordered by id (PG-8).
-    /// - By last activity, reading all pages returns every thread at most once, and every thread that was not written
-    ///   to meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
+    /// - In the order of last activity, reading all pages returns every thread at most once, and every thread that was
+    ///   not written to meanwhile exactly once (PG-5). In the order of creation, it returns every thread exactly once
+    ///   (PG-4).
     ///
     /// # Errors
     /// `Invalid` for an invalid limit; `InvalidCursor` for a cursor of another query.
@@ -39,7 +40,7 @@ pub trait ThreadReader: Send + Sync {
 
     /// Checks whether `parent` may become the parent of `thread`, and changes nothing.
     ///
-    /// The result is exactly that of an update (TH-30).
+    /// The result is exactly the same as that of an update (TH-30).
     ///
     /// # Errors
     /// `NotFound` if one of the two does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor
@@ -67,7 +68,7 @@ pub trait ThreadAdmin: Send + Sync {
     /// Changes the given fields of a thread and nothing else.
     ///
     /// # Guarantees
-    /// - Fields that `patch` does not name stay as they are. Metadata is changed key by key (TH-4).
+    /// - Fields that `patch` does not name do not change. Metadata is changed key by key (TH-4).
     /// - A change increases `revision` by one and does not change `version`. An update that changes nothing increases
     ///   neither (TH-5, TH-9).
     /// - Of two updates guarded by the same revision, exactly one succeeds (TH-6). Two updates without a guard, of

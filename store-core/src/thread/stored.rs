@@ -26,9 +26,9 @@ pub struct StoredThread {
     pub state_bytes: u64,
     /// The queue of pending input, without the inputs themselves.
     pub queue: QueueState,
-    /// Store time of the last commit or update. Later ones never have an earlier time (CM-35).
+    /// Store time of the last commit or update. A later commit or update never has an earlier time (CM-35).
     pub last_time: Timestamp,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -48,7 +48,7 @@ impl StoredThread {
         let record = &mut self.thread;
         record.latest_run = Some(run.id.clone());
         if !run.is_open() {
-            record.open_runs.retain(|open| *open != run.id);
+            record.open_runs.retain(|open_run| *open_run != run.id);
         } else if !record.open_runs.contains(&run.id) {
             record.open_runs.push(run.id.clone());
         }
@@ -64,7 +64,7 @@ pub struct ThreadIdRecord {
     pub fence: Option<ClaimNumber>,
     /// When the thread was deleted. Absent while there is a thread with this id (TH-25).
     pub deleted_at: Option<Timestamp>,
-    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
+    /// Unknown fields that a newer release wrote, kept unchanged (ID-11).
     pub extra: Extra,
 }
 
@@ -148,9 +148,9 @@ mod tests {
     #[test]
     fn an_incarnation_is_written_unless_it_is_0() {
         for incarnation in [0, 7] {
-            let new = NewThread::new(ThreadId::new("t").unwrap());
+            let draft = NewThread::new(ThreadId::new("t").unwrap());
             let time_and_incarnation = (Timestamp::MIN, incarnation);
-            let thread = create(None, &ThreadIdRecord::default(), &new, &Limits::default(), time_and_incarnation)
+            let thread = create(None, &ThreadIdRecord::default(), &draft, &Limits::default(), time_and_incarnation)
                 .unwrap()
                 .thread;
             let text = thread.encode();

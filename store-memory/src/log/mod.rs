@@ -46,7 +46,7 @@ impl OpenedList {
     }
 
     fn finish<T>(&self, tenant: &Tenant, page: PageBuilder<T>) -> Page<T> {
-        page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &self.scope))
+        page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &self.scope))
     }
 }
 
@@ -129,12 +129,12 @@ impl LogReader for MemoryThreads {
     }
 
     async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
-        let (mut found, parts) = self.tenant()?.slots.read(thread, |slot| {
+        let (mut thread_context, parts) = self.tenant()?.slots.read(thread, |slot| {
             let contents = slot.contents.as_ref().ok_or_else(|| Error::not_found("thread", thread))?;
             load_context_parts(contents, &request)
         })?;
-        found.context = context::build(parts, &request);
-        Ok(found)
+        thread_context.context = context::build(parts, &request);
+        Ok(thread_context)
     }
 }
 
@@ -159,22 +159,22 @@ type LoadedParts = Vec<(context::ContextPart, Arc<Entry>)>;
 /// Loads all data of a context as of one moment, and the entries from which its messages are built.
 fn load_context_parts(contents: &ThreadContents, request: &ContextRequest) -> Result<(ThreadContext, LoadedParts)> {
     let thread = &contents.thread.thread;
-    let mut found = ThreadContext::empty(thread.clone());
-    let run = |id: &RunId| contents.runs.get(id).map(|run| Run::clone(run));
-    found.state = contents.state.clone();
-    found.latest_run = thread.latest_run.as_ref().and_then(run);
-    found.open_runs = thread.open_runs.iter().filter_map(run).collect();
+    let mut thread_context = ThreadContext::empty(thread.clone());
+    let load_run = |id: &RunId| contents.runs.get(id).map(|run| Run::clone(run));
+    thread_context.state = contents.state.clone();
+    thread_context.latest_run = thread.latest_run.as_ref().and_then(load_run);
+    thread_context.open_runs = thread.open_runs.iter().filter_map(load_run).collect();
     let seq = match &request.at {
         Some(id) => Some(contents.derived.seq_of(id).ok_or_else(|| Error::not_found("entry", id))?),
         None => contents.thread.head_seq,
     };
-    let Some(seq) = seq else { return Ok((found, LoadedParts::new())) };
+    let Some(seq) = seq else { return Ok((thread_context, LoadedParts::new())) };
     let log_entry = contents.log_entry(seq)?;
-    found.at = Some(log_entry.entry.id.clone());
-    found.context_size = context::context_size(&log_entry.node, &log_entry.marks);
-    found.next_checkpoint = context::next_checkpoint(&log_entry.node);
+    thread_context.at = Some(log_entry.entry.id.clone());
+    thread_context.context_size = context::context_size(&log_entry.node, &log_entry.marks);
+    thread_context.next_checkpoint = context::next_checkpoint(&log_entry.node);
     let parts = context::parts(contents, &log_entry.node)?;
     let with_entry = |part: context::ContextPart| Ok((part, Arc::clone(&contents.log_entry(part.seq())?.entry)));
     let parts_with_entries = parts.into_iter().map(with_entry).collect::<Result<LoadedParts>>()?;
-    Ok((found, parts_with_entries))
+    Ok((thread_context, parts_with_entries))
 }

@@ -17,8 +17,8 @@ use store_core::{
 
 use crate::tenant::Tenant;
 
-/// The maximum number of expired leases that one claim ends. The next claim ends the remaining ones.
-const MAX_EXPIRED_LEASES: usize = 1_000;
+/// The maximum number of expired claims that one call of `claim` ends. The next call ends the rest.
+const MAX_EXPIRED_CLAIMS: usize = 1_000;
 
 /// The mailbox of a tenant.
 #[derive(Clone)]
@@ -35,13 +35,13 @@ impl MemoryMailbox {
     fn change<T>(&self, change: impl FnOnce(&mut InMemoryMailbox, DecisionContext<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
-        let changed = change(&mut mailbox, tenant.decision_context());
+        let result = change(&mut mailbox, tenant.decision_context());
         let claimable_from = mailbox.take_claimable_from();
         drop(mailbox);
         if let Some(claimable_from) = claimable_from {
             tenant.worker_notifier.notify(claimable_from);
         }
-        changed
+        result
     }
 
     /// Makes one decision and applies it.
@@ -58,7 +58,7 @@ impl MailboxProducer for MemoryMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
         self.change(|mailbox, decision_context| {
             mailbox::check_item_count(dispatches.len(), decision_context.limits)?;
-            let enqueue_one = |new| mailbox.apply_decision(|view| mailbox::enqueue(view, new, decision_context));
+            let enqueue_one = |draft| mailbox.apply_decision(|view| mailbox::enqueue(view, draft, decision_context));
             Ok(dispatches.iter().map(enqueue_one).collect())
         })
     }
@@ -119,7 +119,7 @@ fn claim_from_thread(
     mailbox.apply_decision(|view| mailbox::claim(view, thread, single_claim, decision_context))
 }
 
-/// Claims dispatches of ready threads, in the order of the threads. Ends expired leases first, because a thread whose
+/// Claims dispatches of ready threads, in the order of the threads. Ends expired claims first, because a thread whose
 /// lease has expired is also ready.
 fn claim_any(
     mailbox: &mut InMemoryMailbox,
@@ -127,19 +127,20 @@ fn claim_any(
     single_claim: SingleClaim<'_>,
     decision_context: DecisionContext<'_>,
 ) -> Result<Claims> {
-    end_expired_leases(mailbox, MAX_EXPIRED_LEASES, decision_context)?;
+    end_expired_claims(mailbox, MAX_EXPIRED_CLAIMS, decision_context)?;
     mailbox.promote_due(decision_context.now);
     let (mut claims, mut after) = (Claims::default(), None);
     while length(claims.claimed.len()) < u64::from(request.limit) {
         let Some(position) = mailbox.ready_threads(after.as_ref()).next().cloned() else { break };
-        claims.claimed.extend(claim_from_thread(mailbox, &position.2, single_claim, decision_context)?.claimed);
+        let (_, _, thread) = &position;
+        claims.claimed.extend(claim_from_thread(mailbox, thread, single_claim, decision_context)?.claimed);
         after = Some(position);
     }
     Ok(claims)
 }
 
-/// Ends up to `max_count` expired leases.
-fn end_expired_leases(
+/// Ends up to `max_count` claims whose lease has expired.
+fn end_expired_claims(
     mailbox: &mut InMemoryMailbox,
     max_count: usize,
     decision_context: DecisionContext<'_>,
@@ -155,13 +156,13 @@ fn end_expired_leases(
 impl MailboxMaintenance for MemoryMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_call_limit(limit)?;
-        self.change(|mailbox, decision_context| end_expired_leases(mailbox, limit as usize, decision_context))
+        self.change(|mailbox, decision_context| end_expired_claims(mailbox, limit as usize, decision_context))
     }
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
         self.change(|mailbox, decision_context| {
-            let mut removed = 0;
+            let mut removed_count = 0;
             for id in &mailbox.dispatches_to_purge(&request) {
                 let is_purged = match request.dry_run {
                     true => true,
@@ -169,9 +170,9 @@ impl MailboxMaintenance for MemoryMailbox {
                         mailbox.apply_decision(|view| mailbox::purge(view, id, request.before, decision_context))?
                     }
                 };
-                removed += u64::from(is_purged);
+                removed_count += u64::from(is_purged);
             }
-            Ok(Purged::new(removed))
+            Ok(Purged::new(removed_count))
         })
     }
 
@@ -183,8 +184,8 @@ impl MailboxMaintenance for MemoryMailbox {
                 RequeueChoice::Filter { filter, limit } => mailbox.dead_letters(*filter, limit),
             };
             let requeue_one = |id: DispatchId| {
-                let requeued = mailbox.apply_decision(|view| mailbox::requeue(view, &id, decision_context));
-                (id, requeued)
+                let result = mailbox.apply_decision(|view| mailbox::requeue(view, &id, decision_context));
+                (id, result)
             };
             Ok(ids.into_iter().map(requeue_one).collect())
         })

@@ -22,7 +22,7 @@ impl MailboxReader for MemoryMailbox {
         let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         tenant.mailbox.read().list(&query, after.as_ref(), &mut page, |dispatch| (dispatch, 0))?;
-        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
+        Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
@@ -35,7 +35,7 @@ impl MailboxReader for MemoryMailbox {
         let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, request.cursor.as_ref())?;
         tenant.mailbox.write().list_ready(after.as_ref(), &mut page, tenant.decision_context())?;
-        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
+        Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {

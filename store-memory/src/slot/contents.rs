@@ -31,7 +31,7 @@ pub(crate) struct ThreadContents {
     pub(crate) state: ThreadState,
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
     pub(crate) queue: InputQueue,
-    keys: BTreeMap<CommitKey, CommitKeyRecord>,
+    commit_keys: BTreeMap<CommitKey, CommitKeyRecord>,
 }
 
 impl ThreadContents {
@@ -43,7 +43,7 @@ impl ThreadContents {
             state: ThreadState::new(),
             runs: BTreeMap::new(),
             queue: InputQueue::default(),
-            keys: BTreeMap::new(),
+            commit_keys: BTreeMap::new(),
         }
     }
 
@@ -57,17 +57,21 @@ impl ThreadContents {
         length(self.log.len())
     }
 
-    pub(crate) fn key(&self, key: &CommitKey) -> Option<&CommitKeyRecord> {
-        self.keys.get(key)
+    pub(crate) fn commit_key(&self, key: &CommitKey) -> Option<&CommitKeyRecord> {
+        self.commit_keys.get(key)
     }
 
     /// Applies a plan. `thread` and `runs` are those of the plan, shared with the index.
     pub(crate) fn apply(&mut self, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {
         self.thread = thread;
-        for planned in plan.entries {
-            let bytes = length(planned.text.len());
-            let log_entry =
-                LogEntry { entry: Arc::new(planned.entry), node: planned.node, marks: EntryMarks::default(), bytes };
+        for planned_entry in plan.entries {
+            let bytes = length(planned_entry.text.len());
+            let log_entry = LogEntry {
+                entry: Arc::new(planned_entry.entry),
+                node: planned_entry.node,
+                marks: EntryMarks::default(),
+                bytes,
+            };
             self.derived.append(&self.log, &log_entry);
             self.log.push(log_entry);
         }
@@ -87,23 +91,25 @@ impl ThreadContents {
         }
         self.queue.apply(plan.queue);
         self.runs.extend(runs.into_iter().map(|run| (run.id.clone(), run)));
-        self.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
+        self.commit_keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
     /// Returns the number of entries, commit keys and pending inputs, plus the number of runs with decisions. When a
     /// deleted thread is removed, these are removed one by one.
     pub(crate) fn item_count(&self) -> usize {
-        self.log.len() + self.keys.len() + self.queue.item_count()
+        self.log.len() + self.commit_keys.len() + self.queue.item_count()
     }
 
-    /// Removes up to this number of the items of a deleted thread, the last ones first. Returns how many were removed.
+    /// Removes items of a deleted thread, the last first, up to this number. Returns how many were removed.
     pub(crate) fn remove_up_to(&mut self, max_items: usize) -> usize {
-        let before = self.item_count();
+        let initial_count = self.item_count();
         for log_entry in self.log.drain(self.log.len().saturating_sub(max_items)..) {
             self.derived.remove_entry(&log_entry);
         }
-        while before - self.item_count() < max_items && (self.keys.pop_last().is_some() || self.queue.remove_last()) {}
-        before - self.item_count()
+        while initial_count - self.item_count() < max_items
+            && (self.commit_keys.pop_last().is_some() || self.queue.remove_last())
+        {}
+        initial_count - self.item_count()
     }
 }
 
@@ -152,14 +158,14 @@ mod tests {
     use super::ThreadContents;
     use crate::{MemoryConfig, MemoryStore};
 
-    /// Returns a thread with three entries, two keys, two inputs and the decisions of a run.
+    /// Returns a thread with three entries, two commit keys, two inputs and the decisions of a run.
     async fn contents_of_small_thread() -> Box<ThreadContents> {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
         let (thread, run) = (ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
-        let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
-        waiting.tickets = vec![Ticket::new("k"), Ticket::new("l")];
-        let status = [RunStatus::Running, RunStatus::Waiting(Box::new(waiting))];
+        let mut waiting_state = WaitingState::new(WaitingReason::ToolPermission);
+        waiting_state.tickets = vec![Ticket::new("k"), Ticket::new("l")];
+        let status = [RunStatus::Running, RunStatus::Waiting(Box::new(waiting_state))];
         let commits = tenant.commits.unwrap();
         for (key, status) in ["a", "b"].into_iter().zip(status) {
             let change = RunChange::new(run.clone(), status).with_agent(AgentId::new("a").unwrap());
@@ -178,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn a_deleted_thread_is_removed_in_batches() {
         let mut contents = contents_of_small_thread().await;
-        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.item_count()), (3, 2, 3));
+        assert_eq!((contents.log.len(), contents.commit_keys.len(), contents.queue.item_count()), (3, 2, 3));
         assert_eq!(contents.item_count(), 8);
         let seqs = |contents: &ThreadContents| {
             ["1", "2", "3"].map(|name| contents.derived.seq_of(&EntryId::new(name).unwrap()))
@@ -187,9 +193,9 @@ mod tests {
         assert_eq!(contents.remove_up_to(2), 2);
         assert_eq!((seqs(&contents), contents.log.len()), ([Some(1), None, None], 1));
         assert_eq!(contents.remove_up_to(2), 2);
-        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.item_count()), (0, 1, 3));
+        assert_eq!((contents.log.len(), contents.commit_keys.len(), contents.queue.item_count()), (0, 1, 3));
         assert_eq!(contents.remove_up_to(3), 3);
-        assert_eq!((contents.keys.len(), contents.queue.item_count()), (0, 1));
+        assert_eq!((contents.commit_keys.len(), contents.queue.item_count()), (0, 1));
         assert_eq!((contents.remove_up_to(2), contents.remove_up_to(2), contents.item_count()), (1, 0, 0));
     }
 }

@@ -14,7 +14,7 @@ use super::{LogEntry, contents::entry_at};
 /// They are updated with each append. Deriving them from the whole log gives the same result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DerivedLogData {
-    ids: HashMap<EntryId, u64>,
+    seq_by_id: HashMap<EntryId, u64>,
     /// Pairs of parent and child, side entries included.
     children: BTreeSet<(u64, u64)>,
     /// Entries that are on a path and have no child on a path.
@@ -25,7 +25,7 @@ pub(crate) struct DerivedLogData {
     /// For each name and checkpoint, the sequence number of the entry that gave the name.
     snapshots: BTreeMap<(String, u64), u64>,
     /// The current name of each checkpoint.
-    names: HashMap<u64, String>,
+    name_by_checkpoint: HashMap<u64, String>,
 }
 
 impl DerivedLogData {
@@ -41,7 +41,7 @@ impl DerivedLogData {
     /// Adds an entry. `log` holds at least all earlier entries.
     pub(crate) fn append(&mut self, log: &[LogEntry], log_entry: &LogEntry) {
         let (entry, node) = (&log_entry.entry, &log_entry.node);
-        self.ids.insert(entry.id.clone(), node.seq);
+        self.seq_by_id.insert(entry.id.clone(), node.seq);
         self.children.extend(node.parent.map(|parent| (parent, node.seq)));
         if !node.side {
             self.leaves.insert(node.seq);
@@ -53,31 +53,31 @@ impl DerivedLogData {
                 self.branch_points.insert(node.parent.unwrap_or_default());
             }
         }
-        let target = match &*entry.body {
+        let named_checkpoint = match &*entry.body {
             Body::Checkpoint(_) => Some(node.seq),
             Body::Label(_) => node.target.filter(|&target| {
                 entry_at(log, target).is_some_and(|log_entry| log_entry.entry.kind() == BodyKind::Checkpoint)
             }),
             _ => None,
         };
-        if let Some(target) = target {
-            self.set_name(target, assigned_name(entry), node.seq);
+        if let Some(checkpoint) = named_checkpoint {
+            self.set_name(checkpoint, assigned_name(entry), node.seq);
         }
     }
 
     /// Sets or removes the name of a checkpoint. `naming_seq` is the number of the entry that does this.
     fn set_name(&mut self, checkpoint: u64, name: Option<&str>, naming_seq: u64) {
-        if let Some(old) = self.names.remove(&checkpoint) {
-            self.snapshots.remove(&(old, checkpoint));
+        if let Some(old_name) = self.name_by_checkpoint.remove(&checkpoint) {
+            self.snapshots.remove(&(old_name, checkpoint));
         }
         if let Some(name) = name {
             self.snapshots.insert((name.to_owned(), checkpoint), naming_seq);
-            self.names.insert(checkpoint, name.to_owned());
+            self.name_by_checkpoint.insert(checkpoint, name.to_owned());
         }
     }
 
     pub(crate) fn seq_of(&self, id: &EntryId) -> Option<u64> {
-        self.ids.get(id).copied()
+        self.seq_by_id.get(id).copied()
     }
 
     /// Returns the children of `parent` from `first` to `last`.
@@ -113,7 +113,7 @@ impl DerivedLogData {
     /// Removes the data of an entry. Its thread was deleted, and the entries of the thread are removed in batches.
     pub(crate) fn remove_entry(&mut self, log_entry: &LogEntry) {
         let (seq, parent) = (log_entry.node.seq, log_entry.node.parent);
-        self.ids.remove(&log_entry.entry.id);
+        self.seq_by_id.remove(&log_entry.entry.id);
         self.children.remove(&(parent.unwrap_or_default(), seq));
         self.leaves.remove(&seq);
         self.branch_points.remove(&seq);

@@ -14,7 +14,7 @@ type WriterKey = (WriterId, EventKey);
 pub(crate) struct Events {
     rows: HashMap<EventId, EventRow>,
     scopes: HashMap<Scope, ScopeEvents>,
-    keys: HashMap<WriterKey, EventKeyRecord>,
+    key_records: HashMap<WriterKey, EventKeyRecord>,
     pub(crate) followers: Followers,
 }
 
@@ -51,7 +51,7 @@ impl Events {
     }
 
     pub(crate) fn key_record(&self, writer: &WriterId, key: &EventKey) -> Option<&EventKeyRecord> {
-        self.keys.get(&(writer.clone(), key.clone()))
+        self.key_records.get(&(writer.clone(), key.clone()))
     }
 
     pub(crate) fn get(&self, id: &EventId) -> Option<&StoredEvent> {
@@ -67,19 +67,19 @@ impl Events {
         direction: Direction,
     ) -> Box<dyn Iterator<Item = (u64, &StoredEvent)> + '_> {
         let Some(scope_events) = self.scopes.get(scope) else { return Box::new(std::iter::empty()) };
-        let found = |(seq, id)| Some((seq, self.get(id)?));
+        let with_event = |(seq, id)| Some((seq, self.get(id)?));
         let numbered_from =
             |from: usize| (scope_events.state.floor + 1 + from as u64..).zip(scope_events.ids.iter().skip(from));
         match direction {
             Direction::Forward => {
-                Box::new(numbered_from(after.map_or(0, |after| scope_events.index_after(after))).filter_map(found))
+                Box::new(numbered_from(after.map_or(0, |after| scope_events.index_after(after))).filter_map(with_event))
             }
             Direction::Backward => {
-                let len =
+                let end_index =
                     after.map_or(scope_events.ids.len(), |after| scope_events.index_after(after.saturating_sub(1)));
-                let first = scope_events.state.floor + 1;
-                let back = scope_events.ids.iter().take(len).enumerate().rev();
-                Box::new(back.map(move |(at, id)| (first + at as u64, id)).filter_map(found))
+                let first_seq = scope_events.state.floor + 1;
+                let ids_backward = scope_events.ids.iter().take(end_index).enumerate().rev();
+                Box::new(ids_backward.map(move |(index, id)| (first_seq + index as u64, id)).filter_map(with_event))
             }
         }
     }
@@ -87,7 +87,7 @@ impl Events {
     /// Applies a plan and notifies the subscribers of its scopes.
     pub(crate) fn apply(&mut self, plan: EventPlan) {
         let key = plan.key.map(|(writer, key, record)| {
-            self.keys.insert((writer.clone(), key.clone()), record);
+            self.key_records.insert((writer.clone(), key.clone()), record);
             (writer, key)
         });
         for stored in plan.events {
@@ -124,11 +124,11 @@ impl Events {
         }
         let Some(key) = self.rows.remove(id).and_then(|row| row.key) else { return };
         let rows = &self.rows;
-        let can_be_forgotten = self.keys.get(&key).is_some_and(|record| {
+        let can_be_forgotten = self.key_records.get(&key).is_some_and(|record| {
             !must_keep_event_key(record, record.events.iter().rev().any(|id| rows.contains_key(id)), now)
         });
         if can_be_forgotten {
-            self.keys.remove(&key);
+            self.key_records.remove(&key);
         }
     }
 

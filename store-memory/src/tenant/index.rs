@@ -43,7 +43,7 @@ pub(crate) struct ThreadRow {
     pub(crate) change_number: u64,
 }
 
-/// The records that the plan of a commit reads and that do not belong to the thread of the commit.
+/// What the plan of a commit reads from the index, and not from the slot of its thread.
 #[derive(Debug)]
 pub(crate) struct ExternalRecords {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
@@ -124,34 +124,35 @@ impl Index {
     pub(crate) fn put_thread(&mut self, thread: &Arc<StoredThread>) {
         self.change_count += 1;
         let row = ThreadRow { thread: Arc::clone(thread), change_number: self.change_count };
-        let new = &thread.thread;
+        let new_thread = &thread.thread;
         if thread.queue.count > 0 {
-            self.threads_with_pending.insert(new.id.clone());
+            self.threads_with_pending.insert(new_thread.id.clone());
         } else {
-            self.threads_with_pending.remove(&new.id);
+            self.threads_with_pending.remove(&new_thread.id);
         }
-        let Some(old) = self.threads.insert(new.id.clone(), row) else {
-            self.by_activity.insert(thread_list_keys(new), new.updated_at, &new.id);
-            self.by_creation.insert(thread_list_keys(new), new.created_at, &new.id);
+        let Some(old_row) = self.threads.insert(new_thread.id.clone(), row) else {
+            self.by_activity.insert(thread_list_keys(new_thread), new_thread.updated_at, &new_thread.id);
+            self.by_creation.insert(thread_list_keys(new_thread), new_thread.created_at, &new_thread.id);
             return;
         };
-        let old = &old.thread.thread;
-        let list_keys_differ = old.parent_thread_id != new.parent_thread_id || old.resource_id != new.resource_id;
-        if list_keys_differ || old.updated_at != new.updated_at {
-            self.by_activity.remove(thread_list_keys(old), old.updated_at, &new.id);
-            self.by_activity.insert(thread_list_keys(new), new.updated_at, &new.id);
+        let old_thread = &old_row.thread.thread;
+        let list_keys_differ = old_thread.parent_thread_id != new_thread.parent_thread_id
+            || old_thread.resource_id != new_thread.resource_id;
+        if list_keys_differ || old_thread.updated_at != new_thread.updated_at {
+            self.by_activity.remove(thread_list_keys(old_thread), old_thread.updated_at, &new_thread.id);
+            self.by_activity.insert(thread_list_keys(new_thread), new_thread.updated_at, &new_thread.id);
         }
-        if list_keys_differ || old.created_at != new.created_at {
-            self.by_creation.remove(thread_list_keys(old), old.created_at, &new.id);
-            self.by_creation.insert(thread_list_keys(new), new.created_at, &new.id);
+        if list_keys_differ || old_thread.created_at != new_thread.created_at {
+            self.by_creation.remove(thread_list_keys(old_thread), old_thread.created_at, &new_thread.id);
+            self.by_creation.insert(thread_list_keys(new_thread), new_thread.created_at, &new_thread.id);
         }
     }
 
     pub(crate) fn remove_thread(&mut self, id: &ThreadId) {
         if let Some(row) = self.threads.remove(id) {
-            let old = &row.thread.thread;
-            self.by_activity.remove(thread_list_keys(old), old.updated_at, id);
-            self.by_creation.remove(thread_list_keys(old), old.created_at, id);
+            let removed_thread = &row.thread.thread;
+            self.by_activity.remove(thread_list_keys(removed_thread), removed_thread.updated_at, id);
+            self.by_creation.remove(thread_list_keys(removed_thread), removed_thread.created_at, id);
             self.threads_with_pending.remove(id);
         }
     }
@@ -165,18 +166,18 @@ impl Index {
     }
 
     pub(crate) fn put_run(&mut self, run: &Arc<Run>) {
-        if let Some(old) = self.runs.insert(run.id.clone(), Arc::clone(run)) {
-            if old.status.phase() == run.status.phase() {
+        if let Some(old_run) = self.runs.insert(run.id.clone(), Arc::clone(run)) {
+            if old_run.status.phase() == run.status.phase() {
                 return;
             }
-            self.run_order.remove(run_list_keys(&old), old.created_at, &old.id);
+            self.run_order.remove(run_list_keys(&old_run), old_run.created_at, &old_run.id);
         }
         self.run_order.insert(run_list_keys(run), run.created_at, &run.id);
     }
 
     pub(crate) fn remove_run(&mut self, id: &RunId) {
-        if let Some(old) = self.runs.remove(id) {
-            self.run_order.remove(run_list_keys(&old), old.created_at, id);
+        if let Some(removed_run) = self.runs.remove(id) {
+            self.run_order.remove(run_list_keys(&removed_run), removed_run.created_at, id);
         }
     }
 
@@ -209,9 +210,9 @@ impl Index {
     }
 
     /// Returns whether each run that the plan looked up still belongs to the same thread, or still does not exist.
-    pub(crate) fn are_run_owners_unchanged(&self, needs: &NeededKeys, planned_with: &ExternalRecords) -> bool {
+    pub(crate) fn are_run_owners_unchanged(&self, needs: &NeededKeys, records_of_plan: &ExternalRecords) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
-        needs.runs.iter().all(|id| self.runs.get(id).map(owner) == planned_with.runs.get(id).map(owner))
+        needs.runs.iter().all(|id| self.runs.get(id).map(owner) == records_of_plan.runs.get(id).map(owner))
     }
 
     /// Returns a thread and all its ancestors, nearest first. The list is empty if the thread does not exist.
@@ -239,11 +240,11 @@ impl Index {
         order: ThreadOrder,
         walk: &TimeWalk<ThreadId>,
     ) -> impl Iterator<Item = (Timestamp, &ThreadRow)> {
-        let order = match order {
+        let sets = match order {
             ThreadOrder::LastActivity => &self.by_activity,
             ThreadOrder::Creation => &self.by_creation,
         };
-        order.walk(key, walk).filter_map(|(time, id)| Some((time, self.threads.get(id)?)))
+        sets.walk(key, walk).filter_map(|(time, id)| Some((time, self.threads.get(id)?)))
     }
 
     pub(crate) fn walk_runs(
@@ -251,9 +252,9 @@ impl Index {
         filter: &RunFilter,
         walk: &TimeWalk<RunId>,
     ) -> impl Iterator<Item = (Timestamp, &Arc<Run>)> {
-        let backward = walk.direction == Direction::Backward;
+        let is_backward = walk.direction == Direction::Backward;
         let lists: Vec<_> = filter.list_keys().into_iter().map(|key| self.run_order.walk(&key.into(), walk)).collect();
-        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
+        let positions = merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
     }
 

@@ -1,10 +1,10 @@
 //! The state of a tenant: its slots, the index over them, its mailbox, and deleted data that is not yet removed.
 
+mod deferred_drops;
 mod events;
 mod index;
 mod outbox;
 mod slots;
-mod trash;
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use store_core::{
 };
 
 pub(crate) use self::{
+    deferred_drops::DeferredDrops,
     events::Events,
     index::{ExternalRecords, Index, ThreadListKey},
     outbox::Outbox,
     slots::ThreadSlots,
-    trash::Trash,
 };
 use crate::{
     config::MemoryConfig,
@@ -40,9 +40,9 @@ impl SharedState {
     /// Returns an incarnation that is higher than those of all earlier mailboxes of this store and of earlier stores
     /// (MB-25).
     fn next_incarnation(&self) -> u64 {
-        let mut last = self.newest_incarnation.lock();
-        *last = self.config.clock.now().as_millis().max(*last + 1);
-        *last
+        let mut newest = self.newest_incarnation.lock();
+        *newest = self.config.clock.now().as_millis().max(*newest + 1);
+        *newest
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Tenant {
     pub(crate) slots: ThreadSlots,
     pub(crate) mailbox: ReadWriteLock<InMemoryMailbox>,
     pub(crate) index: ReadWriteLock<Index>,
-    pub(crate) trash: Trash,
+    pub(crate) deferred_drops: DeferredDrops,
     pub(crate) live_hub: Arc<LiveHub>,
     /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile.
     pub(crate) worker_notifier: Notifier,
@@ -73,7 +73,7 @@ impl Tenant {
             slots: ThreadSlots::default(),
             mailbox,
             index: ReadWriteLock::default(),
-            trash: Trash::default(),
+            deferred_drops: DeferredDrops::default(),
             live_hub: Arc::default(),
             worker_notifier: Notifier::default(),
             is_closed: Flag::default(),
@@ -129,7 +129,7 @@ impl Tenant {
         drop(mailbox);
         let index = std::mem::take(&mut *self.index.write());
         drop(index);
-        while self.trash.purge_batch().is_some() {}
+        while self.deferred_drops.purge_batch().is_some() {}
     }
 }
 
@@ -152,15 +152,15 @@ mod tests {
             let commit = commit.entry(NewEntry::new(Message::user("x")));
             let _ = handles.commits.as_ref().unwrap().commit(commit).await.unwrap();
         }
-        let work = NewDispatch::new(ThreadId::new("a").unwrap(), RunId::new("r").unwrap());
-        let work = work.with_id(DispatchId::new("d").unwrap());
-        handles.mailbox.as_ref().unwrap().enqueue(vec![work]).await.unwrap().remove(0).unwrap();
-        let deleted = ThreadId::new("b").unwrap();
+        let dispatch = NewDispatch::new(ThreadId::new("a").unwrap(), RunId::new("r").unwrap());
+        let dispatch = dispatch.with_id(DispatchId::new("d").unwrap());
+        handles.mailbox.as_ref().unwrap().enqueue(vec![dispatch]).await.unwrap().remove(0).unwrap();
+        let deleted_id = ThreadId::new("b").unwrap();
         let threads = handles.threads.as_ref().unwrap();
-        threads.delete_thread(&deleted, DeleteRequest::default()).await.unwrap();
+        threads.delete_thread(&deleted_id, DeleteRequest::default()).await.unwrap();
         let tenant = Arc::clone(&store.tenants().unwrap()[0]);
         store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
         assert!(tenant.is_empty());
-        assert_eq!(tenant.trash.purge_batch(), None);
+        assert_eq!(tenant.deferred_drops.purge_batch(), None);
     }
 }

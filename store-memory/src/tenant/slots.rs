@@ -100,7 +100,7 @@ impl ThreadSlots {
 
     fn shard(&self, id: &ThreadId) -> &Shard {
         let hash = self.hasher.hash_one(id);
-        usize::try_from(hash % SHARDS as u64).ok().and_then(|at| self.shards.get(at)).unwrap_or(&self.last_shard)
+        usize::try_from(hash % SHARDS as u64).ok().and_then(|index| self.shards.get(index)).unwrap_or(&self.last_shard)
     }
 
     fn all_shards(&self) -> impl Iterator<Item = &Shard> {

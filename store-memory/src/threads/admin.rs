@@ -19,10 +19,10 @@ use crate::{
 
 #[async_trait]
 impl ThreadAdmin for MemoryThreads {
-    async fn create_thread(&self, new: NewThread) -> Result<Thread> {
+    async fn create_thread(&self, draft: NewThread) -> Result<Thread> {
         let tenant = self.tenant()?;
-        let _family_guard = new.fields.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
-        tenant.slots.write(&new.id, |slot| create(tenant, slot, &new))
+        let _family_guard = draft.fields.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
+        tenant.slots.write(&draft.id, |slot| create(tenant, slot, &draft))
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
@@ -34,7 +34,7 @@ impl ThreadAdmin for MemoryThreads {
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let tenant = self.tenant()?;
         let deletion = delete::delete_thread(tenant, id, request);
-        tenant.trash.purge_batch_if_large();
+        tenant.deferred_drops.purge_batch_if_many();
         deletion
     }
 
@@ -44,21 +44,21 @@ impl ThreadAdmin for MemoryThreads {
         while !request.dry_run && prune::forget_deleted_ids(tenant) {
             yield_now().await;
         }
-        tenant.trash.purge_batch_if_large();
+        tenant.deferred_drops.purge_batch_if_many();
         Ok(pruned)
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
         let tenant = self.tenant()?;
-        let mut purged = 0;
-        while let Some(threads) = tenant.trash.purge_batch() {
-            purged += threads;
-            if !progress.advance(purged, None) {
+        let mut purged_count = 0;
+        while let Some(threads) = tenant.deferred_drops.purge_batch() {
+            purged_count += threads;
+            if !progress.advance(purged_count, None) {
                 break;
             }
             yield_now().await;
         }
-        Ok(purged)
+        Ok(purged_count)
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
@@ -67,25 +67,27 @@ impl ThreadAdmin for MemoryThreads {
     }
 }
 
-fn create(tenant: &Tenant, slot: &mut ThreadSlot, new: &NewThread) -> Result<Thread> {
+fn create(tenant: &Tenant, slot: &mut ThreadSlot, draft: &NewThread) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
-    let created = thread::create(stored, &slot.id_record, new, &tenant.shared.config.limits, (tenant.now(), 0))?;
-    if let Some(parent) = &new.fields.parent_thread_id {
-        thread::check_parent(&new.id, parent, &tenant.index.read().lineage(parent))?;
+    let created_thread =
+        thread::create(stored, &slot.id_record, draft, &tenant.shared.config.limits, (tenant.now(), 0))?;
+    if let Some(parent) = &draft.fields.parent_thread_id {
+        thread::check_parent(&draft.id, parent, &tenant.index.read().lineage(parent))?;
     }
-    let created = Arc::new(created);
+    let created_thread = Arc::new(created_thread);
     let mut id_record = slot.id_record.clone();
-    id_record.generation = created.thread.generation();
+    id_record.generation = created_thread.thread.generation();
     id_record.deleted_at = None;
-    store_thread(tenant, slot, &created, id_record);
-    Ok(created.thread.clone())
+    store_thread(tenant, slot, &created_thread, id_record);
+    Ok(created_thread.thread.clone())
 }
 
 fn update(tenant: &Tenant, slot: &mut ThreadSlot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
     let mut id_record = slot.id_record.clone();
+    let (_, patch, _) = request;
     // Held until the update is written, so that the claim stays valid until then.
-    let mailbox_guard = request.1.fence.is_some().then(|| tenant.mailbox.read());
+    let mailbox_guard = patch.fence.is_some().then(|| tenant.mailbox.read());
     let claims = mailbox_guard.as_deref().map(|claims| claims as &dyn MailboxView);
     // Parents do not change while the caller holds the `family_lock`.
     let lineage = |parent: &ThreadId| Ok(tenant.index.read().lineage(parent));
@@ -96,9 +98,9 @@ fn update(tenant: &Tenant, slot: &mut ThreadSlot, request: (&ThreadId, &ThreadPa
             Ok(stored.thread)
         }
         ThreadChange::Changed(stored) => {
-            let changed = Arc::new(stored);
-            store_thread(tenant, slot, &changed, id_record);
-            Ok(changed.thread.clone())
+            let changed_thread = Arc::new(stored);
+            store_thread(tenant, slot, &changed_thread, id_record);
+            Ok(changed_thread.thread.clone())
         }
     }
 }

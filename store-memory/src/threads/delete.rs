@@ -37,26 +37,26 @@ pub(super) fn delete_thread(tenant: &Tenant, id: &ThreadId, request: DeleteReque
     // This check does not depend on the other threads, so a request that it refuses does not lock them.
     tenant.slots.read(id, check)?;
     let slots = tenant.slots.slots_in_lock_order(deletion_set.all());
-    let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
-    if let Some(slot) = locked.get(id) {
+    let mut locked_slots: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
+    if let Some(slot) = locked_slots.get(id) {
         check(slot)?;
     }
-    apply_deletion(tenant, &mut locked, deletion_set.deleted(), deletion_set.detached());
+    apply_deletion(tenant, &mut locked_slots, deletion_set.deleted(), deletion_set.detached());
     Ok(Deletion::from(deletion_set))
 }
 
 /// Deletes and detaches locked threads. Readers see all of these changes at once.
 pub(super) fn apply_deletion(
     tenant: &Tenant,
-    locked: &mut LockedSlots<'_>,
-    deleted: &[ThreadId],
-    detached: &[ThreadId],
+    locked_slots: &mut LockedSlots<'_>,
+    deleted_ids: &[ThreadId],
+    detached_ids: &[ThreadId],
 ) {
     let now = tenant.now();
     let mut deleted_contents = Vec::new();
     let mut index = tenant.index.write();
-    for id in deleted {
-        let Some(slot) = locked.get_mut(id) else { continue };
+    for id in deleted_ids {
+        let Some(slot) = locked_slots.get_mut(id) else { continue };
         if let Some(contents) = slot.contents.take() {
             let record = thread::id_record_after_deletion(&slot.id_record, &contents.thread, now);
             index.put_id_record(id, slot, record);
@@ -67,14 +67,14 @@ pub(super) fn apply_deletion(
             deleted_contents.push(contents);
         }
     }
-    for id in detached {
-        if let Some(contents) = locked.get_mut(id).and_then(|slot| slot.contents.as_mut()) {
+    for id in detached_ids {
+        if let Some(contents) = locked_slots.get_mut(id).and_then(|slot| slot.contents.as_mut()) {
             contents.thread = detach(&contents.thread, now);
             index.put_thread(&contents.thread);
         }
     }
     drop(index);
-    tenant.trash.add(deleted_contents);
+    tenant.deferred_drops.add(deleted_contents);
 }
 
 fn detach(child: &StoredThread, now: Timestamp) -> Arc<StoredThread> {

@@ -62,15 +62,17 @@ impl ThreadReader for MemoryThreads {
         };
         for (time, row) in index.walk_threads(&query.filter.list_key().into(), query.order, &walk) {
             let thread = &row.thread.thread;
-            let item = row.change_number <= max_change_number && query.filter.admits(thread);
+            let is_listed = row.change_number <= max_change_number && query.filter.admits(thread);
             let position =
                 Position { extra_number: max_change_number, ..Position::new(time.as_millis(), thread.id.as_str()) };
-            if !page.offer(position, approximate_bytes(thread), item.then(|| Arc::clone(&row.thread))) {
+            if !page.offer(position, approximate_bytes(thread), is_listed.then(|| Arc::clone(&row.thread))) {
                 break;
             }
         }
         drop(index);
-        Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)).map(|stored| stored.thread.clone()))
+        Ok(page
+            .finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope))
+            .map(|stored| stored.thread.clone()))
     }
 
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
@@ -101,7 +103,8 @@ fn walk_of_query(query: &ThreadQuery, after: Option<&Position>) -> Result<TimeWa
         ThreadOrder::Creation => (filter.created_after, filter.created_before),
     };
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
-    let decode_position = |at: &Position| Ok((Timestamp::from_millis(at.rank)?, ThreadId::new(&at.id)?));
+    let decode_position =
+        |position: &Position| Ok((Timestamp::from_millis(position.rank)?, ThreadId::new(&position.id)?));
     let after = after.map(decode_position).transpose().map_err(malformed)?;
     Ok(TimeWalk { direction: query.direction, after, from, before })
 }
@@ -124,8 +127,8 @@ mod tests {
         let mut fields = ThreadFields::default();
         fields.metadata.insert("key".to_owned(), Json::parse("12345").unwrap());
         fields.metadata.insert("k".to_owned(), Json::null());
-        let new = NewThread::new(ThreadId::new("t").unwrap()).with_fields(fields);
-        let thread = threads.create_thread(new).await.unwrap();
+        let draft = NewThread::new(ThreadId::new("t").unwrap()).with_fields(fields);
+        let thread = threads.create_thread(draft).await.unwrap();
         assert_eq!(super::approximate_bytes(&thread), 13);
     }
 }

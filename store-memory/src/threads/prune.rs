@@ -18,23 +18,23 @@ pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pr
     let _family_guard = tenant.family_lock.lock();
     let mut selection = PruneSelection::new(request, tenant.now())?;
     choose_idle_threads(&tenant.index.read(), &mut selection);
-    let mut chosen = selection.chosen().to_vec();
+    let mut chosen_ids = selection.chosen().to_vec();
     if !request.dry_run {
-        let slots = tenant.slots.slots_in_lock_order(&chosen);
-        let mut locked: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
+        let slots = tenant.slots.slots_in_lock_order(&chosen_ids);
+        let mut locked_slots: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
         // A thread that was written to after it was chosen and before it was locked is not pruned (TH-27). It
         // stays, and so do its ancestors.
         let index = tenant.index.read();
         let mut pruned_ids = BTreeSet::new();
-        chosen.retain(|id| {
+        chosen_ids.retain(|id| {
             let is_unused = index.thread(id).is_some_and(|row| selection.is_unused(&row.thread));
             let is_prunable = is_unused && index.children(id).all(|child| pruned_ids.contains(child));
             is_prunable && pruned_ids.insert(id.clone())
         });
         drop(index);
-        delete::apply_deletion(tenant, &mut locked, &chosen, &[]);
+        delete::apply_deletion(tenant, &mut locked_slots, &chosen_ids, &[]);
     }
-    Ok(selection.pruned(chosen))
+    Ok(selection.pruned(chosen_ids))
 }
 
 fn choose_idle_threads(index: &Index, selection: &mut PruneSelection) {

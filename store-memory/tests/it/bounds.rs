@@ -27,8 +27,8 @@ fn a_child_refuses() {
     if std::env::var_os(CHILD_VARIABLE).is_none() {
         return;
     }
-    let refused = async { Ok(OversizedArguments::default().run(crate::fixture()).await) };
-    match run(refused) {
+    let refusals = async { Ok(OversizedArguments::default().run(crate::fixture()).await) };
+    match run(refusals) {
         Ok(figures) => send_line(figures),
         Err(failure) => {
             send_line(&failure);

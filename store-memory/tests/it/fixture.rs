@@ -15,8 +15,8 @@ pub(crate) fn fixture() -> impl Fixture {
     MemoryFixture
 }
 
-fn clock(opened: &OpenedStore) -> &ManualClock {
-    opened.guard().unwrap()
+fn clock(opened_store: &OpenedStore) -> &ManualClock {
+    opened_store.guard().unwrap()
 }
 
 #[async_trait]
@@ -57,12 +57,12 @@ impl Fixture for MemoryFixture {
         unreachable!("the fixture declares that it lacks this")
     }
 
-    async fn advance(&self, opened: &OpenedStore, by: Duration) {
-        clock(opened).advance(by);
+    async fn advance(&self, opened_store: &OpenedStore, by: Duration) {
+        clock(opened_store).advance(by);
     }
 
-    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
-        let clock = clock(opened);
+    async fn set_back(&self, opened_store: &OpenedStore, by: Duration) {
+        let clock = clock(opened_store);
         clock.set(clock.now().saturating_sub(by));
     }
 

@@ -35,22 +35,23 @@ impl Tally {
         *self.0.lock().unwrap().entry(situation).or_default() += 1;
     }
 
-    /// Returns the counts as text. Panics if one of the situations in `wanted` never occurred, because the scenario
-    /// then shows nothing about it.
-    fn checked_text(&self, wanted: &[&'static str]) -> String {
+    /// Returns the counts as text. Panics if one of the situations in `expected_situations` never occurred, because the
+    /// scenario then shows nothing about it.
+    fn checked_text(&self, expected_situations: &[&'static str]) -> String {
         let counts = self.0.lock().unwrap();
-        let missing: Vec<_> = wanted.iter().filter(|situation| !counts.contains_key(*situation)).collect();
-        assert!(missing.is_empty(), "these situations occurred in no schedule: {missing:?}");
+        let missing_situations: Vec<_> =
+            expected_situations.iter().filter(|situation| !counts.contains_key(*situation)).collect();
+        assert!(missing_situations.is_empty(), "these situations occurred in no schedule: {missing_situations:?}");
         counts.iter().map(|(situation, count)| format!(", {situation} {count}")).collect()
     }
 }
 
-/// Checks that a scenario succeeds under every schedule, and that each situation in `wanted` occurs in at least one of
-/// them.
+/// Checks that a scenario succeeds under every schedule, and that each situation in `expected_situations` occurs in at
+/// least one of them.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the test prints its figures")]
 pub(crate) fn check_all_schedules<F>(
     name: &str,
-    wanted: &[&'static str],
+    expected_situations: &[&'static str],
     scenario: impl Fn(Tally) -> F + Copy + Send + Sync + 'static,
 ) where
     F: Future<Output = ()> + 'static,
@@ -61,16 +62,19 @@ pub(crate) fn check_all_schedules<F>(
         scenario(schedule_tally.clone())
     }) {
         Ok(count) => {
-            println!("{SEED_VARIABLE}={seed}: {name}: {count} schedules, none failed{}", tally.checked_text(wanted))
+            println!(
+                "{SEED_VARIABLE}={seed}: {name}: {count} schedules, none failed{}",
+                tally.checked_text(expected_situations)
+            )
         }
-        Err((at, panic)) => {
-            eprintln!("{SEED_VARIABLE}={seed}: {name}: schedule {at} failed");
+        Err((number, panic)) => {
+            eprintln!("{SEED_VARIABLE}={seed}: {name}: schedule {number} failed");
             resume_unwind(panic);
         }
     }
-    let repeated =
+    let repeating_scheduler =
         UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, REPEATED_SCHEDULES));
-    if let Err((_, panic)) = run_schedules(repeated, move || scenario(Tally::default())) {
+    if let Err((_, panic)) = run_schedules(repeating_scheduler, move || scenario(Tally::default())) {
         eprintln!("{SEED_VARIABLE}={seed}: {name}: a schedule ran differently when it was repeated");
         resume_unwind(panic);
     }
@@ -83,12 +87,12 @@ where
     F: Future<Output = ()> + 'static,
 {
     let (seed, schedules) = (seed(), schedule_count());
-    let found =
+    let result =
         without_panic_output(|| run_schedules(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules), scenario));
-    let Err((at, panic)) = found else { panic!("{name}: not found in {schedules} schedules of seed {seed}") };
+    let Err((number, panic)) = result else { panic!("{name}: not found in {schedules} schedules of seed {seed}") };
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     assert!(text.is_some_and(|text| text.contains(message)), "{text:?}");
-    println!("{SEED_VARIABLE}={seed}: {name}: found in schedule {at} of {schedules}");
+    println!("{SEED_VARIABLE}={seed}: {name}: found in schedule {number} of {schedules}");
 }
 
 /// Returns the seed that determines all schedules: the number in the environment variable, or 1.
@@ -118,12 +122,12 @@ where
         config.failure_persistence = FailurePersistence::None;
     }
     let started_schedules = Arc::new(AtomicUsize::new(0));
-    let started = Arc::clone(&started_schedules);
-    let run = move || {
-        started.fetch_add(1, Ordering::Relaxed);
+    let counter = Arc::clone(&started_schedules);
+    let run_scenario = move || {
+        counter.fetch_add(1, Ordering::Relaxed);
         block_on(scenario());
     };
-    catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)))
+    catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run_scenario)))
         .map_err(|panic| (started_schedules.load(Ordering::Relaxed), panic))
 }
 
@@ -132,7 +136,7 @@ thread_local! {
 }
 
 /// Runs a function that is expected to panic, without printing the panic.
-fn without_panic_output<T>(run: impl FnOnce() -> T) -> T {
+fn without_panic_output<T>(act: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         // The checker sets its own panic hook in its first run. So that run must come before the hook below is set.
@@ -145,7 +149,7 @@ fn without_panic_output<T>(run: impl FnOnce() -> T) -> T {
         }));
     });
     IS_QUIET.set(true);
-    let result = run();
+    let result = act();
     IS_QUIET.set(false);
     result
 }

@@ -21,8 +21,8 @@ fn a_counter_that_loses_an_update_is_found() {
         let counter = Arc::new(Mutex::new(0));
         let tasks = [Arc::clone(&counter), Arc::clone(&counter)].map(|counter| {
             spawn(async move {
-                let seen = *counter.lock().unwrap();
-                *counter.lock().unwrap() = seen + 1;
+                let value_read = *counter.lock().unwrap();
+                *counter.lock().unwrap() = value_read + 1;
             })
         });
         for task in tasks {
@@ -42,10 +42,10 @@ fn a_writer_without_a_guard_is_found() {
             let test_store = Arc::clone(&test_store);
             spawn(async move {
                 let thread: ThreadId = id("t");
-                let seen = test_store.version_number(&thread).await;
+                let version_read = test_store.version_number(&thread).await;
                 let commit = Commit::new(thread).with_key(id(text)).entry(user_entry(text));
                 let receipt = test_store.commits.commit(commit).await.unwrap();
-                assert!(receipt.version.number() == seen + 1, "another writer was faster");
+                assert!(receipt.version.number() == version_read + 1, "another writer was faster");
             })
         });
         for task in tasks {
@@ -54,7 +54,7 @@ fn a_writer_without_a_guard_is_found() {
     });
 }
 
-/// The main task reads the flag before it follows. At a lock of store-core, the other task can run in between.
+/// The main task reads the flag before it calls `follow`. At a lock of store-core, the other task can run in between.
 #[test]
 fn a_wake_up_that_is_lost_is_found() {
     check_fault_is_found("a wake-up that is lost", "deadlock", || async {

@@ -54,8 +54,8 @@ impl TestStore {
         }
     }
 
-    pub(crate) async fn enqueue(&self, work: NewDispatch) {
-        let _ = self.mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+    pub(crate) async fn enqueue(&self, dispatch: NewDispatch) {
+        let _ = self.mailbox.enqueue(vec![dispatch]).await.unwrap().remove(0).unwrap();
     }
 
     /// Returns the texts of the entries of a thread, in order.
@@ -68,16 +68,16 @@ impl TestStore {
             },
             other => panic!("{other:?}"),
         };
-        for (at, entry) in entries.iter().enumerate() {
-            assert_eq!(entry.seq, at as u64 + 1);
+        for (index, entry) in entries.iter().enumerate() {
+            assert_eq!(entry.seq, index as u64 + 1);
         }
         entries.iter().map(|entry| text(&entry.body)).collect()
     }
 
     /// Returns the number of a thread's version, or 0 if there is no such thread.
     pub(crate) async fn version_number(&self, thread: &ThreadId) -> u64 {
-        let found = self.commits.threads().load_thread(thread).await.unwrap();
-        found.map_or(0, |thread| thread.version.number())
+        let thread = self.commits.threads().load_thread(thread).await.unwrap();
+        thread.map_or(0, |thread| thread.version.number())
     }
 }
 

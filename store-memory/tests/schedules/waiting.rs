@@ -53,39 +53,42 @@ async fn subscription_scenario(tally: Tally) {
             })
         })
         .collect();
-    let [first, droppable] = [Arc::clone(&test_store), Arc::clone(&test_store)].map(|test_store| async move {
-        let mut events =
-            test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::First)).await.unwrap().events;
-        let mut names = Vec::new();
-        while names.len() < EVENTS {
-            names.push(next_event_name(&mut events).await);
-        }
-        names
-    });
+    let [first_subscriber, droppable_subscriber] =
+        [Arc::clone(&test_store), Arc::clone(&test_store)].map(|test_store| async move {
+            let mut events =
+                test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::First)).await.unwrap().events;
+            let mut names = Vec::new();
+            while names.len() < EVENTS {
+                names.push(next_event_name(&mut events).await);
+            }
+            names
+        });
     let max_polls = random_below(2 * EVENTS);
-    let (first, droppable) = (spawn(first), spawn(poll_at_most(droppable, max_polls)));
+    let (first_subscriber, droppable_subscriber) =
+        (spawn(first_subscriber), spawn(poll_at_most(droppable_subscriber, max_polls)));
     let (subscribed_sender, subscribed_receiver) = channel();
     let late_subscriber = spawn(follow_from_now(Arc::clone(&test_store), subscribed_sender));
     // So far no event follows the last event of the writers, so nothing would wake a subscriber that missed it.
-    let received = first.await.unwrap();
+    let received_names = first_subscriber.await.unwrap();
     subscribed_receiver.recv().unwrap();
     commit_event(&test_store, LAST_EVENT).await;
-    let (after, late_subscriber) = late_subscriber.await.unwrap();
+    let (after, late_names) = late_subscriber.await.unwrap();
     let all_names = event_names_after(&test_store, None).await;
-    assert_eq!(received, all_names[..EVENTS]);
-    if let Some(names) = droppable.await.unwrap() {
-        assert_eq!(names, received);
+    assert_eq!(received_names, all_names[..EVENTS]);
+    if let Some(names) = droppable_subscriber.await.unwrap() {
+        assert_eq!(names, received_names);
     } else {
         tally.count("subscriber dropped");
     }
     if after.is_some() {
         tally.count("subscription began late");
     }
-    assert_eq!(late_subscriber, event_names_after(&test_store, after).await);
+    assert_eq!(late_names, event_names_after(&test_store, after).await);
     for (writer, task) in writers.into_iter().enumerate() {
         task.await.unwrap();
-        let names_of_writer: Vec<_> = received.iter().filter(|name| name.starts_with(&writer.to_string())).collect();
-        assert!(names_of_writer.is_sorted() && names_of_writer.len() == COMMITS, "{received:?}");
+        let names_of_writer: Vec<_> =
+            received_names.iter().filter(|name| name.starts_with(&writer.to_string())).collect();
+        assert!(names_of_writer.is_sorted() && names_of_writer.len() == COMMITS, "{received_names:?}");
     }
 }
 
@@ -108,13 +111,13 @@ async fn next_event_name(events: &mut EventStream) -> String {
 /// Subscribes to the events from now on. Returns the cursor after which the subscription began, and the names of the
 /// events that it received.
 async fn follow_from_now(test_store: Arc<TestStore>, subscribed_sender: Sender<()>) -> (Option<Cursor>, Vec<String>) {
-    let mut begun = test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::Now)).await.unwrap();
+    let mut subscription = test_store.events.subscribe(Subscribe::new(scope(), SubscriptionStart::Now)).await.unwrap();
     subscribed_sender.send(()).unwrap();
     let mut names = Vec::new();
     while names.last().is_none_or(|name| name != LAST_EVENT) {
-        names.push(next_event_name(&mut begun.events).await);
+        names.push(next_event_name(&mut subscription.events).await);
     }
-    (begun.started_after, names)
+    (subscription.started_after, names)
 }
 
 async fn event_names_after(test_store: &TestStore, after: Option<Cursor>) -> Vec<String> {
@@ -144,11 +147,11 @@ async fn worker_scenario(tally: Tally) {
         let test_store = Arc::clone(&test_store);
         spawn(async move { poll_at_most(test_store.wake_ups.wait(LONG_TIMEOUT), max_polls).await.is_none() })
     };
-    let later = Duration::from_secs(1);
-    for (number, available) in [When::Now, When::In(later), When::Now].into_iter().enumerate() {
+    let delay = Duration::from_secs(1);
+    for (number, available) in [When::Now, When::In(delay), When::Now].into_iter().enumerate() {
         test_store.enqueue(new_dispatch(&format!("t{number}"), &format!("d{number}")).available(available)).await;
         if available != When::Now {
-            test_store.clock.advance(later);
+            test_store.clock.advance(delay);
         }
         done_receiver.recv().unwrap();
     }
@@ -167,13 +170,13 @@ async fn worker_scenario(tally: Tally) {
 /// Claims and acknowledges dispatches until one tells the worker to stop. Waits while there is nothing to claim.
 async fn serve(test_store: Arc<TestStore>, done_sender: Sender<()>, tally: Tally) {
     loop {
-        let Some(claimed) = test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
+        let Some(claimed_dispatch) = test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             tally.count("waits");
             test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             continue;
         };
-        let _ = test_store.mailbox.settle(vec![(claimed.claim(), ack())]).await.unwrap().remove(0).unwrap();
-        if claimed.dispatch.id.as_str().starts_with("stop") {
+        let _ = test_store.mailbox.settle(vec![(claimed_dispatch.claim(), ack())]).await.unwrap().remove(0).unwrap();
+        if claimed_dispatch.dispatch.id.as_str().starts_with("stop") {
             return;
         }
         done_sender.send(()).unwrap();
@@ -198,8 +201,8 @@ async fn command_scenario(tally: Tally) {
         spawn(async move { test_store.live.deliver(DeliverLive::new(target, LiveCommand::Cancel)).await.unwrap() })
     };
     let max_polls = random_below(4);
-    let received = poll_at_most(receiver.next(), max_polls).await.map(|received| received.unwrap().unwrap());
-    let (outcome, expected) = match received {
+    let received_command = poll_at_most(receiver.next(), max_polls).await.map(|received| received.unwrap().unwrap());
+    let (outcome, expected) = match received_command {
         Some(command) if random_below(2) == 0 => {
             assert_eq!(command.accept(), Some(LiveCommand::Cancel));
             ("accepted", LiveDelivery::Delivered)
@@ -225,17 +228,17 @@ fn a_call_after_an_abandoned_call_sees_its_effect() {
 }
 
 async fn abandoned_call_scenario(tally: Tally) {
-    let (abandoned, is_done) = (Arc::new(AbandonedCalls::default()), Arc::new(AtomicBool::new(false)));
+    let (abandoned_calls, is_done) = (Arc::new(AbandonedCalls::default()), Arc::new(AtomicBool::new(false)));
     let call_scope = Some(id("t"));
-    let (work_guard, caller_guard) = start_call(&abandoned, call_scope.clone());
+    let (work_guard, caller_guard) = start_call(&abandoned_calls, call_scope.clone());
     let task_is_done = Arc::clone(&is_done);
-    let worker = spawn(async move {
+    let task = spawn(async move {
         task_is_done.store(true, Ordering::SeqCst);
         drop(work_guard);
     });
     drop(caller_guard);
     tally.count(if is_done.load(Ordering::SeqCst) { "waits for nothing" } else { "waits" });
-    abandoned.wait(&call_scope).await;
+    abandoned_calls.wait(&call_scope).await;
     assert!(is_done.load(Ordering::SeqCst));
-    worker.await.unwrap();
+    task.await.unwrap();
 }

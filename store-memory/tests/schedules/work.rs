@@ -30,7 +30,7 @@ const WORKERS: usize = 2;
 
 #[test]
 fn each_dispatch_ends_once() {
-    let wanted = [
+    let expected_situations = [
         "acked by a commit",
         "acked",
         "cancelled",
@@ -45,7 +45,7 @@ fn each_dispatch_ends_once() {
         "too late to cancel",
         "waits",
     ];
-    check_all_schedules("each dispatch ends once", &wanted, dispatch_scenario);
+    check_all_schedules("each dispatch ends once", &expected_situations, dispatch_scenario);
 }
 
 async fn dispatch_scenario(tally: Tally) {
@@ -57,11 +57,11 @@ async fn dispatch_scenario(tally: Tally) {
     let interrupter = spawn(Arc::clone(&scenario).interrupt_or_cancel());
     let (max_polls, droppable_scenario) = (random_below(6), Arc::clone(&scenario));
     let droppable_worker = spawn(async move {
-        let serving = async {
+        let serve_once = async {
             let _woken = droppable_scenario.test_store.wake_ups.wait(LONG_TIMEOUT).await.unwrap();
             droppable_scenario.serve_once().await
         };
-        if poll_at_most(serving, max_polls).await.is_none() {
+        if poll_at_most(serve_once, max_polls).await.is_none() {
             droppable_scenario.tally.count("worker dropped");
         }
     });
@@ -88,14 +88,14 @@ struct Scenario {
 /// What the tasks have observed. It is locked only between two calls of the store.
 #[derive(Default)]
 struct Observations {
-    enqueued: Vec<DispatchId>,
+    enqueued_ids: Vec<DispatchId>,
     /// The claims of each thread whose holders have not begun to settle them.
-    holders: HashMap<ThreadId, Vec<ClaimedDispatch>>,
+    open_claims: HashMap<ThreadId, Vec<ClaimedDispatch>>,
     /// The threads that an interrupt may have taken over.
-    taken_over: Vec<ThreadId>,
+    taken_over_threads: Vec<ThreadId>,
     /// For each text that was committed, the claim of its commit.
-    committed: HashMap<String, ClaimNumber>,
-    ended: HashMap<DispatchId, Vec<DispatchStatus>>,
+    commit_claims: HashMap<String, ClaimNumber>,
+    final_statuses: HashMap<DispatchId, Vec<DispatchStatus>>,
 }
 
 impl Scenario {
@@ -114,7 +114,7 @@ impl Scenario {
 
     /// Enqueues a dispatch. The first letter of its name is the id of its thread.
     async fn enqueue(&self, name: &str) {
-        self.observations().enqueued.push(id(name));
+        self.observations().enqueued_ids.push(id(name));
         self.test_store.enqueue(new_dispatch(&name[..1], name)).await;
     }
 
@@ -131,43 +131,45 @@ impl Scenario {
     /// Claims a dispatch and works on it. Returns `Some(true)` if there was nothing to claim, `Some(false)` after work,
     /// and `None` if the dispatch tells the worker to stop.
     async fn serve_once(&self) -> Option<bool> {
-        let Some(held) = self.test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
+        let Some(claimed_dispatch) = self.test_store.mailbox.claim(claim_request()).await.unwrap().claimed.pop() else {
             return Some(true);
         };
-        if held.dispatch.id.as_str().starts_with("stop") {
+        if claimed_dispatch.dispatch.id.as_str().starts_with("stop") {
             // The settlement may be too late. Then the next holder of the dispatch stops as well.
-            let _answer = self.test_store.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap();
+            let _answer = self.test_store.mailbox.settle(vec![(claimed_dispatch.claim(), ack())]).await.unwrap();
             return None;
         }
         self.tally.count("claims");
-        self.record_claim(&held);
+        self.record_claim(&claimed_dispatch);
         yield_now().await;
-        self.finish(held).await;
+        self.finish(claimed_dispatch).await;
         Some(false)
     }
 
     /// Commits the name of a dispatch as an entry and settles the dispatch, in one step or in two.
-    async fn finish(&self, held: ClaimedDispatch) {
-        let name = held.dispatch.id.as_str();
+    async fn finish(&self, claimed_dispatch: ClaimedDispatch) {
+        let name = claimed_dispatch.dispatch.id.as_str();
         let key: CommitKey = id(name);
-        let mut commit =
-            Commit::new(held.dispatch.thread.clone()).with_key(key).fenced(held.fence()).entry(user_entry(name));
+        let mut commit = Commit::new(claimed_dispatch.dispatch.thread.clone())
+            .with_key(key)
+            .fenced(claimed_dispatch.fence())
+            .entry(user_entry(name));
         let settles_in_commit = name.ends_with('2');
         if settles_in_commit {
             commit = commit.settling(ack());
-            self.record_release(&held);
+            self.record_release(&claimed_dispatch);
         }
-        let committed = self.test_store.commits.commit(commit).await;
-        match &committed {
+        let result = self.test_store.commits.commit(commit).await;
+        match &result {
             Ok(receipt) if receipt.deduplicated => self.tally.count("commits repeated"),
-            Ok(_) => self.record_commit(name, held.number),
+            Ok(_) => self.record_commit(name, claimed_dispatch.number),
             Err(error) => self.record_refusal(error),
         }
-        let settlement = match committed {
+        let settlement = match result {
             Ok(receipt) if settles_in_commit => {
                 if !receipt.deduplicated {
                     self.tally.count("acked by a commit");
-                    self.record_end(&held.dispatch.id, DispatchStatus::Acked);
+                    self.record_end(&claimed_dispatch.dispatch.id, DispatchStatus::Acked);
                 }
                 return;
             }
@@ -176,13 +178,13 @@ impl Scenario {
             Err(_) => Settlement::Release,
         };
         yield_now().await;
-        self.record_release(&held);
+        self.record_release(&claimed_dispatch);
         let is_done = settlement == ack();
-        match self.test_store.mailbox.settle(vec![(held.claim(), settlement)]).await.unwrap().remove(0) {
+        match self.test_store.mailbox.settle(vec![(claimed_dispatch.claim(), settlement)]).await.unwrap().remove(0) {
             Ok(settled) => {
                 assert!(is_done && !settled.deduplicated, "{settled:?}");
                 self.tally.count("acked");
-                self.record_end(&held.dispatch.id, DispatchStatus::Acked);
+                self.record_end(&claimed_dispatch.dispatch.id, DispatchStatus::Acked);
             }
             Err(error) => self.record_refusal(&error),
         }
@@ -211,10 +213,10 @@ impl Scenario {
                 self.enqueue(&format!("{thread}3")).await;
             }
             _ => {
-                self.observations().taken_over.push(thread.clone());
-                let interrupted =
+                self.observations().taken_over_threads.push(thread.clone());
+                let answer =
                     self.test_store.mailbox.interrupt(Interrupt::new(thread.clone()).taking_over()).await.unwrap();
-                let fence = interrupted.fence.unwrap();
+                let fence = answer.fence.unwrap();
                 let (name, number) = (format!("{thread} taken over"), fence.claim);
                 let commit =
                     Commit::new(thread.clone()).with_key(id("taken over")).fenced(fence).entry(user_entry(&name));
@@ -232,8 +234,9 @@ impl Scenario {
     async fn check_single_claims(&self) {
         for thread in THREADS {
             let filter = DispatchFilter::of_thread(id(thread)).in_status([DispatchStatus::Claimed]);
-            let claimed = self.test_store.mailbox.list_dispatches(DispatchQuery::new(filter)).await.unwrap().items;
-            assert!(claimed.len() <= 1, "{claimed:?}");
+            let claimed_dispatches =
+                self.test_store.mailbox.list_dispatches(DispatchQuery::new(filter)).await.unwrap().items;
+            assert!(claimed_dispatches.len() <= 1, "{claimed_dispatches:?}");
         }
     }
 
@@ -259,41 +262,46 @@ impl Scenario {
 
     /// Records a claim. Checks that each earlier claim of its thread had ended before: its lease had expired, or an
     /// interrupt had taken the thread over.
-    fn record_claim(&self, held: &ClaimedDispatch) {
+    fn record_claim(&self, claimed_dispatch: &ClaimedDispatch) {
         let mut observations = self.observations();
-        let is_taken_over = observations.taken_over.contains(&held.dispatch.thread);
-        let holders = observations.holders.entry(held.dispatch.thread.clone()).or_default();
-        for other in &*holders {
-            let (earlier, later) = if other.number < held.number { (other, held) } else { (held, other) };
-            let (until, since) = (earlier.dispatch.claim.as_ref().unwrap(), later.dispatch.claim.as_ref().unwrap());
-            let is_expired = until.lease_until <= since.claimed_at;
-            let is_superseded = is_taken_over && earlier.dispatch.epoch < later.dispatch.epoch;
+        let is_taken_over = observations.taken_over_threads.contains(&claimed_dispatch.dispatch.thread);
+        let open_claims = observations.open_claims.entry(claimed_dispatch.dispatch.thread.clone()).or_default();
+        for other in &*open_claims {
+            let (earlier_claim, later_claim) = if other.number < claimed_dispatch.number {
+                (other, claimed_dispatch)
+            } else {
+                (claimed_dispatch, other)
+            };
+            let (earlier_lease, later_lease) =
+                (earlier_claim.dispatch.claim.as_ref().unwrap(), later_claim.dispatch.claim.as_ref().unwrap());
+            let is_expired = earlier_lease.lease_until <= later_lease.claimed_at;
+            let is_superseded = is_taken_over && earlier_claim.dispatch.epoch < later_claim.dispatch.epoch;
             assert!(
-                earlier.number < later.number && (is_expired || is_superseded),
-                "{earlier:?} is claimed, and so is {later:?}"
+                earlier_claim.number < later_claim.number && (is_expired || is_superseded),
+                "{earlier_claim:?} is claimed, and so is {later_claim:?}"
             );
         }
-        holders.push(held.clone());
+        open_claims.push(claimed_dispatch.clone());
     }
 
     /// Records that a claim is about to be settled. From now on another worker may claim the thread.
-    fn record_release(&self, held: &ClaimedDispatch) {
+    fn record_release(&self, claimed_dispatch: &ClaimedDispatch) {
         let mut observations = self.observations();
         observations
-            .holders
-            .entry(held.dispatch.thread.clone())
+            .open_claims
+            .entry(claimed_dispatch.dispatch.thread.clone())
             .or_default()
-            .retain(|other| other.number != held.number);
+            .retain(|other| other.number != claimed_dispatch.number);
     }
 
     fn record_commit(&self, name: &str, number: ClaimNumber) {
         self.tally.count("commits");
-        let earlier = self.observations().committed.insert(name.to_owned(), number);
-        assert!(earlier.is_none(), "{name} was committed under {earlier:?} and {number:?}");
+        let earlier_number = self.observations().commit_claims.insert(name.to_owned(), number);
+        assert!(earlier_number.is_none(), "{name} was committed under {earlier_number:?} and {number:?}");
     }
 
     fn record_end(&self, dispatch: &DispatchId, status: DispatchStatus) {
-        self.observations().ended.entry(dispatch.clone()).or_default().push(status);
+        self.observations().final_statuses.entry(dispatch.clone()).or_default().push(status);
     }
 
     fn record_refusal(&self, error: &Error) {
@@ -305,17 +313,20 @@ impl Scenario {
     }
 
     async fn check_results(&self) {
-        let Observations { enqueued, committed, mut ended, .. } = std::mem::take(&mut *self.observations());
-        for name in &enqueued {
+        let Observations { enqueued_ids, commit_claims, mut final_statuses, .. } =
+            std::mem::take(&mut *self.observations());
+        for name in &enqueued_ids {
             let dispatch = self.test_store.mailbox.load_dispatch(name).await.unwrap().unwrap();
-            let ended = ended.remove(name).unwrap_or_default();
+            let statuses = final_statuses.remove(name).unwrap_or_default();
             assert!(dispatch.finished_at.is_some() && dispatch.claim.is_none(), "{dispatch:?}");
             match dispatch.status {
-                status @ (DispatchStatus::Acked | DispatchStatus::Cancelled) => assert_eq!(ended, [status], "{name}"),
-                DispatchStatus::Superseded => assert!(ended.is_empty(), "{name}: {ended:?}"),
+                status @ (DispatchStatus::Acked | DispatchStatus::Cancelled) => {
+                    assert_eq!(statuses, [status], "{name}")
+                }
+                DispatchStatus::Superseded => assert!(statuses.is_empty(), "{name}: {statuses:?}"),
                 _ => panic!("{dispatch:?}"),
             }
-            let is_committed = committed.contains_key(name.as_str());
+            let is_committed = commit_claims.contains_key(name.as_str());
             match dispatch.status {
                 DispatchStatus::Acked => assert!(is_committed, "{name}"),
                 DispatchStatus::Superseded if !name.as_str().ends_with('2') => {}
@@ -325,17 +336,20 @@ impl Scenario {
             assert!(claims.is_sorted(), "{claims:?}");
         }
         for thread in THREADS {
-            self.check_log(thread, &committed).await;
+            self.check_log(thread, &commit_claims).await;
         }
     }
 
     /// Checks that each accepted commit is in the log once, and that the entries of a holder come before those of later
     /// holders.
-    async fn check_log(&self, thread: &str, committed: &HashMap<String, ClaimNumber>) {
+    async fn check_log(&self, thread: &str, commit_claims: &HashMap<String, ClaimNumber>) {
         let texts = self.test_store.entry_texts(&id(thread)).await;
-        let accepted = committed.keys().filter(|name| name.starts_with(thread)).count();
-        assert_eq!((texts.len(), self.test_store.version_number(&id(thread)).await), (accepted, accepted as u64));
-        let numbers: Vec<_> = texts.iter().map(|text| committed[text]).collect();
+        let accepted_count = commit_claims.keys().filter(|name| name.starts_with(thread)).count();
+        assert_eq!(
+            (texts.len(), self.test_store.version_number(&id(thread)).await),
+            (accepted_count, accepted_count as u64)
+        );
+        let numbers: Vec<_> = texts.iter().map(|text| commit_claims[text]).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{texts:?} {numbers:?}");
     }
 }

@@ -54,9 +54,9 @@ async fn version_scenario(tally: Tally) {
     conflicting_writer.await.unwrap();
     let mut committed_versions = std::mem::take(&mut *committed_versions.lock().unwrap());
     committed_versions.sort_unstable();
-    let all = (WRITERS * COMMITS) as u64;
-    assert_eq!(committed_versions, (1..=all).collect::<Vec<_>>());
-    assert_eq!(test_store.version_number(&thread).await, all);
+    let commit_count = (WRITERS * COMMITS) as u64;
+    assert_eq!(committed_versions, (1..=commit_count).collect::<Vec<_>>());
+    assert_eq!(test_store.version_number(&thread).await, commit_count);
     let mut texts = test_store.entry_texts(&thread).await;
     texts.sort_unstable();
     texts.dedup();
@@ -67,8 +67,8 @@ async fn version_scenario(tally: Tally) {
 /// Returns the new version.
 async fn commit_until_accepted(test_store: &TestStore, thread: &ThreadId, text: &str, tally: &Tally) -> u64 {
     loop {
-        let found = test_store.commits.threads().load_thread(thread).await.unwrap();
-        let (expect, version_before) = match &found {
+        let thread_before = test_store.commits.threads().load_thread(thread).await.unwrap();
+        let (expect, version_before) = match &thread_before {
             None => (Expect::Absent, 0),
             Some(thread) => (Expect::Version(thread.version), thread.version.number()),
         };
@@ -84,8 +84,12 @@ async fn commit_until_accepted(test_store: &TestStore, thread: &ThreadId, text: 
 }
 
 #[test]
-fn a_key_has_one_effect() {
-    check_all_schedules("a key has one effect", &["first task first", "second task first"], key_scenario);
+fn a_repeated_commit_key_has_one_effect() {
+    check_all_schedules(
+        "a repeated commit key has one effect",
+        &["first task first", "second task first"],
+        key_scenario,
+    );
 }
 
 async fn key_scenario(tally: Tally) {
@@ -130,14 +134,14 @@ async fn run_scenario(tally: Tally) {
             (Arc::clone(&test_store), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(user_entry(name)));
         spawn(async move { test_store.commits.commit(commit).await })
     });
-    let mut succeeded = Vec::new();
+    let mut succeeded_names = Vec::new();
     for (task, name) in tasks.into_iter().zip(NAMES) {
         match task.await.unwrap() {
-            Ok(_) => succeeded.push(name),
+            Ok(_) => succeeded_names.push(name),
             Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists),
         }
     }
-    let [owner] = succeeded[..] else { panic!("{succeeded:?}") };
+    let [owner] = succeeded_names[..] else { panic!("{succeeded_names:?}") };
     tally.count(owner);
     let threads = test_store.commits.threads();
     assert_eq!(threads.load_run(&run).await.unwrap().unwrap().thread, id(owner));

@@ -90,7 +90,7 @@ pub(crate) enum WriteResult {
     /// Another message was written to the subject. This message is not stored and never will be.
     Conflict,
     /// The message is not stored and never will be. Another message on the subject is still being replicated, and it is
-    /// unknown whether that one will be stored.
+    /// unknown whether the other message will be stored.
     Busy,
 }
 
@@ -102,23 +102,23 @@ impl Connection {
         if !is_supported_version(&version) {
             return Err(Error::new(Detail::Unsupported { operation: "a server older than nats-server 2.10" }));
         }
-        let largest = u64::try_from(client.server_info().max_payload).unwrap_or_default();
-        check_max_payload(largest)?;
+        let max_payload = u64::try_from(client.server_info().max_payload).unwrap_or_default();
+        check_max_payload(max_payload)?;
         let (names, clock, log_created_at) = (ServerNames::new(&config.prefix), LeaderClock::new(), OnceLock::new());
         Ok(Self { client, names, clock, deadline: config.answer_timeout, lost_connections, log_created_at })
     }
 
     /// Returns the size in bytes of the largest record that fits into one message together with everything else in it.
     pub(crate) fn max_record_bytes(&self) -> u64 {
-        let largest = self.client.server_info().max_payload;
-        u64::try_from(largest).unwrap_or_default().saturating_sub(RESERVED_BYTES)
+        let max_payload = self.client.server_info().max_payload;
+        u64::try_from(max_payload).unwrap_or_default().saturating_sub(RESERVED_BYTES)
     }
 
     /// Waits for a connection. Without one the client would accept a message and send it at any later time.
     async fn wait_until_connected(&self) -> Result<()> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         while self.client.connection_state() != State::Connected {
-            if begun.elapsed() > self.deadline {
+            if started_at.elapsed() > self.deadline {
                 return Err(Error::server_unavailable("there is no connection to a server"));
             }
             sleep(RETRY_DELAY).await;
@@ -129,10 +129,12 @@ impl Connection {
     async fn request(&self, subject: String, request: Request, request_kind: RequestKind) -> Result<Bytes> {
         self.wait_until_connected().await?;
         let mut lost_connections = self.lost_connections.subscribe();
-        let answered = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.deadline))));
+        let answer = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.deadline))));
         tokio::select! {
             biased;
-            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request_failed(e, request_kind)),
+            result = answer => result
+                .map(|message| message.payload)
+                .map_err(|e| error::request_failed(e, request_kind)),
             // The answer would have come over the lost connection.
             _ = lost_connections.changed() => Err(error::connection_lost(request_kind)),
         }
@@ -146,12 +148,14 @@ impl Connection {
         request_kind: RequestKind,
     ) -> Result<Result<T, Refusal>> {
         let payload = if parameters.is_null() { Bytes::new() } else { Bytes::from(parameters.to_string()) };
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             let request = Request::new().payload(payload.clone());
             match self.request(format!("$JS.API.{operation}"), request, request_kind).await {
                 Err(error)
-                    if request_kind == RequestKind::Read && error.is_retryable() && begun.elapsed() < self.deadline =>
+                    if request_kind == RequestKind::Read
+                        && error.is_retryable()
+                        && started_at.elapsed() < self.deadline =>
                 {
                     sleep(RETRY_DELAY).await;
                 }
@@ -163,9 +167,9 @@ impl Connection {
     /// Asks the leader about a stream. Returns the sequence number of its last message, and the whole answer. The
     /// answer also contains the leader's time, which sets the clock.
     pub(crate) async fn stream_info(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
-        let found =
+        let result =
             self.call_api::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, RequestKind::Read).await?;
-        Ok(found.map(|info| {
+        Ok(result.map(|info| {
             if let Some(time) = parse_server_time(&info.ts) {
                 self.clock.set_leader_time(time);
             }
@@ -175,18 +179,18 @@ impl Connection {
 
     /// Returns the sequence number of the last message of the log. The request is repeated until the deadline.
     ///
-    /// A missing log, or another log than before, is `Corrupt` (NA-7).
+    /// If the log is missing, or if it was created again, the call returns `Corrupt` (NA-7).
     pub(crate) async fn last_sequence(&self) -> Result<u64> {
-        let (log, begun) = (self.names.log_stream(), Instant::now());
+        let (log, started_at) = (self.names.log_stream(), Instant::now());
         loop {
-            let failed = match self.stream_info(&log).await {
+            let error = match self.stream_info(&log).await {
                 Ok(Ok((last, info))) if *self.log_created_at.get_or_init(|| info.created.clone()) == info.created => {
                     return Ok(last);
                 }
                 Ok(Ok(_)) => return Err(Error::corrupt(LOG_RECREATED)),
                 Ok(Err(refusal)) if refusal.is_stream_not_found() && self.log_created_at.get().is_some() => {
                     // In a cluster, a new leader may not know the log yet.
-                    if self.client.server_info().cluster.is_none() || begun.elapsed() > self.deadline {
+                    if self.client.server_info().cluster.is_none() || started_at.elapsed() > self.deadline {
                         return Err(Error::corrupt(LOG_MISSING).with_source(refusal));
                     }
                     Error::from(refusal)
@@ -194,8 +198,8 @@ impl Connection {
                 Ok(Err(refusal)) => Error::from(refusal),
                 Err(error) => error,
             };
-            if !failed.is_retryable() || begun.elapsed() > self.deadline {
-                return Err(failed);
+            if !error.is_retryable() || started_at.elapsed() > self.deadline {
+                return Err(error);
             }
             sleep(RETRY_DELAY).await;
         }
@@ -224,7 +228,7 @@ impl Connection {
         let request = Request::new().headers(headers).payload(text.into());
         let answer = self.request(subject, request, RequestKind::Change).await?;
         match parse_answer::<WriteAnswer>(&answer)? {
-            Ok(acknowledged) => Ok(WriteResult::Accepted(acknowledged.seq)),
+            Ok(answer) => Ok(WriteResult::Accepted(answer.seq)),
             Err(refusal) if refusal.is_conflict() => Ok(WriteResult::Conflict),
             Err(refusal) if refusal.is_busy() => {
                 sleep(RETRY_DELAY).await;
@@ -242,7 +246,7 @@ impl Connection {
 
     /// Returns the message of a stream with this sequence number, or `None` if it no longer exists.
     pub(crate) async fn load(&self, stream: &str, sequence: u64) -> Result<Option<String>> {
-        self.get_message(stream, &json!({ "seq": sequence })).await.map(|found| found.map(|(_, text)| text))
+        self.get_message(stream, &json!({ "seq": sequence })).await.map(|message| message.map(|(_, text)| text))
     }
 
     /// Returns the last message on a subject, and its sequence number. Returns `None` if there is no message.
@@ -251,9 +255,9 @@ impl Connection {
     }
 
     async fn get_message(&self, stream: &str, parameters: &Value) -> Result<Option<(u64, String)>> {
-        let found =
+        let result =
             self.call_api::<MessageAnswer>(&format!("STREAM.MSG.GET.{stream}"), parameters, RequestKind::Read).await?;
-        let message = match found {
+        let message = match result {
             Ok(stored) => stored.message,
             Err(refusal) if refusal.is_not_found() => return Ok(None),
             Err(refusal) => return Err(refusal.into()),
@@ -288,16 +292,17 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Refuses a server whose maximum message size is too small for a record of useful size and the other content of a
 /// message.
 fn check_max_payload(bytes: u64) -> Result<()> {
-    let least = RESERVED_BYTES + MIN_RECORD_BYTES;
-    if bytes >= least {
+    let min_bytes = RESERVED_BYTES + MIN_RECORD_BYTES;
+    if bytes >= min_bytes {
         return Ok(());
     }
-    let reason =
-        format!("the server allows {bytes} bytes, a mailbox needs at least {least}: raise this limit of the server");
+    let reason = format!(
+        "the server allows {bytes} bytes, a mailbox needs at least {min_bytes}: raise this limit of the server"
+    );
     Err(Error::invalid("max_payload", reason))
 }
 
-/// The number of bytes of a message that are reserved for content other than a payload or result: the record of a
+/// The number of bytes of a message that are reserved for everything except a payload or result: the record of a
 /// thread, and the ids, keys, texts and attempts of a dispatch.
 const RESERVED_BYTES: u64 = 128 << 10;
 /// The smallest accepted limit for the size of a record, in bytes.

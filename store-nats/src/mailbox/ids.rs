@@ -96,62 +96,63 @@ impl Preparation<NewDispatch> for ReserveIds {
         reserve_ids(tenant, items).boxed()
     }
 
-    fn is_still_valid(&self, tenant_state: Option<&TenantState>, new: &NewDispatch, tenant: &Tenant) -> bool {
-        let Some(id) = new.id.as_ref().filter(|_| is_acceptable(tenant, new)) else { return true };
+    fn is_still_valid(&self, tenant_state: Option<&TenantState>, draft: &NewDispatch, tenant: &Tenant) -> bool {
+        let Some(id) = draft.id.as_ref().filter(|_| is_acceptable(tenant, draft)) else { return true };
         tenant_state
-            .is_some_and(|tenant_state| matches!(next_step(tenant_state, id, &new.thread), ReservationStep::Nothing))
+            .is_some_and(|tenant_state| matches!(next_step(tenant_state, id, &draft.thread), ReservationStep::Nothing))
     }
 }
 
 /// Whether the dispatch may be accepted. No id is reserved for a dispatch that is certain to be refused.
-fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
-    let largest = tenant.shared.config.limits.record_bytes;
-    new.max_attempts > 0 && new.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= largest)
+fn is_acceptable(tenant: &Tenant, draft: &NewDispatch) -> bool {
+    let max_bytes = tenant.shared.config.limits.record_bytes;
+    draft.max_attempts > 0 && draft.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= max_bytes)
 }
 
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<Vec<Result<Enqueued>>> {
-    let rule = |view: &MailboxDraft<'_>, new: &NewDispatch, decision_context: DecisionContext<'_>| {
-        mailbox::enqueue(view, new, decision_context)
+    let rule = |view: &MailboxDraft<'_>, draft: &NewDispatch, decision_context: DecisionContext<'_>| {
+        mailbox::enqueue(view, draft, decision_context)
     };
-    let thread = |new: &NewDispatch| Some(new.thread.clone());
+    let thread = |draft: &NewDispatch| Some(draft.thread.clone());
     let mut chosen_ids: HashSet<&DispatchId> = HashSet::new();
-    let has_duplicates = dispatches.iter().filter_map(|new| new.id.as_ref()).any(|id| !chosen_ids.insert(id));
+    let has_duplicates = dispatches.iter().filter_map(|draft| draft.id.as_ref()).any(|id| !chosen_ids.insert(id));
     if !has_duplicates {
         return Ok(decide_by_thread(tenant, dispatches, (thread, &ReserveIds), rule).await);
     }
-    // If an id occurs twice, the dispatches are enqueued one after the other, so that the first one gets the id.
+    // If an id occurs twice, the dispatches are enqueued one after another, so that the first of them gets the id.
     let mut answers = Vec::new();
-    for new in dispatches.chunks(1) {
-        answers.extend(decide_by_thread(tenant, new, (thread, &ReserveIds), rule).await);
+    for single_dispatch in dispatches.chunks(1) {
+        answers.extend(decide_by_thread(tenant, single_dispatch, (thread, &ReserveIds), rule).await);
     }
     Ok(answers)
 }
 
 async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
-    let wanted = dispatches.iter().filter(|new| is_acceptable(tenant, new));
-    let wanted: Vec<_> = wanted.filter_map(|new| Some((new.id.clone()?, new.thread.clone()))).collect();
-    let begun = Instant::now();
+    let ids_to_reserve = dispatches.iter().filter(|draft| is_acceptable(tenant, draft));
+    let ids_to_reserve: Vec<_> =
+        ids_to_reserve.filter_map(|draft| Some((draft.id.clone()?, draft.thread.clone()))).collect();
+    let started_at = Instant::now();
     loop {
         tenant.log().catch_up().await?;
-        if wanted.is_empty() {
+        if ids_to_reserve.is_empty() {
             return Ok(());
         }
-        let Some((incarnation, steps)) = needed_steps(tenant, &wanted)? else {
+        let Some((incarnation, steps)) = needed_steps(tenant, &ids_to_reserve)? else {
             create_tenant(tenant).await?;
             continue;
         };
         if steps.is_empty() {
             return Ok(());
         }
-        if begun.elapsed() > tenant.shared.config.answer_timeout {
+        if started_at.elapsed() > tenant.shared.config.answer_timeout {
             return Err(Error::unavailable("other callers kept using the same ids"));
         }
         let execute = |(id, step)| execute(tenant.log(), (&tenant.name, incarnation), id, step);
-        for executed in stream::iter(steps).map(execute).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await {
-            match executed {
+        for result in stream::iter(steps).map(execute).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await {
+            match result {
                 // The log shows whether it was written.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
-                executed => executed?,
+                result => result?,
             }
         }
     }
@@ -162,10 +163,10 @@ type Steps = Vec<(DispatchId, ReservationStep)>;
 
 /// Returns the incarnation of the tenant and the next step of each id that needs one. Returns `None` if the tenant does
 /// not exist.
-fn needed_steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u64, Steps)>> {
+fn needed_steps(tenant: &Tenant, ids_to_reserve: &[(DispatchId, ThreadId)]) -> Result<Option<(u64, Steps)>> {
     let view = tenant.log().view();
     let Some(tenant_state) = tenant.tenant_state(&view)? else { return Ok(None) };
-    let steps = wanted.iter().map(|(id, thread)| (id.clone(), next_step(tenant_state, id, thread)));
+    let steps = ids_to_reserve.iter().map(|(id, thread)| (id.clone(), next_step(tenant_state, id, thread)));
     Ok(Some((
         tenant_state.record.incarnation,
         steps.filter(|(_, step)| !matches!(step, ReservationStep::Nothing)).collect(),
@@ -186,10 +187,10 @@ async fn execute(
         }
         ReservationStep::Reserve(record, last) => {
             let log_subject = LogSubject::ReservedId(tenant.clone(), incarnation, id.clone());
-            let written = log.write(&log_subject, last, record.encode()).await?;
+            let result = log.write(&log_subject, last, record.encode()).await?;
             let (connection, names) = (&log.connection, &log.connection.names);
             if last > 0
-                && matches!(written, WriteResult::Conflict)
+                && matches!(result, WriteResult::Conflict)
                 && connection.load_last(&names.log_stream(), &names.subject_text(&log_subject)).await?.is_none()
                 && let Some(tenant_state) = log.view_mut().tenant_state_mut(tenant, incarnation)
             {
@@ -218,8 +219,9 @@ pub(crate) async fn free_ids(
             .previous_thread
             .as_ref()
             .is_none_or(|previous_thread| tenant_state.mailbox.last_message(previous_thread) > *sequence);
-        let free = IdReservation { thread: record.thread.clone(), previous_thread };
-        (is_takeover_complete && !record.is_being_freed()).then_some(ReservationStep::Reserve(free, *sequence))
+        let freeing_record = IdReservation { thread: record.thread.clone(), previous_thread };
+        (is_takeover_complete && !record.is_being_freed())
+            .then_some(ReservationStep::Reserve(freeing_record, *sequence))
     };
     execute_each(log, tenant_and_incarnation, ids, freeing_step).await?;
     log.catch_up().await?;
@@ -233,17 +235,17 @@ pub(crate) async fn free_ids(
     };
     execute_each(log, tenant_and_incarnation, ids, empty_message_step).await?;
     log.catch_up().await?;
-    let unused: Vec<(DispatchId, u64)> = {
+    let unused_ids: Vec<(DispatchId, u64)> = {
         let view = log.view();
         let Some(tenant_state) = view.tenant_state(tenant, incarnation) else { return Ok(()) };
-        let unused = ids.iter().filter_map(|id| {
+        let unused_ids = ids.iter().filter_map(|id| {
             let (record, sequence) =
                 tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.in_memory.get(id).is_none())?;
             let has_later_message =
                 record.is_being_freed() && tenant_state.mailbox.last_message(&record.thread) > *sequence;
             has_later_message.then(|| (id.clone(), *sequence))
         });
-        unused.collect()
+        unused_ids.collect()
     };
     let remove = |(id, sequence): (DispatchId, u64)| async move {
         log.connection.remove(&log.connection.names.log_stream(), sequence).await?;
@@ -252,7 +254,13 @@ pub(crate) async fn free_ids(
         }
         Ok(())
     };
-    stream::iter(unused).map(remove).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await.into_iter().collect()
+    stream::iter(unused_ids)
+        .map(remove)
+        .buffer_unordered(MAX_CONCURRENCY)
+        .collect::<Vec<_>>()
+        .await
+        .into_iter()
+        .collect()
 }
 
 /// Executes a step for each id that needs one.
@@ -262,15 +270,16 @@ async fn execute_each(
     ids: &[DispatchId],
     step_for: impl Fn(&TenantState, &DispatchId) -> Option<ReservationStep> + Send,
 ) -> Result<()> {
+    let (tenant, incarnation) = tenant_and_incarnation;
     let steps: Steps = {
         let view = log.view();
-        let Some(tenant_state) = view.tenant_state(tenant_and_incarnation.0, tenant_and_incarnation.1) else {
+        let Some(tenant_state) = view.tenant_state(tenant, incarnation) else {
             return Ok(());
         };
         ids.iter().filter_map(|id| Some((id.clone(), step_for(tenant_state, id)?))).collect()
     };
-    let executed = stream::iter(steps)
+    let results = stream::iter(steps)
         .map(|(id, step)| execute(log, tenant_and_incarnation, id, step))
         .buffer_unordered(MAX_CONCURRENCY);
-    executed.collect::<Vec<_>>().await.into_iter().collect()
+    results.collect::<Vec<_>>().await.into_iter().collect()
 }

@@ -24,14 +24,14 @@ use store_core::{
 };
 
 use crate::{
-    decide::{Answer, Cancelled, CatchUpOnly, DecisionCall, Preparation},
+    decide::{Answer, CancelledDispatch, CatchUpOnly, DecisionCall, Preparation},
     store::TenantHandle,
     tenant::Tenant,
     view::MailboxDraft,
 };
 
-/// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
-const MAX_EXPIRED_LEASES: usize = 1_000;
+/// The largest number of expired claims that one call of `claim` ends. The next call ends the rest.
+const MAX_EXPIRED_CLAIMS: usize = 1_000;
 /// The largest number of threads about which one call makes decisions at the same time.
 const MAX_CONCURRENCY: usize = 16;
 /// The largest number of rounds of a claim. A further round is needed if other callers change the ready threads first.
@@ -76,24 +76,24 @@ async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
 ) -> Vec<Result<T>> {
     let mut groups: Vec<(Option<ThreadId>, Vec<usize>)> = Vec::new();
     let mut group_indexes: HashMap<Option<ThreadId>, usize> = HashMap::new();
-    for (at, item) in items.iter().enumerate() {
+    for (index, item) in items.iter().enumerate() {
         let thread = thread_of(item);
         let group_index = *group_indexes.entry(thread.clone()).or_insert_with(|| {
             groups.push((thread, Vec::new()));
             groups.len() - 1
         });
-        groups.iter_mut().skip(group_index).take(1).for_each(|(_, members)| members.push(at));
+        groups.iter_mut().skip(group_index).take(1).for_each(|(_, member_indexes)| member_indexes.push(index));
     }
     let rule = &rule;
-    let decide = |(thread, members): (Option<ThreadId>, Vec<usize>)| async move {
-        let group_items: Vec<I> = members.iter().filter_map(|at| items.get(*at).cloned()).collect();
+    let decide = |(thread, member_indexes): (Option<ThreadId>, Vec<usize>)| async move {
+        let group_items: Vec<I> = member_indexes.iter().filter_map(|index| items.get(*index).cloned()).collect();
         let call = DecisionCall { tenant, thread: thread.as_ref(), items: &group_items, rule, preparation };
         let answers = call.decide().await;
-        members.into_iter().zip(answers).collect::<Vec<_>>()
+        member_indexes.into_iter().zip(answers).collect::<Vec<_>>()
     };
-    let decided = stream::iter(groups).map(decide).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
-    let mut answers: Vec<(usize, Result<T>)> = decided.into_iter().flatten().collect();
-    answers.sort_by_key(|(at, _)| *at);
+    let answers_by_group = stream::iter(groups).map(decide).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
+    let mut answers: Vec<(usize, Result<T>)> = answers_by_group.into_iter().flatten().collect();
+    answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
@@ -108,11 +108,11 @@ async fn decide_by_dispatch<I: Clone + Send + Sync, T: Answer>(
     let threads: HashMap<DispatchId, ThreadId> = {
         let view = tenant.log().view();
         let tenant_state = tenant.tenant_state(&view)?;
-        let rows = items.iter().map(&id_of).filter_map(|id| {
+        let ids_and_threads = items.iter().map(&id_of).filter_map(|id| {
             let thread = tenant_state?.mailbox.in_memory.get(&id)?.body.thread.clone();
             Some((id, thread))
         });
-        rows.collect()
+        ids_and_threads.collect()
     };
     Ok(decide_by_thread(tenant, items, (|item: &I| threads.get(&id_of(item)).cloned(), &CatchUpOnly), rule).await)
 }
@@ -136,9 +136,9 @@ impl MailboxProducer for NatsMailbox {
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
         let rule = |view: &MailboxDraft<'_>, id: &DispatchId, decision_context: DecisionContext<'_>| {
-            mailbox::cancel(view, id, decision_context).map(|change| change.map(Cancelled))
+            mailbox::cancel(view, id, decision_context).map(|decision| decision.map(CancelledDispatch))
         };
-        self.decide_one(id, rule).await.map(|Cancelled(dispatch)| dispatch)
+        self.decide_one(id, rule).await.map(|CancelledDispatch(dispatch)| dispatch)
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
@@ -165,26 +165,26 @@ impl MailboxConsumer for NatsMailbox {
         let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
         let release = |tenant: Arc<Tenant>, claims: Claims| async move {
             let releases: Vec<_> =
-                claims.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect();
+                claims.claimed.iter().map(|claimed_dispatch| (claimed_dispatch.claim(), Settlement::Release)).collect();
             if !releases.is_empty() {
-                let _released = settle(&tenant, &releases).await;
+                let _results = settle(&tenant, &releases).await;
             }
         };
         self.tenant.claim(call, release).await
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        let claimed = claim.clone();
+        let claim_ref = claim.clone();
         self.decide_one(&claim.dispatch, move |view, _, decision_context| {
-            mailbox::extend(view, &claimed, by, decision_context)
+            mailbox::extend(view, &claim_ref, by, decision_context)
         })
         .await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        let claimed = claim.clone();
+        let claim_ref = claim.clone();
         self.decide_one(&claim.dispatch, move |view, _, decision_context| {
-            mailbox::start(view, &claimed, &instance, decision_context)
+            mailbox::start(view, &claim_ref, &instance, decision_context)
         })
         .await
     }
@@ -216,41 +216,43 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
-/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are also ready.
+/// Claims from ready threads, in their order. Expired claims are ended first, because their threads are also ready.
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
     tenant.log().catch_up().await?;
-    if !end_expired_leases(tenant, MAX_EXPIRED_LEASES).await?.is_empty() {
+    if !end_expired_claims(tenant, MAX_EXPIRED_CLAIMS).await?.is_empty() {
         tenant.log().catch_up().await?;
     }
-    let (mut tried, mut left_out) = (HashSet::new(), HashSet::new());
+    let (mut tried_threads, mut left_out_threads) = (HashSet::new(), HashSet::new());
     for _ in 0..MAX_CLAIM_ROUNDS {
-        let wanted = request.limit as usize - claims.claimed.len();
-        let ready = ready_threads(tenant, wanted, |thread| !tried.contains(thread) && !left_out.contains(thread))?;
-        if ready.is_empty() && (tried.is_empty() || !claims.claimed.is_empty()) {
+        let max_count = request.limit as usize - claims.claimed.len();
+        let threads = ready_threads(tenant, max_count, |thread| {
+            !tried_threads.contains(thread) && !left_out_threads.contains(thread)
+        })?;
+        if threads.is_empty() && (tried_threads.is_empty() || !claims.claimed.is_empty()) {
             break;
         }
-        if ready.is_empty() {
+        if threads.is_empty() {
             // Other callers changed all ready threads first. Some of these threads may still be ready.
-            tried.clear();
+            tried_threads.clear();
             tenant.log().catch_up().await?;
             continue;
         }
-        let mut failed = None;
-        for (thread, found) in claim_from_each(tenant, request, ready).await {
-            match found {
-                Ok(found) => claims.claimed.extend(found.unwrap_or_default().claimed),
+        let mut last_error = None;
+        for (thread, result) in claim_from_each(tenant, request, threads).await {
+            match result {
+                Ok(claims_of_thread) => claims.claimed.extend(claims_of_thread.unwrap_or_default().claimed),
                 // The payload, or another visible part of the dispatch, is lost (MB-55).
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     claims.unreadable.push(UnreadableThread::new(thread.clone(), error));
-                    left_out.insert(thread);
+                    left_out_threads.insert(thread);
                     continue;
                 }
-                Err(error) => failed = Some(error),
+                Err(error) => last_error = Some(error),
             }
-            tried.insert(thread);
+            tried_threads.insert(thread);
         }
-        match failed {
+        match last_error {
             Some(error) if claims.claimed.is_empty() => return Err(error),
             // The claims made so far are returned. The next claim finds the remaining threads again.
             Some(_) => return Ok(claims),
@@ -267,8 +269,8 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     Ok(claims)
 }
 
-/// Returns the first `wanted` ready threads for which `is_wanted` returns true.
-fn ready_threads(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
+/// Returns the first ready threads for which `is_wanted` returns true, at most `max_count` of them.
+fn ready_threads(tenant: &Tenant, max_count: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
     let Some(incarnation) =
         tenant.tenant_state(&tenant.log().view())?.map(|tenant_state| tenant_state.record.incarnation)
@@ -279,7 +281,7 @@ fn ready_threads(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -
     let Some(tenant_state) = view.tenant_state_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
     tenant_state.mailbox.in_memory.promote_due(now);
     let threads = tenant_state.mailbox.in_memory.ready_threads(None).map(|(_, _, thread)| thread);
-    Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
+    Ok(threads.filter(|thread| is_wanted(thread)).take(max_count).cloned().collect())
 }
 
 /// Claims from each of these threads. The results are in the order of the threads. The result is `None` for a thread
@@ -296,15 +298,16 @@ async fn claim_from_each(
             mailbox::claim(view, &thread, SingleClaim::of(request)?, decision_context)
         };
         let items = std::slice::from_ref(request);
-        let found =
+        let result =
             DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide_once().await;
-        (thread, found)
+        (thread, result)
     };
     stream::iter(threads).map(claim_one).buffered(MAX_CONCURRENCY).collect().await
 }
 
-/// Ends expired leases. If another caller ends a lease at the same time, the result of this call does not contain it.
-async fn end_expired_leases(tenant: &Tenant, limit: usize) -> Result<Reclaimed> {
+/// Ends claims whose lease has expired. If another caller ends a claim at the same time, the result of this call does
+/// not contain its dispatch.
+async fn end_expired_claims(tenant: &Tenant, limit: usize) -> Result<Reclaimed> {
     let now = tenant.log().now()?;
     let expired_threads = {
         let view = tenant.log().view();
@@ -322,19 +325,19 @@ async fn end_expired_leases(tenant: &Tenant, limit: usize) -> Result<Reclaimed> 
         let items = std::slice::from_ref(&thread);
         DecisionCall { tenant, thread: Some(&thread), items, rule, preparation: &CatchUpOnly }.decide_once().await
     };
-    let ended = stream::iter(expired_threads).map(end_one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
+    let results = stream::iter(expired_threads).map(end_one).buffered(MAX_CONCURRENCY).collect::<Vec<_>>().await;
     let mut reclaimed = Reclaimed::default();
-    let mut failed = None;
-    for result in ended {
+    let mut last_error = None;
+    for result in results {
         match result {
-            Ok(ended) => reclaimed.extend(ended.unwrap_or_default()),
+            Ok(reclaimed_dispatches) => reclaimed.extend(reclaimed_dispatches.unwrap_or_default()),
             // An unreadable thread does not prevent the others from being reclaimed.
             Err(error) if error.kind() == ErrorKind::Corrupt => {}
-            Err(error) => failed = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    match failed {
-        // If some leases were ended, the call reports them and drops the error.
+    match last_error {
+        // If some claims were ended, the call reports them and drops the error.
         Some(error) if reclaimed.is_empty() => Err(error),
         _ => Ok(reclaimed),
     }
@@ -346,7 +349,7 @@ impl MailboxMaintenance for NatsMailbox {
         mailbox::check_call_limit(limit)?;
         let call = |tenant: Arc<Tenant>| async move {
             tenant.log().catch_up().await?;
-            end_expired_leases(&tenant, limit as usize).await
+            end_expired_claims(&tenant, limit as usize).await
         };
         self.tenant.write(None, call).await
     }
@@ -363,16 +366,16 @@ impl MailboxMaintenance for NatsMailbox {
             let rule = |view: &MailboxDraft<'_>, id: &DispatchId, decision_context: DecisionContext<'_>| {
                 mailbox::purge(view, id, before, decision_context)
             };
-            let (mut removed, mut failed) = (0, None);
-            for purged in decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
-                match purged {
-                    Ok(is_removed) => removed += u64::from(is_removed),
-                    Err(error) => failed = Some(error),
+            let (mut removed_count, mut last_error) = (0, None);
+            for result in decide_by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
+                match result {
+                    Ok(is_removed) => removed_count += u64::from(is_removed),
+                    Err(error) => last_error = Some(error),
                 }
             }
-            match failed {
-                Some(error) if removed == 0 => Err(error),
-                _ => Ok(Purged::new(removed)),
+            match last_error {
+                Some(error) if removed_count == 0 => Err(error),
+                _ => Ok(Purged::new(removed_count)),
             }
         };
         self.tenant.write(None, call).await
@@ -385,8 +388,8 @@ impl MailboxMaintenance for NatsMailbox {
             RequeueChoice::Filter { filter, limit } => {
                 let query = DispatchQuery::new(filter.in_status([DispatchStatus::DeadLetter]));
                 let page = store_core::PageRequest::first(limit);
-                let dead = self.list_dispatches(query.with_page(page)).await?;
-                dead.items.into_iter().map(|dispatch| dispatch.id).collect()
+                let dead_letters = self.list_dispatches(query.with_page(page)).await?;
+                dead_letters.items.into_iter().map(|dispatch| dispatch.id).collect()
             }
         };
         let call = |tenant: Arc<Tenant>| async move {

@@ -24,7 +24,7 @@ impl MailboxReader for NatsMailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
-            let found = read_mailbox(&tenant, |mailbox| {
+            let dispatch_and_parts = read_mailbox(&tenant, |mailbox| {
                 let stored = mailbox.in_memory.get(&id);
                 stored
                     .map(|stored| {
@@ -32,7 +32,7 @@ impl MailboxReader for NatsMailbox {
                     })
                     .transpose()
             });
-            let Some((mut dispatch, large_parts)) = found.await? else { return Ok(None) };
+            let Some((mut dispatch, large_parts)) = dispatch_and_parts.await? else { return Ok(None) };
             large_parts.load_into(&tenant, &mut dispatch).await?;
             Ok(Some(dispatch))
         };
@@ -70,18 +70,18 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
     let limit = query.page.checked_limit()?;
     let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
     let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
-    let listed = read_mailbox(tenant, |mailbox| {
+    let page = read_mailbox(tenant, |mailbox| {
         let mut page = PageBuilder::new(limit);
-        let item = |dispatch: Dispatch| {
+        let make_item = |dispatch: Dispatch| {
             let large_parts = mailbox.large_parts(&dispatch.id);
             ((dispatch, large_parts), large_parts.data().map(|data_ref| data_ref.bytes).sum())
         };
-        mailbox.in_memory.list(query, after.as_ref(), &mut page, item)?;
-        Ok(Some(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope))))
+        mailbox.in_memory.list(query, after.as_ref(), &mut page, make_item)?;
+        Ok(Some(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope))))
     });
-    let Page { items: found, next } = listed.await?.unwrap_or_else(Page::empty);
-    let mut items = Vec::with_capacity(found.len());
-    for (mut dispatch, large_parts) in found {
+    let Page { items: listed_items, next } = page.await?.unwrap_or_else(Page::empty);
+    let mut items = Vec::with_capacity(listed_items.len());
+    for (mut dispatch, large_parts) in listed_items {
         large_parts.load_into(tenant, &mut dispatch).await?;
         items.push(dispatch);
     }
@@ -107,10 +107,10 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
         &mut page,
         DecisionContext::new(now, &config.limits, &*config.ids),
     )?;
-    Ok(page.finish(|at| at.to_cursor(&tenant.shared.cursor_key, &scope)))
+    Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
 }
 
-/// Returns the dispatches that ended before the time that the request names, oldest first.
+/// Returns the dispatches that ended before the time in the request, oldest first.
 pub(super) fn dispatches_to_purge(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
     let view = tenant.log().view();
     Ok(tenant

@@ -23,8 +23,8 @@ impl Clock for ServerClock<'_> {
 
     async fn sleep_until(&self, time: Timestamp) {
         // A longer wait ends early. The caller then checks again, and gets the current time of the leader.
-        let left = time.as_millis().saturating_sub(self.now().as_millis());
-        tokio::time::sleep(Duration::from_millis(left).min(POLL_INTERVAL)).await;
+        let millis_left = time.as_millis().saturating_sub(self.now().as_millis());
+        tokio::time::sleep(Duration::from_millis(millis_left).min(POLL_INTERVAL)).await;
     }
 }
 

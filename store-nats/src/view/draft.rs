@@ -1,4 +1,4 @@
-//! Decisions that are written together. Each sees the changes of the earlier ones.
+//! Decisions that are written together. Each sees the changes of the earlier decisions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,15 +13,16 @@ use store_core::{
 use super::Mailbox;
 use crate::codec::{DecisionMessage, DispatchRecord, LargeParts, RemovedDispatch};
 
-/// A mailbox as it is after decisions about one of its threads. These decisions are not written yet.
+/// A mailbox with the changes of decisions about one of its threads. These decisions are not written yet.
 pub(crate) struct MailboxDraft<'a> {
     base: &'a Mailbox,
     record: Option<(ThreadId, StoredMailboxThread)>,
-    rows: HashMap<DispatchId, StoredDispatch>,
-    /// The changed dispatches, in the order of their first change.
-    order: Vec<DispatchId>,
-    removed: HashMap<DispatchId, u64>,
-    keys: HashMap<DedupeKey, DispatchId>,
+    changed_dispatches: HashMap<DispatchId, StoredDispatch>,
+    /// The ids of the changed dispatches, in the order of their first change.
+    change_order: Vec<DispatchId>,
+    /// The removed dispatches, each with its number.
+    removed_numbers: HashMap<DispatchId, u64>,
+    dispatch_by_dedupe_key: HashMap<DedupeKey, DispatchId>,
     interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
     message_bytes: usize,
 }
@@ -31,10 +32,10 @@ impl<'a> MailboxDraft<'a> {
         Self {
             base,
             record: None,
-            rows: HashMap::new(),
-            order: Vec::new(),
-            removed: HashMap::new(),
-            keys: HashMap::new(),
+            changed_dispatches: HashMap::new(),
+            change_order: Vec::new(),
+            removed_numbers: HashMap::new(),
+            dispatch_by_dedupe_key: HashMap::new(),
             interrupts: BTreeMap::new(),
             message_bytes: 0,
         }
@@ -42,11 +43,11 @@ impl<'a> MailboxDraft<'a> {
 
     /// Makes a decision about the thread, and keeps its changes.
     pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxDecision<T>>) -> Result<T> {
-        let change = decide(self)?;
-        if let Some(plan) = change.plan {
+        let decision = decide(self)?;
+        if let Some(plan) = decision.plan {
             self.add_plan(*plan);
         }
-        change.answer
+        decision.answer
     }
 
     /// Adds the changes of a plan.
@@ -54,16 +55,17 @@ impl<'a> MailboxDraft<'a> {
         for stored in plan.dispatches {
             let id = stored.id().clone();
             if let (Some(_), Some(key)) = (queue_position(&stored), &stored.body.dedupe_key) {
-                self.keys.insert(key.clone(), id.clone());
+                self.dispatch_by_dedupe_key.insert(key.clone(), id.clone());
             }
             self.message_bytes += stored.state.encode().len() + 1_024;
-            if self.rows.insert(id.clone(), stored).is_none() {
-                self.order.push(id);
+            if self.changed_dispatches.insert(id.clone(), stored).is_none() {
+                self.change_order.push(id);
             }
         }
         if let Some(id) = plan.purged {
-            let known = self.rows.remove(&id).or_else(|| self.base.in_memory.get(&id).cloned());
-            self.removed.extend(known.map(|stored| (id, stored.body.number)));
+            let removed_dispatch =
+                self.changed_dispatches.remove(&id).or_else(|| self.base.in_memory.get(&id).cloned());
+            self.removed_numbers.extend(removed_dispatch.map(|stored| (id, stored.body.number)));
             self.message_bytes += 512;
         }
         self.interrupts.extend(plan.interrupts);
@@ -79,22 +81,26 @@ impl<'a> MailboxDraft<'a> {
     /// stored.
     pub(crate) fn into_message(mut self, decision_name: &str) -> Option<DecisionMessage> {
         let (_, mailbox) = self.record?;
-        let row = |id: &DispatchId| {
-            let stored = self.rows.remove(id)?;
-            let old = self.base.in_memory.get(id).filter(|old| old.body.number == stored.body.number);
-            let large_parts = old.map(|_| self.base.large_parts(id)).unwrap_or_default();
-            let result = large_parts.result.filter(|_| old.is_some_and(|old| old.state.status == stored.state.status));
+        let to_record = |id: &DispatchId| {
+            let stored = self.changed_dispatches.remove(id)?;
+            let old_dispatch =
+                self.base.in_memory.get(id).filter(|old_dispatch| old_dispatch.body.number == stored.body.number);
+            let large_parts = old_dispatch.map(|_| self.base.large_parts(id)).unwrap_or_default();
+            let result = large_parts
+                .result
+                .filter(|_| old_dispatch.is_some_and(|old_dispatch| old_dispatch.state.status == stored.state.status));
             Some(DispatchRecord { stored, large_parts: LargeParts { result, ..large_parts } })
         };
-        let rows = self.order.iter().filter_map(row).collect();
-        let mut removed: Vec<_> = self.removed.into_iter().map(|(id, number)| RemovedDispatch { id, number }).collect();
-        removed.sort_by_key(|removed| removed.number);
+        let dispatches = self.change_order.iter().filter_map(to_record).collect();
+        let mut removed_dispatches: Vec<_> =
+            self.removed_numbers.into_iter().map(|(id, number)| RemovedDispatch { id, number }).collect();
+        removed_dispatches.sort_by_key(|removed_dispatch| removed_dispatch.number);
         let decision = DecisionMessage {
             decision_name: decision_name.to_owned(),
             mailbox: Some(mailbox),
             ..DecisionMessage::default()
         };
-        Some(DecisionMessage { rows, removed, interrupts: self.interrupts, ..decision })
+        Some(DecisionMessage { dispatches, removed_dispatches, interrupts: self.interrupts, ..decision })
     }
 
     fn is_about(&self, thread: &ThreadId) -> bool {
@@ -115,15 +121,15 @@ impl MailboxView for MailboxDraft<'_> {
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        match self.rows.get(id) {
+        match self.changed_dispatches.get(id) {
             Some(stored) => Ok(Some(stored.clone())),
-            None if self.removed.contains_key(id) => Ok(None),
+            None if self.removed_numbers.contains_key(id) => Ok(None),
             None => self.base.in_memory.dispatch(id),
         }
     }
 
     fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
-        match self.keys.get(key).filter(|_| self.is_about(thread)) {
+        match self.dispatch_by_dedupe_key.get(key).filter(|_| self.is_about(thread)) {
             Some(id) => Ok(Some(id.clone())),
             None => self.base.in_memory.last_dispatch_with_key(thread, key),
         }

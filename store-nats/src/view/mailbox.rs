@@ -23,7 +23,7 @@ pub(crate) struct Mailbox {
     large_parts: HashMap<DispatchId, LargeParts>,
     messages: HashMap<ThreadId, ThreadMessages>,
     /// Unreadable messages, by thread.
-    unreadable: HashMap<ThreadId, Vec<u64>>,
+    unreadable_messages: HashMap<ThreadId, Vec<u64>>,
 }
 
 impl Mailbox {
@@ -39,7 +39,7 @@ impl Mailbox {
 
     /// Returns the sequence number of the last message about a thread, or 0 if there is none.
     pub(crate) fn last_message(&self, thread: &ThreadId) -> u64 {
-        self.messages.get(thread).map_or(0, ThreadMessages::last)
+        self.messages.get(thread).map_or(0, ThreadMessages::last_message)
     }
 
     /// Applies a message about a thread.
@@ -52,28 +52,28 @@ impl Mailbox {
         let messages = self.messages.entry(thread.clone()).or_default();
         let decision = match decision {
             Ok(decision) => decision,
-            Err(why) => {
+            Err(error) => {
                 change.garbage.extend(messages.add(sequence, vec![(PartKey::Unreadable(sequence), false)]));
-                self.unreadable.entry(thread.clone()).or_default().push(sequence);
-                return self.in_memory.mark_unreadable(thread, format!("a decision in message {sequence}: {why}"));
+                self.unreadable_messages.entry(thread.clone()).or_default().push(sequence);
+                return self.in_memory.mark_unreadable(thread, format!("a decision in message {sequence}: {error}"));
             }
         };
         change.garbage.extend(messages.add(sequence, part_keys(&decision)));
         self.continue_without(thread, &decision.skipped_messages);
-        for removed in decision.removed {
-            self.in_memory.remove(thread, &removed.id);
-            change.data.extend(self.large_parts.remove(&removed.id).unwrap_or_default().data());
-            change.ids.push(removed.id);
+        for removed_dispatch in decision.removed_dispatches {
+            self.in_memory.remove(thread, &removed_dispatch.id);
+            change.data.extend(self.large_parts.remove(&removed_dispatch.id).unwrap_or_default().data());
+            change.ids.push(removed_dispatch.id);
         }
         // A message without a record changed nothing.
         let Some(record) = decision.mailbox else { return };
         let mut plan = MailboxPlan::new(thread.clone(), record);
-        for row in decision.rows {
-            match row.large_parts == LargeParts::default() {
-                true => self.large_parts.remove(row.stored.id()),
-                false => self.large_parts.insert(row.stored.id().clone(), row.large_parts),
+        for record in decision.dispatches {
+            match record.large_parts == LargeParts::default() {
+                true => self.large_parts.remove(record.stored.id()),
+                false => self.large_parts.insert(record.stored.id().clone(), record.large_parts),
             };
-            plan.dispatches.push(row.stored);
+            plan.dispatches.push(record.stored);
         }
         plan.interrupts = decision.interrupts;
         self.in_memory.apply(plan);
@@ -88,7 +88,7 @@ impl Mailbox {
         decision_name: &str,
         now: Timestamp,
     ) -> Option<DecisionMessage> {
-        let skipped_messages = self.unreadable.get(thread)?.clone();
+        let skipped_messages = self.unreadable_messages.get(thread)?.clone();
         let mailbox = Some(self.in_memory.recovered_record(thread, length(skipped_messages.len()), now));
         Some(DecisionMessage {
             decision_name: decision_name.to_owned(),
@@ -99,10 +99,10 @@ impl Mailbox {
     }
 
     fn continue_without(&mut self, thread: &ThreadId, skipped_messages: &[u64]) {
-        if let Some(left) = self.unreadable.get_mut(thread) {
-            left.retain(|message| !skipped_messages.contains(message));
-            if left.is_empty() {
-                self.unreadable.remove(thread);
+        if let Some(messages) = self.unreadable_messages.get_mut(thread) {
+            messages.retain(|message| !skipped_messages.contains(message));
+            if messages.is_empty() {
+                self.unreadable_messages.remove(thread);
                 self.in_memory.mark_readable(thread);
             }
         }
@@ -116,10 +116,19 @@ impl Mailbox {
 
 /// Returns the parts of a message, each with whether it records a removal.
 fn part_keys(decision: &DecisionMessage) -> Vec<(PartKey, bool)> {
-    let rows = decision.rows.iter().map(|row| (PartKey::Dispatch(row.stored.body.number), false));
-    let removed = decision.removed.iter().map(|removed| (PartKey::Dispatch(removed.number), true));
-    let interrupts = decision.interrupts.iter().map(|(epoch, kept)| (PartKey::Interrupt(*epoch), kept.is_none()));
+    let parts_of_dispatches =
+        decision.dispatches.iter().map(|record| (PartKey::Dispatch(record.stored.body.number), false));
+    let removed_dispatches = decision.removed_dispatches.iter();
+    let parts_of_removed_dispatches =
+        removed_dispatches.map(|removed_dispatch| (PartKey::Dispatch(removed_dispatch.number), true));
+    let interrupts =
+        decision.interrupts.iter().map(|(epoch, interrupt)| (PartKey::Interrupt(*epoch), interrupt.is_none()));
     let record = decision.mailbox.as_ref().map(|_| (PartKey::Record, false));
     let skipped_messages = decision.skipped_messages.iter().map(|message| (PartKey::Unreadable(*message), true));
-    rows.chain(removed).chain(interrupts).chain(record).chain(skipped_messages).collect()
+    parts_of_dispatches
+        .chain(parts_of_removed_dispatches)
+        .chain(interrupts)
+        .chain(record)
+        .chain(skipped_messages)
+        .collect()
 }

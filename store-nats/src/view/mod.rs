@@ -46,7 +46,7 @@ pub(crate) struct Change {
     pub(crate) data: Vec<DataRef>,
     /// Ids of this incarnation of the tenant under which no dispatch exists any more.
     pub(crate) ids: Vec<DispatchId>,
-    /// The name that the process which wrote the decision gave to it.
+    /// The name of the decision. The process that wrote the decision chose the name.
     pub(crate) decision_name: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct View {
     /// The sequence number of the last message with a time that a test has set.
     clock_message: u64,
     /// The sequence number of the last message without content.
-    touch_message: u64,
+    marker_message: u64,
 }
 
 impl View {
@@ -95,16 +95,16 @@ impl View {
             None | Some(LogSubject::Meta) => {}
             Some(LogSubject::Clock) => {
                 self.clock = codec::parse_test_time(text).or(self.clock);
-                let before = std::mem::replace(&mut self.clock_message, sequence);
-                change.garbage.extend((before > 0).then_some(before));
+                let previous_message = std::mem::replace(&mut self.clock_message, sequence);
+                change.garbage.extend((previous_message > 0).then_some(previous_message));
             }
-            Some(LogSubject::Touch) => {
-                let before = std::mem::replace(&mut self.touch_message, sequence);
-                change.garbage.extend((before > 0).then_some(before));
+            Some(LogSubject::Marker) => {
+                let previous_message = std::mem::replace(&mut self.marker_message, sequence);
+                change.garbage.extend((previous_message > 0).then_some(previous_message));
             }
             Some(LogSubject::Tenant(tenant)) if is_late => {
-                if let Some(found) = self.tenants.get_mut(&tenant) {
-                    found.sequence = sequence;
+                if let Some(tenant_state) = self.tenants.get_mut(&tenant) {
+                    tenant_state.sequence = sequence;
                 }
             }
             Some(LogSubject::Tenant(tenant)) => self.apply_tenant(sequence, tenant, text, &mut change),
@@ -115,9 +115,9 @@ impl View {
                     decision = Ok(DecisionMessage::default());
                 }
                 match self.tenant_state_mut(&tenant, incarnation) {
-                    Some(found) => {
-                        found.mailbox.apply(&thread, (sequence, decision), &mut change);
-                        change.ids.retain(|id| found.reservations.contains_key(id));
+                    Some(tenant_state) => {
+                        tenant_state.mailbox.apply(&thread, (sequence, decision), &mut change);
+                        change.ids.retain(|id| tenant_state.reservations.contains_key(id));
                     }
                     // The message came after its tenant was deleted.
                     None => change.garbage.push(sequence),
@@ -126,7 +126,7 @@ impl View {
             }
             Some(LogSubject::ReservedId(tenant, incarnation, id)) => {
                 match self.tenant_state_mut(&tenant, incarnation) {
-                    Some(found) => found.apply_id(sequence, id, &IdReservation::read(text), &mut change),
+                    Some(tenant_state) => tenant_state.apply_id(sequence, id, &IdReservation::read(text), &mut change),
                     None => change.garbage.push(sequence),
                 }
             }
@@ -138,16 +138,16 @@ impl View {
         // If the record cannot be read, the tenant counts as deleted, because its data may have been deleted.
         let record = TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
         change.tenant = Some(name.clone());
-        let found = self.tenants.get_mut(&name);
-        change.garbage.extend(found.as_ref().map(|found| found.sequence));
-        match found {
-            Some(found) if found.record.incarnation == record.incarnation && !record.is_deleted => {
-                found.sequence = sequence;
+        let tenant_state = self.tenants.get_mut(&name);
+        change.garbage.extend(tenant_state.as_ref().map(|tenant_state| tenant_state.sequence));
+        match tenant_state {
+            Some(tenant_state) if tenant_state.record.incarnation == record.incarnation && !record.is_deleted => {
+                tenant_state.sequence = sequence;
             }
             _ => {
                 let mailbox = Mailbox::new(record.incarnation);
-                let found = TenantState { sequence, record, mailbox, reservations: HashMap::new() };
-                self.tenants.insert(name, found);
+                let tenant_state = TenantState { sequence, record, mailbox, reservations: HashMap::new() };
+                self.tenants.insert(name, tenant_state);
             }
         }
         change.claimable_from = Some(Timestamp::MIN);
@@ -157,7 +157,7 @@ impl View {
 impl TenantState {
     /// Forgets the record of an id, if it comes from this message.
     pub(crate) fn forget_id(&mut self, id: &DispatchId, sequence: u64) {
-        if self.reservations.get(id).is_some_and(|(_, at)| *at == sequence) {
+        if self.reservations.get(id).is_some_and(|(_, message)| *message == sequence) {
             self.reservations.remove(id);
         }
     }
@@ -176,8 +176,8 @@ impl TenantState {
         change: &mut Change,
     ) {
         if let Ok(record) = record {
-            let before = self.reservations.insert(id, (record.clone(), sequence));
-            change.garbage.extend(before.map(|(_, before)| before));
+            let previous_reservation = self.reservations.insert(id, (record.clone(), sequence));
+            change.garbage.extend(previous_reservation.map(|(_, message)| message));
         }
     }
 }

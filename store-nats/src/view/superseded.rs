@@ -30,19 +30,19 @@ struct Versions {
 pub(crate) struct ThreadMessages {
     versions: HashMap<PartKey, Versions>,
     messages: BTreeMap<u64, Vec<PartKey>>,
-    last: u64,
+    last_message: u64,
 }
 
 impl ThreadMessages {
     /// Returns the sequence number of the last message.
-    pub(crate) const fn last(&self) -> u64 {
-        self.last
+    pub(crate) const fn last_message(&self) -> u64 {
+        self.last_message
     }
 
     /// Notes a message and its parts, each with whether it records a removal. Returns the messages that are superseded
     /// as a result.
     pub(crate) fn add(&mut self, sequence: u64, parts: Vec<(PartKey, bool)>) -> Vec<u64> {
-        let mut candidates = vec![std::mem::replace(&mut self.last, sequence)];
+        let mut candidates = vec![std::mem::replace(&mut self.last_message, sequence)];
         for &(part, is_removed) in &parts {
             let versions = self.versions.entry(part).or_default();
             candidates.extend(versions.messages.last());
@@ -76,7 +76,7 @@ impl ThreadMessages {
     }
 
     fn is_garbage(&self, message: u64) -> bool {
-        let Some(parts) = self.messages.get(&message).filter(|_| message != self.last) else { return false };
+        let Some(parts) = self.messages.get(&message).filter(|_| message != self.last_message) else { return false };
         parts.iter().all(|part| {
             self.versions.get(part).is_none_or(|versions| match versions.messages.as_slice() {
                 [only] => *only != message || versions.is_removed,

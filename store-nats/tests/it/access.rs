@@ -52,32 +52,32 @@ async fn a_token_is_sent_with_every_connection() {
 
 /// A user needs no other permissions than those that docs/nats.md lists.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_needs_no_more_than_is_documented() {
+async fn a_user_needs_only_the_documented_permissions() {
     let page = include_str!("../../../docs/nats.md");
-    let listed = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
-    let (publish, subscribe) = listed.split_once("subscribe:").unwrap();
-    let quoted = |list: &str| {
+    let documented_permissions = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let (publish, subscribe) = documented_permissions.split_once("subscribe:").unwrap();
+    let quote_list = |list: &str| {
         let subjects = list.trim_start_matches("publish:").split(',').map(|subject| format!("{:?}", subject.trim()));
         subjects.collect::<Vec<_>>().join(", ")
     };
-    let permissions = format!("{{ publish: [ {} ], subscribe: [ {} ] }}", quoted(publish), quoted(subscribe));
+    let permissions = format!("{{ publish: [ {} ], subscribe: [ {} ] }}", quote_list(publish), quote_list(subscribe));
     let user = format!("{{ user: ada, password: secret, permissions: {permissions} }}");
     let mut server = Nats::start(&format!("authorization {{ users: [ {user} ] }}")).unwrap();
     let url = server.url().replace("nats://", "nats://ada:secret@");
     expect_works_after_restart(&mut server, &url).await;
     let store = NatsStore::open(config(&url)).await.unwrap();
-    let (large, queue) = (format!("\"{}\"", "x".repeat(10_000)), mailbox(&store));
-    enqueue(&*queue, new_dispatch("t").with_payload(Json::parse(&large).unwrap())).await.unwrap();
-    let claimed = claim(&*queue).await.unwrap().unwrap();
-    let dispatch = claimed.dispatch.clone();
-    let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, claimed.number);
-    let live = tenant_stores(&store).live.unwrap();
-    let mut receiver = live.open_live(target.clone()).await.unwrap();
-    let cancel = live.deliver(DeliverLive::new(target, LiveCommand::Cancel));
-    let (delivered, _) = tokio::join!(cancel, async { receiver.next().await.unwrap().unwrap().accept() });
-    assert_eq!(delivered.unwrap(), LiveDelivery::Delivered);
+    let (large_text, mailbox) = (format!("\"{}\"", "x".repeat(10_000)), mailbox(&store));
+    enqueue(&*mailbox, new_dispatch("t").with_payload(Json::parse(&large_text).unwrap())).await.unwrap();
+    let claimed_dispatch = claim(&*mailbox).await.unwrap().unwrap();
+    let dispatch = claimed_dispatch.dispatch.clone();
+    let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, claimed_dispatch.number);
+    let live_channel = tenant_stores(&store).live.unwrap();
+    let mut receiver = live_channel.open_live(target.clone()).await.unwrap();
+    let cancel = live_channel.deliver(DeliverLive::new(target, LiveCommand::Cancel));
+    let (delivery, _) = tokio::join!(cancel, async { receiver.next().await.unwrap().unwrap().accept() });
+    assert_eq!(delivery.unwrap(), LiveDelivery::Delivered);
     assert_eq!(store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings, []);
-    ack(&*queue, &claimed).await.unwrap();
+    ack(&*mailbox, &claimed_dispatch).await.unwrap();
     store.delete_tenant(&"default".parse().unwrap()).await.unwrap();
     store.close().await.unwrap();
 }
@@ -97,20 +97,22 @@ fn write_certificate(folder: &Path, name: &str) -> [String; 2] {
 async fn servers_and_clients_are_verified() {
     let folder = std::env::temp_dir().join(format!("agentstore-nats-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let [own, client, other] = ["own", "client", "canary"].map(|name| write_certificate(&folder, name));
-    let server_certificate = format!("cert_file: \"{}\", key_file: \"{}\"", own[0], own[1]);
+    let [server_files, client_files, other_files] =
+        ["own", "client", "canary"].map(|name| write_certificate(&folder, name));
+    let server_certificate = format!("cert_file: \"{}\", key_file: \"{}\"", server_files[0], server_files[1]);
     let mut server = Nats::start(&format!("tls {{ {server_certificate} }}")).unwrap();
     let host = server.url().replace("nats://", "");
-    expect_works_after_restart(&mut server, &format!("tls://{host}?ca={}", own[0])).await;
+    expect_works_after_restart(&mut server, &format!("tls://{host}?ca={}", server_files[0])).await;
     expect_refused(&format!("tls://{host}")).await;
-    expect_refused(&format!("tls://{host}?ca={}", other[0])).await;
-    let plain = Nats::start("").unwrap();
-    expect_refused(&format!("{}?ca={}", plain.url().replace("nats://", "tls://"), own[0])).await;
+    expect_refused(&format!("tls://{host}?ca={}", other_files[0])).await;
+    let plain_server = Nats::start("").unwrap();
+    expect_refused(&format!("{}?ca={}", plain_server.url().replace("nats://", "tls://"), server_files[0])).await;
     let mut server =
-        Nats::start(&format!("tls {{ {server_certificate}, ca_file: \"{}\", verify: true }}", client[0])).unwrap();
-    let url = format!("{}?ca={}", server.url().replace("nats://", "tls://"), own[0]);
-    expect_works_after_restart(&mut server, &format!("{url}&cert={}&key={}", client[0], client[1])).await;
-    expect_refused(&format!("{url}&cert={}&key={}", other[0], other[1])).await;
+        Nats::start(&format!("tls {{ {server_certificate}, ca_file: \"{}\", verify: true }}", client_files[0]))
+            .unwrap();
+    let url = format!("{}?ca={}", server.url().replace("nats://", "tls://"), server_files[0]);
+    expect_works_after_restart(&mut server, &format!("{url}&cert={}&key={}", client_files[0], client_files[1])).await;
+    expect_refused(&format!("{url}&cert={}&key={}", other_files[0], other_files[1])).await;
     expect_refused(&url).await;
     fs::remove_dir_all(folder).unwrap();
 }

@@ -11,12 +11,17 @@ async fn load_seqs(log: &VecLog, query: EntryQuery) -> Vec<u64> {
 }
 
 /// Checks the comparison of two leaves: the last shared entry (0 for none), and the entries of each path after it.
-async fn expect_comparison(log: &str, (left, right): (&str, &str), shared: u64, after: (&[u64], &[u64])) {
+async fn expect_comparison(
+    log: &str,
+    (left, right): (&str, &str),
+    shared: u64,
+    (left_rest, right_rest): (&[u64], &[u64]),
+) {
     let log = VecLog::new(log);
-    let found = log.compare_leaves(&thread(), &id(left), &id(right)).await.unwrap();
-    assert_eq!(found.shared.map_or(0, |entry| entry.seq), shared, "{left} and {right}");
-    assert_eq!(load_seqs(&log, found.left).await, after.0, "{left} and {right}");
-    assert_eq!(load_seqs(&log, found.right).await, after.1, "{left} and {right}");
+    let comparison = log.compare_leaves(&thread(), &id(left), &id(right)).await.unwrap();
+    assert_eq!(comparison.shared.map_or(0, |entry| entry.seq), shared, "{left} and {right}");
+    assert_eq!(load_seqs(&log, comparison.left).await, left_rest, "{left} and {right}");
+    assert_eq!(load_seqs(&log, comparison.right).await, right_rest, "{left} and {right}");
 }
 
 #[tokio::test]
@@ -39,17 +44,17 @@ async fn the_number_of_reads_grows_with_the_logarithm_of_the_distance() {
     // single entries would read about 2,000 pages for leaf 1002.
     let path: Vec<_> = (1..1000).map(|parent| parent.to_string()).collect();
     let text = format!("- {} 999 10", path.join(" "));
-    for (right, shared, pages) in [("1001", 999, 8), ("1002", 10, 50)] {
+    for (right, shared, max_pages) in [("1001", 999, 8), ("1002", 10, 50)] {
         let log = VecLog::new(&text);
-        let found = log.compare_leaves(&thread(), &id("1000"), &id(right)).await.unwrap();
-        assert_eq!(found.shared.unwrap().seq, shared);
-        let read = log.pages_read.load(Ordering::SeqCst);
-        assert!(read <= pages, "{read} pages");
+        let comparison = log.compare_leaves(&thread(), &id("1000"), &id(right)).await.unwrap();
+        assert_eq!(comparison.shared.unwrap().seq, shared);
+        let pages_read = log.pages_read.load(Ordering::SeqCst);
+        assert!(pages_read <= max_pages, "{pages_read} pages");
     }
 }
 
 #[tokio::test]
-async fn an_unknown_leaf_is_named() {
+async fn the_error_names_an_unknown_leaf() {
     let error = VecLog::new("- 1").compare_leaves(&thread(), &id("2"), &id("9")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("`9`"), "{error}");

@@ -12,9 +12,9 @@ async fn expect_interval(log: &str, messages: &[&str], expected: Option<(&str, &
     let context_messages = messages.iter().map(|entry| ContextMessage::new(id(entry), false, Message::user("x")));
     context.messages = context_messages.collect();
     let split = split_for_compaction(&context, 1);
-    let found = VecLog::new(log).load_compaction_interval(&thread(), &split).await.unwrap();
-    let found = found.as_ref().map(|interval| (interval.from.as_str(), interval.to.as_str()));
-    assert_eq!(found, expected, "{messages:?} of {log}");
+    let interval = VecLog::new(log).load_compaction_interval(&thread(), &split).await.unwrap();
+    let interval = interval.as_ref().map(|interval| (interval.from.as_str(), interval.to.as_str()));
+    assert_eq!(interval, expected, "{messages:?} of {log}");
 }
 
 #[tokio::test]

@@ -27,8 +27,8 @@ struct VecLog {
 }
 
 impl VecLog {
-    /// Makes a log from one word for each entry: its parent (`-` for a root), then for a compaction `c` with the
-    /// entries that it covers (`c` alone for none).
+    /// Makes a log from one word for each entry. The word begins with the parent (`-` for a root). For a compaction,
+    /// `c` and the interval that it covers follow; `c` alone means that it covers nothing.
     fn new(text: &str) -> Self {
         let entries = text.split_whitespace().zip(1..).map(|(word, seq)| Arc::new(parse_entry(word, seq))).collect();
         Self { entries, pages_read: AtomicUsize::new(0) }
@@ -93,8 +93,8 @@ impl LogReader for VecLog {
         if let Some(cursor) = &query.page.cursor {
             let last_seq_read: u64 =
                 cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is not a number"))?;
-            let at = entries.iter().position(|entry| entry.seq == last_seq_read).unwrap();
-            entries.drain(..=at);
+            let last_read_index = entries.iter().position(|entry| entry.seq == last_seq_read).unwrap();
+            entries.drain(..=last_read_index);
         }
         let limit = query.page.checked_limit()?;
         let next = (entries.len() > limit).then(|| Cursor::from_text(entries[limit - 1].seq.to_string()));

@@ -1,4 +1,4 @@
-//! Input that is delivered or queued, with a queue and a channel that give fixed answers.
+//! Tests of `deliver_or_queue`, with a queue and a channel that give fixed answers.
 
 use std::sync::Mutex;
 
@@ -91,13 +91,13 @@ fn already_consumed() -> Result<AppendedInputs> {
 /// Delivers or queues messages with a channel and a queue that give these answers. Returns the result, and the number
 /// of requests to each.
 async fn deliver_or_queue_with(
-    live: fn() -> Result<LiveDelivery>,
-    queue: fn() -> Result<AppendedInputs>,
+    channel_answer: fn() -> Result<LiveDelivery>,
+    queue_answer: fn() -> Result<AppendedInputs>,
 ) -> (std::result::Result<DeliveredOrQueued, ErrorKind>, [usize; 2]) {
-    let (live, queue) = (FixedChannel::new(live), FixedQueue::new(queue));
-    let result = queue.deliver_or_queue(Some(&live), request()).await;
-    let requests = [live.requests.lock().unwrap().len(), queue.requests.lock().unwrap().len()];
-    (result.map_err(|error| error.kind()), requests)
+    let (channel, queue) = (FixedChannel::new(channel_answer), FixedQueue::new(queue_answer));
+    let result = queue.deliver_or_queue(Some(&channel), request()).await;
+    let request_counts = [channel.requests.lock().unwrap().len(), queue.requests.lock().unwrap().len()];
+    (result.map_err(|error| error.kind()), request_counts)
 }
 
 #[tokio::test]
@@ -110,14 +110,14 @@ async fn delivered_input_is_not_queued() {
 
 #[tokio::test]
 async fn undelivered_input_is_queued() {
-    for live in [
+    for channel_answer in [
         || Ok(LiveDelivery::NoReceiver),
         || Ok(LiveDelivery::Unknown),
         || Err(Error::invalid("live command", "its receiver is old")),
         || Err(Error::unavailable("away")),
     ] {
         assert_eq!(
-            deliver_or_queue_with(live, appended).await,
+            deliver_or_queue_with(channel_answer, appended).await,
             (Ok(DeliveredOrQueued::Queued(appended().unwrap())), [1, 1])
         );
     }
@@ -141,38 +141,40 @@ async fn input_in_the_log_counts_as_delivered_if_it_may_have_arrived() {
 
 #[tokio::test]
 async fn live_and_queued_input_have_the_same_ids() {
-    let (live, queue) = (FixedChannel::new(|| Ok(LiveDelivery::NoReceiver)), FixedQueue::new(appended));
-    let _queued = queue.deliver_or_queue(Some(&live), request()).await.unwrap();
-    let sent = live.requests.lock().unwrap().remove(0);
-    assert_eq!(sent.command, LiveCommand::Input(vec![input("a"), input("b")]));
-    let queued = queue.requests.lock().unwrap().remove(0);
-    let ids: Vec<_> = queued.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
+    let (channel, queue) = (FixedChannel::new(|| Ok(LiveDelivery::NoReceiver)), FixedQueue::new(appended));
+    let _queued = queue.deliver_or_queue(Some(&channel), request()).await.unwrap();
+    let live_request = channel.requests.lock().unwrap().remove(0);
+    assert_eq!(live_request.command, LiveCommand::Input(vec![input("a"), input("b")]));
+    let queue_request = queue.requests.lock().unwrap().remove(0);
+    let ids: Vec<_> = queue_request.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
     assert_eq!(ids, ["a", "b"]);
-    assert!(queued.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
+    assert!(queue_request.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
 }
 
 #[tokio::test]
 async fn input_without_a_channel_or_a_target_is_queued() {
-    let (live, queue) = (FixedChannel::new(|| Ok(LiveDelivery::Delivered)), FixedQueue::new(appended));
-    for (live, request) in [(None, request()), (Some(&live as &dyn LiveChannel), request().with_target(None))] {
+    let (channel, queue) = (FixedChannel::new(|| Ok(LiveDelivery::Delivered)), FixedQueue::new(appended));
+    for (channel_or_none, request) in
+        [(None, request()), (Some(&channel as &dyn LiveChannel), request().with_target(None))]
+    {
         assert_eq!(
-            queue.deliver_or_queue(live, request).await.unwrap(),
+            queue.deliver_or_queue(channel_or_none, request).await.unwrap(),
             DeliveredOrQueued::Queued(appended().unwrap())
         );
     }
-    assert!(live.requests.lock().unwrap().is_empty());
+    assert!(channel.requests.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn input_that_the_queue_would_refuse_is_not_sent() {
-    let (live, queue) = (FixedChannel::new(|| Ok(LiveDelivery::Delivered)), FixedQueue::new(appended));
+    let (channel, queue) = (FixedChannel::new(|| Ok(LiveDelivery::Delivered)), FixedQueue::new(appended));
     let other_thread = DeliverOrQueue { thread: ThreadId::new("u").unwrap(), ..request() };
     let no_inputs = DeliverOrQueue { inputs: Vec::new(), ..request() };
     let duplicate_ids = DeliverOrQueue { inputs: vec![input("a"), input("a")], ..request() };
     for (request, kind) in
         [(other_thread, ErrorKind::Invalid), (no_inputs, ErrorKind::Invalid), (duplicate_ids, ErrorKind::AlreadyExists)]
     {
-        assert_eq!(queue.deliver_or_queue(Some(&live), request).await.unwrap_err().kind(), kind);
+        assert_eq!(queue.deliver_or_queue(Some(&channel), request).await.unwrap_err().kind(), kind);
     }
-    assert!(live.requests.lock().unwrap().is_empty() && queue.requests.lock().unwrap().is_empty());
+    assert!(channel.requests.lock().unwrap().is_empty() && queue.requests.lock().unwrap().is_empty());
 }

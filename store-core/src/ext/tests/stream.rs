@@ -10,18 +10,18 @@ use crate::{Cursor, EntryQuery, ErrorKind, LogReader, LogReaderExt, PageRequest,
 /// Returns the sequence numbers of the entries of a query, read through a trait object.
 async fn stream_seqs(log: &dyn LogReader, query: EntryQuery) -> Vec<Result<u64>> {
     let mut entries = pin!(log.stream_entries(&thread(), query));
-    let mut found = Vec::new();
+    let mut seqs = Vec::new();
     while let Some(entry) = poll_fn(|cx| entries.as_mut().poll_next(cx)).await {
-        found.push(entry.map(|entry| entry.seq));
+        seqs.push(entry.map(|entry| entry.seq));
     }
-    found
+    seqs
 }
 
 #[track_caller]
 fn expect_entries(log: &str, query: EntryQuery, expected: &[u64]) {
     let log = VecLog::new(log);
-    let found = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(stream_seqs(&log, query));
-    assert_eq!(found.into_iter().map(Result::unwrap).collect::<Vec<_>>(), expected);
+    let seqs = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(stream_seqs(&log, query));
+    assert_eq!(seqs.into_iter().map(Result::unwrap).collect::<Vec<_>>(), expected);
 }
 
 fn with_page_limit(limit: u32, query: EntryQuery) -> EntryQuery {
@@ -63,10 +63,10 @@ async fn a_stream_reads_pages_on_demand() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_error() {
+async fn a_stream_ends_after_an_error() {
     let mut query = EntryQuery::all();
     query.page.cursor = Some(Cursor::from_text("forged"));
-    let found = stream_seqs(&VecLog::new("- 1"), query).await;
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].as_ref().unwrap_err().kind(), ErrorKind::InvalidCursor);
+    let results = stream_seqs(&VecLog::new("- 1"), query).await;
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0].as_ref().unwrap_err().kind(), ErrorKind::InvalidCursor);
 }

@@ -24,7 +24,7 @@ use crate::{
     time::sleep_in_real_time,
 };
 
-/// The maximum number of commands that are queued for a receiver that does not read them.
+/// The maximum number of commands that are queued for one receiver.
 const MAX_QUEUED_MESSAGES: usize = 1_000;
 /// Once the commands that are queued for a receiver have this many bytes in total, further commands are refused.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
@@ -39,8 +39,8 @@ const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// before the receiver takes the command, the receiver does not get it. If the sender gives up later, the receiver can
 /// no longer accept the command. Closing or dropping the hub ends receivers and deliveries with `Closed`.
 ///
-/// For a receiver that does not read, the hub queues at most 1,000 commands, and no more once they total 64 MiB. It
-/// removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
+/// If a receiver does not read, the hub queues at most 1,000 commands for it. It also queues no more once the queued
+/// commands total 64 MiB. It removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
 #[derive(Default)]
 pub struct LiveHub {
     shared: Arc<SharedHubState>,
@@ -99,7 +99,7 @@ impl Inbox {
 struct SentMessage {
     target: LiveTarget,
     /// The number of the inbox into which the message was put.
-    inbox: u64,
+    inbox_number: u64,
     answer: Option<LiveAnswer>,
     waker: Option<Waker>,
 }
@@ -135,8 +135,8 @@ impl HubState {
     fn open(&mut self, target: &LiveTarget, wakers: &mut Wakers) -> Result<u64> {
         self.check_open()?;
         let number = self.next_number();
-        if let Some(earlier) = self.inboxes.insert(target.clone(), Inbox::new(number)) {
-            self.end(earlier, wakers);
+        if let Some(earlier_inbox) = self.inboxes.insert(target.clone(), Inbox::new(number)) {
+            self.end(earlier_inbox, wakers);
         }
         Ok(number)
     }
@@ -144,9 +144,13 @@ impl HubState {
     /// Ends a receiver, and answers the senders of all messages that it has not answered.
     fn end(&mut self, inbox: Inbox, wakers: &mut Wakers) {
         wakers.extend(inbox.waker);
-        for sent in self.messages.values_mut().filter(|sent| sent.inbox == inbox.number && sent.answer.is_none()) {
-            sent.answer = Some(LiveAnswer::Dropped);
-            wakers.extend(sent.waker.take());
+        for message in self
+            .messages
+            .values_mut()
+            .filter(|message| message.inbox_number == inbox.number && message.answer.is_none())
+        {
+            message.answer = Some(LiveAnswer::Dropped);
+            wakers.extend(message.waker.take());
         }
     }
 
@@ -159,35 +163,35 @@ impl HubState {
             return Ok(None);
         }
         wakers.extend(inbox.waker.take());
-        self.messages.insert(number, SentMessage { target, inbox: inbox.number, answer: None, waker: None });
+        self.messages.insert(number, SentMessage { target, inbox_number: inbox.number, answer: None, waker: None });
         Ok(Some(number))
     }
 
     /// Removes a message whose sender no longer waits. Returns the answer, if there is one.
     fn withdraw(&mut self, number: u64) -> Option<LiveAnswer> {
-        let sent = self.messages.remove(&number)?;
-        if let Some(inbox) = self.inboxes.get_mut(&sent.target) {
+        let message = self.messages.remove(&number)?;
+        if let Some(inbox) = self.inboxes.get_mut(&message.target) {
             inbox.remove(number);
         }
-        sent.answer
+        message.answer
     }
 
     /// Records the answer to a message. Returns whether its sender gets the answer.
     fn answer(&mut self, number: u64, answer: LiveAnswer, wakers: &mut Wakers) -> bool {
-        let waiting = self.messages.get_mut(&number).filter(|sent| sent.answer.is_none());
-        let Some(sent) = waiting.filter(|_| !self.is_closed) else { return false };
-        sent.answer = Some(answer);
-        wakers.extend(sent.waker.take());
+        let unanswered_message = self.messages.get_mut(&number).filter(|message| message.answer.is_none());
+        let Some(message) = unanswered_message.filter(|_| !self.is_closed) else { return false };
+        message.answer = Some(answer);
+        wakers.extend(message.waker.take());
         true
     }
 
     fn poll_answer(&mut self, number: u64, context: &Context<'_>) -> Poll<Result<LiveAnswer>> {
         match self.messages.get_mut(&number) {
-            Some(sent) if sent.answer.is_none() && !self.is_closed => {
-                sent.waker = Some(context.waker().clone());
+            Some(message) if message.answer.is_none() && !self.is_closed => {
+                message.waker = Some(context.waker().clone());
                 Poll::Pending
             }
-            Some(sent) if sent.answer.is_none() => Poll::Ready(Err(Error::closed())),
+            Some(message) if message.answer.is_none() => Poll::Ready(Err(Error::closed())),
             // The message is removed when its sender takes the answer, so that it cannot be answered again.
             _ => Poll::Ready(Ok(self.withdraw(number).unwrap_or(LiveAnswer::Dropped))),
         }
@@ -210,7 +214,7 @@ impl HubState {
     fn close(&mut self, wakers: &mut Wakers) {
         self.is_closed = true;
         wakers.extend(self.inboxes.drain().filter_map(|(_, inbox)| inbox.waker));
-        wakers.extend(self.messages.values_mut().filter_map(|sent| sent.waker.take()));
+        wakers.extend(self.messages.values_mut().filter_map(|message| message.waker.take()));
     }
 }
 

@@ -63,10 +63,10 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
         custom_command("w"),
     ] {
         let task = start_delivery(&hub, command.clone()).await;
-        let received = receiver.next().await.unwrap().unwrap();
-        assert_eq!(received.command(), &command);
+        let received_command = receiver.next().await.unwrap().unwrap();
+        assert_eq!(received_command.command(), &command);
         assert!(!task.is_finished(), "it was answered before it was accepted");
-        assert_eq!(received.accept(), Some(command));
+        assert_eq!(received_command.accept(), Some(command));
         assert_eq!(result_of(task).await, LiveDelivery::Delivered);
     }
 }
@@ -79,11 +79,11 @@ async fn a_command_reported_as_dropped_is_not_accepted_later_lv_2() {
         hub.shared.update_and_wake(|state, wakers| state.send(target("t", 1), custom_command("w").encode(), wakers))
     };
     let number = send(&hub).unwrap().unwrap();
-    let received = receiver.next().await.unwrap().unwrap();
+    let received_command = receiver.next().await.unwrap().unwrap();
     let _another = open_receiver(&hub, 1).await;
     let answer = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
     assert_eq!(answer.unwrap(), LiveAnswer::Dropped);
-    assert_eq!(received.accept(), None);
+    assert_eq!(received_command.accept(), None);
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_delivery_that_is_not_accepted_ends_with_no_receiver_lv_2() {
     let task = start_delivery(&hub, custom_command("not read")).await;
     drop(receiver);
     assert_eq!(result_of(task).await, LiveDelivery::NoReceiver);
-    assert_eq!(result_of(start_delivery(&hub, custom_command("gone")).await).await, LiveDelivery::NoReceiver);
+    assert_eq!(result_of(start_delivery(&hub, custom_command("ended receiver")).await).await, LiveDelivery::NoReceiver);
     assert!(hub.shared.lock().messages.is_empty());
 }
 
@@ -107,10 +107,10 @@ async fn a_delivery_that_times_out_is_unknown_lv_2() {
     let mut receiver = open_receiver(&hub, 1).await;
     let request = DeliverLive::new(target("t", 1), custom_command("late")).within(SHORT_DEADLINE);
     assert_eq!(hub.deliver(request.clone()).await.unwrap(), LiveDelivery::Unknown);
-    let (sent, received) = tokio::join!(hub.deliver(request), receiver.next());
-    assert_eq!(sent.unwrap(), LiveDelivery::Unknown);
+    let (delivery, received_command) = tokio::join!(hub.deliver(request), receiver.next());
+    assert_eq!(delivery.unwrap(), LiveDelivery::Unknown);
     // The first command was never received, and no sender waits for the answer to the second.
-    assert_eq!(received.unwrap().unwrap().accept(), None);
+    assert_eq!(received_command.unwrap().unwrap().accept(), None);
     assert!(hub.shared.lock().messages.is_empty());
 }
 
@@ -122,50 +122,54 @@ async fn a_dropped_sender_withdraws_its_command() {
     task.abort();
     assert!(task.await.is_err());
     let task = start_delivery(&hub, custom_command("kept")).await;
-    let received = receiver.next().await.unwrap().unwrap();
-    assert_eq!(received.accept(), Some(custom_command("kept")));
+    let received_command = receiver.next().await.unwrap().unwrap();
+    assert_eq!(received_command.accept(), Some(custom_command("kept")));
     assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
 async fn opening_again_ends_the_earlier_receiver_lv_3() {
     let hub = Arc::new(LiveHub::default());
-    let mut earlier = open_receiver(&hub, 1).await;
-    let held = start_delivery(&hub, custom_command("held")).await;
-    let received = earlier.next().await.unwrap().unwrap();
-    let unread = start_delivery(&hub, custom_command("unread")).await;
-    let mut later = open_receiver(&hub, 1).await;
-    assert_eq!((result_of(held).await, result_of(unread).await), (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver));
-    assert_eq!(received.accept(), None);
-    assert!(earlier.next().await.unwrap().is_none());
-    drop(earlier);
+    let mut earlier_receiver = open_receiver(&hub, 1).await;
+    let held_task = start_delivery(&hub, custom_command("held")).await;
+    let received_command = earlier_receiver.next().await.unwrap().unwrap();
+    let unread_task = start_delivery(&hub, custom_command("unread")).await;
+    let mut later_receiver = open_receiver(&hub, 1).await;
+    assert_eq!(
+        (result_of(held_task).await, result_of(unread_task).await),
+        (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver)
+    );
+    assert_eq!(received_command.accept(), None);
+    assert!(earlier_receiver.next().await.unwrap().is_none());
+    drop(earlier_receiver);
     let task = start_delivery(&hub, custom_command("new")).await;
-    assert_eq!(later.next().await.unwrap().unwrap().accept(), Some(custom_command("new")));
+    assert_eq!(later_receiver.next().await.unwrap().unwrap().accept(), Some(custom_command("new")));
     assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
 async fn commands_of_a_sender_arrive_in_order_lv_4() {
     let hub = Arc::new(LiveHub::default());
-    let (mut receiver, mut other) = (open_receiver(&hub, 1).await, hub.open_live(target("u", 1)).await.unwrap());
+    let (mut receiver, mut other_receiver) =
+        (open_receiver(&hub, 1).await, hub.open_live(target("u", 1)).await.unwrap());
     let mut tasks = Vec::new();
-    for at in 0..50 {
-        tasks.push(start_delivery(&hub, custom_command(&at.to_string())).await);
+    for number in 0..50 {
+        tasks.push(start_delivery(&hub, custom_command(&number.to_string())).await);
     }
-    for (at, task) in tasks.into_iter().enumerate() {
-        assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(custom_command(&at.to_string())));
+    for (number, task) in tasks.into_iter().enumerate() {
+        assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(custom_command(&number.to_string())));
         assert_eq!(result_of(task).await, LiveDelivery::Delivered);
     }
-    assert!(other.next().now_or_never().is_none(), "the command is for another thread");
+    assert!(other_receiver.next().now_or_never().is_none(), "the command is for another thread");
 }
 
 #[tokio::test]
 async fn attempts_have_separate_targets_lv_5() {
     let hub = Arc::new(LiveHub::default());
-    let (mut earlier, mut current) = (open_receiver(&hub, 1).await, open_receiver(&hub, 2).await);
+    let (mut earlier_receiver, mut current_receiver) = (open_receiver(&hub, 1).await, open_receiver(&hub, 2).await);
     let task = start_delivery(&hub, custom_command("first")).await;
-    assert!(current.next().now_or_never().is_none(), "the command is for another attempt");
-    assert_eq!(earlier.next().await.unwrap().unwrap().accept(), Some(custom_command("first")));
+    assert!(current_receiver.next().now_or_never().is_none(), "the command is for another attempt");
+    assert_eq!(earlier_receiver.next().await.unwrap().unwrap().accept(), Some(custom_command("first")));
     assert_eq!(result_of(task).await, LiveDelivery::Delivered);
 }
 
@@ -173,13 +177,13 @@ async fn attempts_have_separate_targets_lv_5() {
 async fn an_unreadable_command_is_refused_lv_6() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open_receiver(&hub, 1).await;
-    let (bad, good) =
+    let (refused_task, accepted_task) =
         (start_delivery(&hub, unknown_command()).await, start_delivery(&hub, custom_command("good")).await);
     assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(custom_command("good")));
-    let error = bad.await.unwrap().unwrap_err();
+    let error = refused_task.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("pause"), "{error}");
-    assert_eq!(result_of(good).await, LiveDelivery::Delivered);
+    assert_eq!(result_of(accepted_task).await, LiveDelivery::Delivered);
 }
 
 #[tokio::test]
@@ -200,11 +204,11 @@ async fn an_unread_inbox_holds_a_limited_number_of_commands() {
 async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open_receiver(&hub, 1).await;
-    let large = LiveCommand::Input(vec![LiveInput::new(
+    let large_command = LiveCommand::Input(vec![LiveInput::new(
         EntryId::new("e").unwrap(),
         Message::user("x".repeat(MAX_QUEUED_BYTES)),
     )]);
-    let task = start_delivery(&hub, large).await;
+    let task = start_delivery(&hub, large_command).await;
     assert_eq!(result_of(start_delivery(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
     assert!(receiver.next().await.unwrap().unwrap().accept().is_some());
     assert_eq!(result_of(task).await, LiveDelivery::Delivered);
@@ -215,17 +219,17 @@ async fn an_unread_inbox_holds_a_limited_number_of_bytes() {
 async fn closing_the_hub_ends_its_receivers_and_deliveries() {
     let hub = Arc::new(LiveHub::default());
     let mut receiver = open_receiver(&hub, 1).await;
-    let held = start_delivery(&hub, custom_command("held")).await;
-    let received = receiver.next().await.unwrap().unwrap();
-    let unread = start_delivery(&hub, custom_command("unread")).await;
-    let waiting = tokio::spawn(async move { receiver.next().await.map(drop) });
+    let held_task = start_delivery(&hub, custom_command("held")).await;
+    let received_command = receiver.next().await.unwrap().unwrap();
+    let unread_task = start_delivery(&hub, custom_command("unread")).await;
+    let waiting_receiver = tokio::spawn(async move { receiver.next().await.map(drop) });
     hub.close();
-    for task in [held, unread, start_delivery(&hub, custom_command("later")).await] {
+    for task in [held_task, unread_task, start_delivery(&hub, custom_command("later")).await] {
         assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     }
-    assert_eq!(received.accept(), None);
+    assert_eq!(received_command.accept(), None);
     // The commands that the receiver had not read are not delivered any more.
-    assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(waiting_receiver.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(hub.open_live(target("t", 1)).await.unwrap_err().kind(), ErrorKind::Closed);
 }
 
@@ -245,7 +249,7 @@ fn an_inbox_counts_the_bytes_that_it_holds() {
 }
 
 #[tokio::test]
-async fn a_target_opened_by_another_process_ends_here_lv_3() {
+async fn a_receiver_ends_when_another_process_opens_its_target_lv_3() {
     let hub = LiveHub::default();
     let mut receiver = open_receiver(&hub, 1).await;
     assert_eq!(hub.targets(), [target("t", 1)]);

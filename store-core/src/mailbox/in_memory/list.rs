@@ -27,10 +27,10 @@ type ClaimablePosition = (u16, Timestamp, ThreadId);
 const EXPIRED_LEASE_PRIORITY: u16 = 256;
 
 impl InMemoryMailbox {
-    /// Offers a page the dispatches that a query lists after a position.
+    /// Offers to `page` the dispatches that a query lists, beginning after the position `after`.
     ///
-    /// `item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item besides
-    /// the payload that the dispatch shows.
+    /// `make_item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item
+    /// besides the payload that the dispatch shows.
     ///
     /// # Errors
     /// `InvalidCursor` for a position that is not of this list.
@@ -39,10 +39,10 @@ impl InMemoryMailbox {
         query: &DispatchQuery,
         after: Option<&Position>,
         page: &mut PageBuilder<T>,
-        mut item: impl FnMut(Dispatch) -> (T, u64),
+        mut make_item: impl FnMut(Dispatch) -> (T, u64),
     ) -> Result<()> {
         let direction = query.direction;
-        let rows: Box<dyn Iterator<Item = (Position, &StoredDispatch)>> = match query.order {
+        let positioned_dispatches: Box<dyn Iterator<Item = (Position, &StoredDispatch)>> = match query.order {
             DispatchOrder::Creation => {
                 let walk = TimeWalk {
                     direction,
@@ -65,11 +65,11 @@ impl InMemoryMailbox {
                 )
             }
         };
-        for (position, stored) in rows {
+        for (position, stored) in positioned_dispatches {
             let dispatch = visible_dispatch(self, stored)?;
             let bytes = dispatch.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
             let is_admitted = query.filter.admits(&dispatch);
-            let (item, other_bytes) = item(dispatch);
+            let (item, other_bytes) = make_item(dispatch);
             if !page.offer(position, bytes + other_bytes, is_admitted.then_some(item)) {
                 break;
             }
@@ -77,7 +77,8 @@ impl InMemoryMailbox {
         Ok(())
     }
 
-    /// Offers a page the threads, after a position, from which a claim would get a dispatch now (MB-47).
+    /// Offers to `page` the threads from which a claim would get a dispatch now, beginning after the position `after`
+    /// (MB-47).
     ///
     /// # Errors
     /// `InvalidCursor` for a position that is not of this list.
@@ -100,7 +101,7 @@ impl InMemoryMailbox {
         Ok(())
     }
 
-    /// Returns all dispatches as they are stored, in order of creation, after a given one. Checks of the stored data
+    /// Returns all stored dispatches in order of creation, beginning after a given dispatch. Checks of the stored data
     /// use this.
     pub fn dispatches(
         &self,
@@ -110,8 +111,8 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: of those that ended before the given time, the ones that ended
-    /// first, up to the limit (MB-46).
+    /// Returns the dispatches that a purge removes: those that ended before the given time, in the order of their ends,
+    /// up to the limit (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
         let ended_dispatches = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
@@ -123,8 +124,8 @@ impl InMemoryMailbox {
     pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
         let filter = filter.in_status([DispatchStatus::DeadLetter]);
         let dead_letters = self.by_creation(&filter, &TimeWalk::between(None, None));
-        let matching =
-            dead_letters.filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|seen| filter.admits(&seen)));
+        let matching = dead_letters
+            .filter(|(_, stored)| visible_dispatch(self, stored).is_ok_and(|dispatch| filter.admits(&dispatch)));
         matching.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
@@ -138,8 +139,8 @@ impl InMemoryMailbox {
     /// Returns up to `limit` threads whose lease has expired at `now`, by the end of the lease.
     #[must_use]
     pub fn threads_with_expired_lease(&self, now: Timestamp, limit: usize) -> Vec<ThreadId> {
-        let expired = self.leases.iter().take_while(|(end, _)| *end <= now);
-        expired.take(limit).map(|(_, thread)| thread.clone()).collect()
+        let expired_leases = self.leases.iter().take_while(|(end, _)| *end <= now);
+        expired_leases.take(limit).map(|(_, thread)| thread.clone()).collect()
     }
 
     /// Returns the dispatches that may pass a filter, in order of creation.
@@ -148,11 +149,11 @@ impl InMemoryMailbox {
         filter: &DispatchFilter,
         walk: &TimeWalk<DispatchId>,
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> + use<'_> {
-        let backward = walk.direction == Direction::Backward;
+        let is_backward = walk.direction == Direction::Backward;
         let lists: Vec<_> =
             filter.list_keys().into_iter().map(|key| self.by_creation.walk(&key.into(), walk)).collect();
-        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
-        positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+        let positions = merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.dispatches_by_id.get(id)?)))
     }
 
     /// Returns the queued dispatches of a thread that belong to its current epoch, in the order of claims.
@@ -162,9 +163,11 @@ impl InMemoryMailbox {
         after: Option<(u8, u64)>,
         direction: Direction,
     ) -> impl Iterator<Item = ((u8, u64), &StoredDispatch)> + use<'_> {
-        let found = self.threads.get(thread).into_iter();
-        let positions = found.flat_map(move |found| found.queue.in_claim_order(found.record.epoch, after, direction));
-        positions.filter_map(|(key, id)| Some((key, self.rows.get(id)?)))
+        let thread_mailbox = self.threads.get(thread).into_iter();
+        let positions = thread_mailbox.flat_map(move |thread_mailbox| {
+            thread_mailbox.queue.in_claim_order(thread_mailbox.record.epoch, after, direction)
+        });
+        positions.filter_map(|(key, id)| Some((key, self.dispatches_by_id.get(id)?)))
     }
 
     /// Returns the dispatches that have ended, by their end.
@@ -173,38 +176,38 @@ impl InMemoryMailbox {
         after: Option<(Timestamp, DispatchId)>,
         direction: Direction,
     ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
-        let backward = direction == Direction::Backward;
+        let is_backward = direction == Direction::Backward;
         let lists = [self.ended_individually(after.clone(), direction), self.ended_in_batches(after, direction)];
-        let positions = merge_ordered(lists, move |a, b| if backward { a > b } else { a < b });
-        positions.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+        let positions = merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b });
+        positions.filter_map(|(time, id)| Some((time, self.dispatches_by_id.get(id)?)))
     }
 
     /// Returns the dispatches that ended individually, by their end and then by id.
     fn ended_individually(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         match direction {
-            Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(at, id)| (*at, id))),
+            Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(time, id)| (*time, id))),
             Direction::Backward => {
-                Box::new(self.by_end.range((Bound::Unbounded, after)).rev().map(|(at, id)| (*at, id)))
+                Box::new(self.by_end.range((Bound::Unbounded, after)).rev().map(|(time, id)| (*time, id)))
             }
         }
     }
 
     /// Returns the dispatches that interrupts superseded while they were queued, by their end and then by id.
     fn ended_in_batches(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> EndedDispatches<'_> {
-        let backward = direction == Direction::Backward;
-        let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
+        let is_backward = direction == Direction::Backward;
+        let bound = after.as_ref().map_or(Bound::Unbounded, |(time, _)| Bound::Included(*time));
         let times: Box<dyn Iterator<Item = _>> = match direction {
             Direction::Forward => Box::new(self.superseded_batches.range((bound, Bound::Unbounded))),
             Direction::Backward => Box::new(self.superseded_batches.range((Bound::Unbounded, bound)).rev()),
         };
-        Box::new(times.flat_map(move |(at, superseded_batches)| {
-            let after_id = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
+        Box::new(times.flat_map(move |(batch_time, superseded_batches)| {
+            let after_id = after.as_ref().filter(|(time, _)| time == batch_time).map(|(_, id)| id);
             let ids = superseded_batches.iter().filter_map(|(thread, epoch)| {
-                self.threads.get(thread).map(|found| found.queue.ids(*epoch, after_id, direction))
+                self.threads.get(thread).map(|thread_mailbox| thread_mailbox.queue.ids(*epoch, after_id, direction))
             });
             let ids: Vec<_> = ids.collect();
-            merge_ordered(ids, move |a, b| if backward { a > b } else { a < b }).map(move |id| (*at, id))
+            merge_ordered(ids, move |a, b| if is_backward { a > b } else { a < b }).map(move |id| (*batch_time, id))
         }))
     }
 
@@ -215,20 +218,22 @@ impl InMemoryMailbox {
         after: Option<&ClaimablePosition>,
         now: Timestamp,
     ) -> impl Iterator<Item = ClaimablePosition> + use<'_> {
-        let free_from = match after {
+        let free_start = match after {
             None => Some(Bound::Unbounded),
             Some((priority, since, thread)) => {
                 u8::try_from(*priority).ok().map(|priority| Bound::Excluded((priority, *since, thread.clone())))
             }
         };
-        let leased_from = match after {
+        let leased_start = match after {
             Some((EXPIRED_LEASE_PRIORITY, end, thread)) => Bound::Excluded((*end, thread.clone())),
             _ => Bound::Unbounded,
         };
-        let free = free_from.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
-        let leased = self.leases.range((leased_from, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
-        let free_positions = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
-        free_positions.chain(leased.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
+        let free_threads = free_start.into_iter().flat_map(|bound| self.ready_threads.range((bound, Bound::Unbounded)));
+        let expired_leases =
+            self.leases.range((leased_start, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
+        let free_positions =
+            free_threads.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
+        free_positions.chain(expired_leases.map(|(end, thread)| (EXPIRED_LEASE_PRIORITY, *end, thread.clone())))
     }
 }
 
@@ -246,16 +251,16 @@ fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::invalid_cursor("it is malformed").with_source(error)
 }
 
-fn decode_time_position(at: &Position) -> Result<(Timestamp, DispatchId)> {
-    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, DispatchId::new(&at.id).map_err(malformed)?))
+fn decode_time_position(position: &Position) -> Result<(Timestamp, DispatchId)> {
+    Ok((Timestamp::from_millis(position.rank).map_err(malformed)?, DispatchId::new(&position.id).map_err(malformed)?))
 }
 
-fn decode_queue_position(at: &Position) -> Result<(u8, u64)> {
-    Ok((u8::try_from(at.extra_number).map_err(malformed)?, at.rank))
+fn decode_queue_position(position: &Position) -> Result<(u8, u64)> {
+    Ok((u8::try_from(position.extra_number).map_err(malformed)?, position.rank))
 }
 
-fn decode_claimable_position(at: &Position) -> Result<ClaimablePosition> {
-    let priority = u16::try_from(at.extra_number).map_err(malformed)?;
-    let since = Timestamp::from_millis(at.rank).map_err(malformed)?;
-    Ok((priority, since, ThreadId::new(&at.id).map_err(malformed)?))
+fn decode_claimable_position(position: &Position) -> Result<ClaimablePosition> {
+    let priority = u16::try_from(position.extra_number).map_err(malformed)?;
+    let since = Timestamp::from_millis(position.rank).map_err(malformed)?;
+    Ok((priority, since, ThreadId::new(&position.id).map_err(malformed)?))
 }

@@ -87,9 +87,9 @@ impl ThreadMailbox {
 pub struct InMemoryMailbox {
     incarnation: u64,
     threads: HashMap<ThreadId, ThreadMailbox>,
-    rows: HashMap<DispatchId, StoredDispatch>,
+    dispatches_by_id: HashMap<DispatchId, StoredDispatch>,
     /// For each dedupe key, the dispatch that holds it or held it last.
-    keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
+    dispatch_by_dedupe_key: HashMap<(ThreadId, DedupeKey), DispatchId>,
     by_creation: TimeOrderedSets<ListKey, DispatchId>,
     /// Dispatches that ended individually. Those that an interrupt superseded while they were queued are in
     /// `superseded_batches`.
@@ -100,11 +100,11 @@ pub struct InMemoryMailbox {
     /// The threads that are ready, in the order of claims.
     ready_threads: BTreeSet<ReadyThreadPosition>,
     /// The threads with a dispatch that becomes due later, each with that time.
-    due: BTreeSet<(Timestamp, ThreadId)>,
+    threads_by_due: BTreeSet<(Timestamp, ThreadId)>,
     /// The threads with a claimed dispatch, each with the end of its lease.
     leases: BTreeSet<(Timestamp, ThreadId)>,
     /// The threads with a record that cannot be read.
-    damaged: BTreeSet<ThreadId>,
+    damaged_threads: BTreeSet<ThreadId>,
     /// The time for which due dispatches were last made available.
     promoted_until: Timestamp,
     /// The time from which a claim may find something that plans have made available.
@@ -127,21 +127,26 @@ impl InMemoryMailbox {
     /// Returns the dispatch with this id.
     #[must_use]
     pub fn get(&self, id: &DispatchId) -> Option<&StoredDispatch> {
-        self.rows.get(id)
+        self.dispatches_by_id.get(id)
     }
 
     /// Returns the epoch of a thread.
     #[must_use]
     pub fn epoch(&self, thread: &ThreadId) -> u64 {
-        self.threads.get(thread).map_or(0, |found| found.record.epoch)
+        self.threads.get(thread).map_or(0, |thread_mailbox| thread_mailbox.record.epoch)
     }
 
     /// Returns the number of dispatches in each status, of a thread or of all threads.
     #[must_use]
     pub fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
         match thread {
-            Some(thread) => self.threads.get(thread).map(|found| found.record.counts.clone()).unwrap_or_default(),
-            None => self.threads.values().fold(DispatchCounts::default(), |sum, found| sum.plus(&found.record.counts)),
+            Some(thread) => {
+                self.threads.get(thread).map(|thread_mailbox| thread_mailbox.record.counts.clone()).unwrap_or_default()
+            }
+            None => self
+                .threads
+                .values()
+                .fold(DispatchCounts::default(), |sum, thread_mailbox| sum.plus(&thread_mailbox.record.counts)),
         }
     }
 
@@ -179,49 +184,51 @@ impl InMemoryMailbox {
         let id = stored.id().clone();
         let queue = &mut self.threads.entry(thread.clone()).or_default().queue;
         let created_at = stored.body.created_at;
-        if let Some(old) = self.rows.get(&id) {
-            if let Some(at) = queue_position(old) {
-                queue.remove(at, &id);
+        if let Some(old_dispatch) = self.dispatches_by_id.get(&id) {
+            if let Some(position) = queue_position(old_dispatch) {
+                queue.remove(position, &id);
             }
-            self.by_creation.remove(list_keys_of(old), created_at, &id);
-            if let Some(end) = old.state.finished_at {
+            self.by_creation.remove(list_keys_of(old_dispatch), created_at, &id);
+            if let Some(end) = old_dispatch.state.finished_at {
                 self.by_end.remove(&(end, id.clone()));
             }
         }
-        if let Some(at) = queue_position(&stored) {
-            queue.insert(at, &id);
+        if let Some(position) = queue_position(&stored) {
+            queue.insert(position, &id);
         }
         // This also applies to a claimed dispatch: a backend that reads a log may have read the claim only, and not the
         // enqueue.
         if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
-            self.keys.insert((thread.clone(), key.clone()), id.clone());
+            self.dispatch_by_dedupe_key.insert((thread.clone(), key.clone()), id.clone());
         }
         self.by_creation.insert(list_keys_of(&stored), created_at, &id);
         self.by_end.extend(stored.state.finished_at.map(|end| (end, id.clone())));
-        self.rows.insert(id, stored);
+        self.dispatches_by_id.insert(id, stored);
     }
 
     /// Removes a dispatch of a thread.
     pub fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
-        let Some(old) = self.rows.remove(id) else { return };
-        if let (Some(at), Some(found)) = (queue_position(&old), self.threads.get_mut(thread)) {
-            found.queue.remove(at, id);
+        let Some(removed_dispatch) = self.dispatches_by_id.remove(id) else { return };
+        if let (Some(position), Some(thread_mailbox)) =
+            (queue_position(&removed_dispatch), self.threads.get_mut(thread))
+        {
+            thread_mailbox.queue.remove(position, id);
         }
-        self.by_creation.remove(list_keys_of(&old), old.body.created_at, id);
-        if let Some(end) = old.state.finished_at {
+        self.by_creation.remove(list_keys_of(&removed_dispatch), removed_dispatch.body.created_at, id);
+        if let Some(end) = removed_dispatch.state.finished_at {
             self.by_end.remove(&(end, id.clone()));
         }
-        if let Some(key) = old.body.dedupe_key.clone().map(|key| (thread.clone(), key))
-            && self.keys.get(&key) == Some(id)
+        if let Some(key) = removed_dispatch.body.dedupe_key.clone().map(|key| (thread.clone(), key))
+            && self.dispatch_by_dedupe_key.get(&key) == Some(id)
         {
-            self.keys.remove(&key);
+            self.dispatch_by_dedupe_key.remove(&key);
         }
     }
 
     fn put_interrupt(&mut self, thread: &ThreadId, epoch: u64, interrupt: Option<StoredInterrupt>) {
-        let found = self.threads.entry(thread.clone()).or_default();
-        if let Some(old) = found.interrupts.remove(&epoch) {
-            let batch = superseded_batch(&old);
+        let thread_mailbox = self.threads.entry(thread.clone()).or_default();
+        if let Some(old_interrupt) = thread_mailbox.interrupts.remove(&epoch) {
+            let batch = superseded_batch(&old_interrupt);
             if let Some(superseded_batches) = self.superseded_batches.get_mut(&batch.at) {
                 superseded_batches.remove(&(thread.clone(), batch.epoch));
                 if superseded_batches.is_empty() {
@@ -229,12 +236,12 @@ impl InMemoryMailbox {
                 }
             }
         }
-        let Some(new) = interrupt else { return };
-        if new.holds > 0 {
-            let batch = superseded_batch(&new);
+        let Some(new_interrupt) = interrupt else { return };
+        if new_interrupt.holds > 0 {
+            let batch = superseded_batch(&new_interrupt);
             self.superseded_batches.entry(batch.at).or_default().insert((thread.clone(), batch.epoch));
         }
-        found.interrupts.insert(epoch, new);
+        thread_mailbox.interrupts.insert(epoch, new_interrupt);
     }
 
     /// Marks a thread as unreadable, because one of its records cannot be read. `location` says where that record is.
@@ -243,16 +250,16 @@ impl InMemoryMailbox {
     /// with `Corrupt` (MB-55).
     pub fn mark_unreadable(&mut self, thread: &ThreadId, location: String) {
         self.threads.entry(thread.clone()).or_default().damage = Some(location);
-        self.damaged.insert(thread.clone());
+        self.damaged_threads.insert(thread.clone());
         self.promote_due_of(thread, self.promoted_until);
     }
 
     /// Records that decisions about a thread can be made again.
     pub fn mark_readable(&mut self, thread: &ThreadId) {
-        if let Some(found) = self.threads.get_mut(thread) {
-            found.damage = None;
+        if let Some(thread_mailbox) = self.threads.get_mut(thread) {
+            thread_mailbox.damage = None;
         }
-        self.damaged.remove(thread);
+        self.damaged_threads.remove(thread);
         self.promote_due_of(thread, self.promoted_until);
     }
 
@@ -262,13 +269,15 @@ impl InMemoryMailbox {
     /// Each of these decisions may have made a claim, so the last claim number is raised by this number (MB-25).
     #[must_use]
     pub fn recovered_record(&self, thread: &ThreadId, lost_decisions: u64, now: Timestamp) -> StoredMailboxThread {
-        let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
+        let mut record =
+            self.threads.get(thread).map(|thread_mailbox| thread_mailbox.record.clone()).unwrap_or_default();
         let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
         let last = record.last_claim.map_or(first, |last| last.max(first));
         record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost_decisions), ..last });
-        let rows = || self.by_creation.ids(&ListKey::Thread(thread.clone())).filter_map(|id| self.rows.get(id));
-        let counts = record.count(rows().map(|stored| (stored.state.status, stored.state.epoch, 1)));
-        let running = record.running.as_ref().and_then(|running| self.rows.get(&running.dispatch));
+        let dispatches_of_thread =
+            || self.by_creation.ids(&ListKey::Thread(thread.clone())).filter_map(|id| self.dispatches_by_id.get(id));
+        let counts = record.count(dispatches_of_thread().map(|stored| (stored.state.status, stored.state.epoch, 1)));
+        let running = record.running.as_ref().and_then(|running| self.dispatches_by_id.get(&running.dispatch));
         record.correct(counts, running.is_some_and(StoredDispatch::is_claimed), now);
         record
     }
@@ -276,46 +285,48 @@ impl InMemoryMailbox {
     /// Returns the threads with a record that cannot be read, each with the error that says where the record is.
     #[must_use]
     pub fn unreadable(&self) -> Vec<UnreadableThread> {
-        let damaged = self.damaged.iter().filter_map(|thread| self.threads.get_key_value(thread));
-        damaged
-            .filter_map(|(thread, found)| Some(UnreadableThread::new(thread.clone(), found.damage_error()?)))
+        let damaged_mailboxes = self.damaged_threads.iter().filter_map(|thread| self.threads.get_key_value(thread));
+        damaged_mailboxes
+            .filter_map(|(thread, thread_mailbox)| {
+                Some(UnreadableThread::new(thread.clone(), thread_mailbox.damage_error()?))
+            })
             .collect()
     }
 
     /// Makes available exactly those dispatches of a thread that are due at `now`, and moves the thread to its
     /// positions at that time.
     pub fn promote_due_of(&mut self, thread: &ThreadId, now: Timestamp) {
-        let Some(found) = self.threads.get_mut(thread) else { return };
-        let epoch = found.record.epoch;
-        found.queue.promote_due(epoch, decision_time(Some(&found.record), now));
-        let new = match found.damage {
+        let Some(thread_mailbox) = self.threads.get_mut(thread) else { return };
+        let epoch = thread_mailbox.record.epoch;
+        thread_mailbox.queue.promote_due(epoch, decision_time(Some(&thread_mailbox.record), now));
+        let new_positions = match thread_mailbox.damage {
             Some(_) => ThreadPositions::default(),
-            None => thread_positions(&found.record, found.queue.summary(epoch)),
+            None => thread_positions(&thread_mailbox.record, thread_mailbox.queue.summary(epoch)),
         };
-        let old = std::mem::replace(&mut found.positions, new);
-        if let Some((priority, since)) = old.ready {
+        let old_positions = std::mem::replace(&mut thread_mailbox.positions, new_positions);
+        if let Some((priority, since)) = old_positions.ready {
             self.ready_threads.remove(&(priority, since, thread.clone()));
         }
-        if let Some(at) = old.due {
-            self.due.remove(&(at, thread.clone()));
+        if let Some(due_time) = old_positions.due {
+            self.threads_by_due.remove(&(due_time, thread.clone()));
         }
-        if let Some(at) = old.lease {
-            self.leases.remove(&(at, thread.clone()));
+        if let Some(lease_end) = old_positions.lease {
+            self.leases.remove(&(lease_end, thread.clone()));
         }
-        self.ready_threads.extend(new.ready.map(|(priority, since)| (priority, since, thread.clone())));
-        self.due.extend(new.due.map(|at| (at, thread.clone())));
-        self.leases.extend(new.lease.map(|at| (at, thread.clone())));
+        self.ready_threads.extend(new_positions.ready.map(|(priority, since)| (priority, since, thread.clone())));
+        self.threads_by_due.extend(new_positions.due.map(|due_time| (due_time, thread.clone())));
+        self.leases.extend(new_positions.lease.map(|lease_end| (lease_end, thread.clone())));
     }
 
     /// Does the same as [`promote_due_of`](Self::promote_due_of) for all threads.
     pub fn promote_due(&mut self, now: Timestamp) {
         // If the clock went back, dispatches of ready threads may not be due any more.
         if now < self.promoted_until {
-            let ready: Vec<_> = self.ready_threads.iter().map(|position| position.2.clone()).collect();
-            ready.iter().for_each(|thread| self.promote_due_of(thread, now));
+            let ready_threads: Vec<_> = self.ready_threads.iter().map(|(_, _, thread)| thread.clone()).collect();
+            ready_threads.iter().for_each(|thread| self.promote_due_of(thread, now));
         }
         self.promoted_until = now;
-        while let Some((_, thread)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
+        while let Some((_, thread)) = self.threads_by_due.first().filter(|(due_time, _)| *due_time <= now).cloned() {
             self.promote_due_of(&thread, now);
         }
     }
@@ -326,15 +337,15 @@ impl InMemoryMailbox {
         self.claimable_from.take()
     }
 
-    /// Returns the time from which a claim finds something: now, or the time at which a dispatch is due or a lease
-    /// expires.
+    /// Returns the time from which a claim finds something. If a thread is ready, this is `now`. Otherwise it is the
+    /// next time at which a dispatch is due or a lease expires.
     pub fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.promote_due(now);
         if !self.ready_threads.is_empty() {
             return Some(now);
         }
-        let first = |positions: &BTreeSet<(Timestamp, ThreadId)>| positions.first().map(|position| position.0);
-        [first(&self.due), first(&self.leases)].into_iter().flatten().min()
+        let earliest = |positions: &BTreeSet<(Timestamp, ThreadId)>| positions.first().map(|(time, _)| *time);
+        [earliest(&self.threads_by_due), earliest(&self.leases)].into_iter().flatten().min()
     }
 }
 
@@ -344,24 +355,28 @@ impl MailboxView for InMemoryMailbox {
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
-        let Some(found) = self.threads.get(thread) else { return Ok(None) };
-        found.damage_error().map_or_else(|| Ok(Some(found.record.clone())), Err)
+        let Some(thread_mailbox) = self.threads.get(thread) else { return Ok(None) };
+        thread_mailbox.damage_error().map_or_else(|| Ok(Some(thread_mailbox.record.clone())), Err)
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        Ok(self.rows.get(id).cloned())
+        Ok(self.dispatches_by_id.get(id).cloned())
     }
 
     fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
-        Ok(self.keys.get(&(thread.clone(), key.clone())).cloned())
+        Ok(self.dispatch_by_dedupe_key.get(&(thread.clone(), key.clone())).cloned())
     }
 
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        Ok(self.threads.get(thread).and_then(|found| found.queue.first_available(epoch, now)).cloned())
+        Ok(self
+            .threads
+            .get(thread)
+            .and_then(|thread_mailbox| thread_mailbox.queue.first_available(epoch, now))
+            .cloned())
     }
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
-        Ok(self.threads.get(thread).and_then(|found| found.interrupts.get(&epoch)).cloned())
+        Ok(self.threads.get(thread).and_then(|thread_mailbox| thread_mailbox.interrupts.get(&epoch)).cloned())
     }
 }
 

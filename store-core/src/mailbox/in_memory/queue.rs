@@ -33,28 +33,28 @@ pub(super) struct Queue {
     promoted_until: Timestamp,
 }
 
-const fn queue_key(at: QueuePosition) -> QueueKey {
-    (at.epoch, at.priority, at.number)
+const fn queue_key(position: QueuePosition) -> QueueKey {
+    (position.epoch, position.priority, position.number)
 }
 
 impl Queue {
-    pub(super) fn insert(&mut self, at: QueuePosition, id: &DispatchId) {
-        self.by_claim_order.insert(queue_key(at), id.clone());
-        self.by_due.insert((at.epoch, at.due, at.priority, at.number));
-        self.by_id.entry(at.epoch).or_default().insert(id.clone());
-        if at.due <= self.promoted_until {
-            self.available.insert(queue_key(at), at.due);
+    pub(super) fn insert(&mut self, position: QueuePosition, id: &DispatchId) {
+        self.by_claim_order.insert(queue_key(position), id.clone());
+        self.by_due.insert((position.epoch, position.due, position.priority, position.number));
+        self.by_id.entry(position.epoch).or_default().insert(id.clone());
+        if position.due <= self.promoted_until {
+            self.available.insert(queue_key(position), position.due);
         }
     }
 
-    pub(super) fn remove(&mut self, at: QueuePosition, id: &DispatchId) {
-        self.by_claim_order.remove(&queue_key(at));
-        self.available.remove(&queue_key(at));
-        self.by_due.remove(&(at.epoch, at.due, at.priority, at.number));
-        if let Some(ids) = self.by_id.get_mut(&at.epoch) {
+    pub(super) fn remove(&mut self, position: QueuePosition, id: &DispatchId) {
+        self.by_claim_order.remove(&queue_key(position));
+        self.available.remove(&queue_key(position));
+        self.by_due.remove(&(position.epoch, position.due, position.priority, position.number));
+        if let Some(ids) = self.by_id.get_mut(&position.epoch) {
             ids.remove(id);
             if ids.is_empty() {
-                self.by_id.remove(&at.epoch);
+                self.by_id.remove(&position.epoch);
             }
         }
     }
@@ -64,8 +64,8 @@ impl Queue {
     pub(super) fn promote_due(&mut self, epoch: u64, now: Timestamp) {
         let (from, to) = (self.promoted_until.min(now), self.promoted_until.max(now));
         let last_key_at = |time| (epoch, time, u8::MAX, u64::MAX);
-        let moved = self.by_due.range((Bound::Excluded(last_key_at(from)), Bound::Included(last_key_at(to))));
-        for &(epoch, due, priority, number) in moved {
+        let moved_keys = self.by_due.range((Bound::Excluded(last_key_at(from)), Bound::Included(last_key_at(to))));
+        for &(epoch, due, priority, number) in moved_keys {
             if now > from {
                 self.available.insert((epoch, priority, number), due);
             } else {
@@ -82,19 +82,19 @@ impl Queue {
     }
 
     pub(super) fn summary(&self, epoch: u64) -> QueueSummary {
-        let due = |bound: Bound<_>| {
-            self.by_due.range((bound, Bound::Included((epoch, Timestamp::MAX, u8::MAX, u64::MAX)))).next()
+        let first_due_from = |bound: Bound<_>| {
+            let last_key = (epoch, Timestamp::MAX, u8::MAX, u64::MAX);
+            self.by_due.range((bound, Bound::Included(last_key))).next().map(|(_, due, _, _)| *due)
         };
-        let first = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX)).next();
+        let first_available = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX)).next();
         QueueSummary {
-            first_priority: first.map(|((_, priority, _), _)| *priority),
-            earliest_due: due(Bound::Included((epoch, Timestamp::MIN, 0, 0))).map(|queue_key| queue_key.1),
-            next_due: due(Bound::Excluded((epoch, self.promoted_until, u8::MAX, u64::MAX)))
-                .map(|queue_key| queue_key.1),
+            first_priority: first_available.map(|((_, priority, _), _)| *priority),
+            earliest_due: first_due_from(Bound::Included((epoch, Timestamp::MIN, 0, 0))),
+            next_due: first_due_from(Bound::Excluded((epoch, self.promoted_until, u8::MAX, u64::MAX))),
         }
     }
 
-    /// Returns the dispatches of an epoch by priority and number, after a given one.
+    /// Returns the dispatches of an epoch by priority and number, beginning after a given dispatch.
     pub(super) fn in_claim_order(
         &self,
         epoch: u64,
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// Returns the ids of the dispatches of an epoch in order, after a given one.
+    /// Returns the ids of the dispatches of an epoch in order, beginning after a given id.
     pub(super) fn ids<'a>(
         &'a self,
         epoch: u64,
@@ -151,8 +151,8 @@ mod tests {
     fn dispatches_are_available_only_while_they_are_due() {
         let mut queue = Queue::default();
         for (number, due) in [(1, 10), (2, 20), (3, 30)] {
-            let at = QueuePosition { epoch: 0, priority: 128, number, due: time(due) };
-            queue.insert(at, &DispatchId::new(number.to_string()).unwrap());
+            let position = QueuePosition { epoch: 0, priority: 128, number, due: time(due) };
+            queue.insert(position, &DispatchId::new(number.to_string()).unwrap());
         }
         for (now, first, next) in
             [(5, None, Some(10)), (25, Some("1"), Some(30)), (15, Some("1"), Some(20)), (9, None, Some(10))]

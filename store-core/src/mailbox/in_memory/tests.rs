@@ -24,9 +24,9 @@ fn with_context<T>(call: impl FnOnce(DecisionContext<'_>) -> T) -> T {
 }
 
 fn enqueue(in_memory: &mut InMemoryMailbox) -> Result<Enqueued> {
-    let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
-    let new = new.with_dedupe_key(DedupeKey::new("key").unwrap());
-    with_context(|decision_context| in_memory.apply_decision(|view| mailbox::enqueue(view, &new, decision_context)))
+    let draft = NewDispatch::new(thread(), RunId::new("r").unwrap());
+    let draft = draft.with_dedupe_key(DedupeKey::new("key").unwrap());
+    with_context(|decision_context| in_memory.apply_decision(|view| mailbox::enqueue(view, &draft, decision_context)))
 }
 
 fn claim(in_memory: &mut InMemoryMailbox) -> Result<Claims> {
@@ -41,7 +41,7 @@ fn claim(in_memory: &mut InMemoryMailbox) -> Result<Claims> {
 fn rebuild(in_memory: &InMemoryMailbox) -> InMemoryMailbox {
     let mut rebuilt = InMemoryMailbox::new(in_memory.claim_incarnation());
     let mut plan = MailboxPlan::new(thread(), in_memory.mailbox(&thread()).unwrap().unwrap());
-    plan.dispatches = in_memory.rows.values().cloned().collect();
+    plan.dispatches = in_memory.dispatches_by_id.values().cloned().collect();
     rebuilt.apply(plan);
     rebuilt
 }
@@ -74,16 +74,22 @@ fn no_decision_is_made_about_an_unreadable_thread() {
     in_memory.mark_unreadable(&thread(), "line 7".to_owned());
     assert_eq!((in_memory.ready_threads(None).count(), in_memory.next_claim(Timestamp::MAX)), (0, None));
     assert_eq!(claim(&mut in_memory).unwrap_err().kind(), ErrorKind::Corrupt);
-    let unreadable: Vec<_> =
-        in_memory.unreadable().into_iter().map(|found| (found.thread, found.error.to_string())).collect();
+    let unreadable: Vec<_> = in_memory
+        .unreadable()
+        .into_iter()
+        .map(|unreadable_thread| (unreadable_thread.thread, unreadable_thread.error.to_string()))
+        .collect();
     assert_eq!(unreadable.len(), 1);
     assert!(unreadable.iter().all(|(id, error)| *id == thread() && error.contains("line 7")), "{unreadable:?}");
     let record = in_memory.recovered_record(&thread(), 3, Timestamp::from_millis(1).unwrap());
     in_memory.mark_readable(&thread());
     in_memory.apply(MailboxPlan::new(thread(), record));
     assert!(in_memory.unreadable().is_empty());
-    let claimed = claim(&mut in_memory).unwrap().claimed;
-    assert_eq!(claimed.iter().map(|claimed_dispatch| claimed_dispatch.number.counter).collect::<Vec<_>>(), [4]);
+    let claimed_dispatches = claim(&mut in_memory).unwrap().claimed;
+    assert_eq!(
+        claimed_dispatches.iter().map(|claimed_dispatch| claimed_dispatch.number.counter).collect::<Vec<_>>(),
+        [4]
+    );
 }
 
 /// The record of a thread may name a claimed dispatch although the record of the claim cannot be read.
@@ -93,14 +99,14 @@ fn a_thread_continues_without_a_claim_that_cannot_be_read() {
     enqueue(&mut complete).unwrap();
     complete.promote_due(Timestamp::from_millis(1).unwrap());
     claim(&mut complete).unwrap();
-    let claimed = complete.recovered_record(&thread(), 1, Timestamp::MIN);
-    assert!(claimed.running.is_some());
-    assert_eq!((claimed.counts.queued, claimed.counts.claimed), (0, 1));
+    let claimed_record = complete.recovered_record(&thread(), 1, Timestamp::MIN);
+    assert!(claimed_record.running.is_some());
+    assert_eq!((claimed_record.counts.queued, claimed_record.counts.claimed), (0, 1));
     enqueue(&mut in_memory).unwrap();
-    in_memory.apply(MailboxPlan::new(thread(), claimed));
-    let free = in_memory.recovered_record(&thread(), 1, Timestamp::from_millis(7).unwrap());
-    assert_eq!((free.running, free.free_since), (None, Timestamp::from_millis(7).unwrap()));
-    assert_eq!((free.counts.queued, free.counts.claimed), (1, 0));
+    in_memory.apply(MailboxPlan::new(thread(), claimed_record));
+    let free_record = in_memory.recovered_record(&thread(), 1, Timestamp::from_millis(7).unwrap());
+    assert_eq!((free_record.running, free_record.free_since), (None, Timestamp::from_millis(7).unwrap()));
+    assert_eq!((free_record.counts.queued, free_record.counts.claimed), (1, 0));
 }
 
 /// If the clock goes back, dispatches that were due are not available any more.
@@ -108,12 +114,12 @@ fn a_thread_continues_without_a_claim_that_cannot_be_read() {
 fn availability_follows_the_clock_forward_and_back() {
     let time = |millis| Timestamp::from_millis(millis).unwrap();
     let mut in_memory = InMemoryMailbox::new(1);
-    let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).available(When::At(time(5)));
-    with_context(|decision_context| in_memory.apply_decision(|view| mailbox::enqueue(view, &new, decision_context)))
+    let draft = NewDispatch::new(thread(), RunId::new("r").unwrap()).available(When::At(time(5)));
+    with_context(|decision_context| in_memory.apply_decision(|view| mailbox::enqueue(view, &draft, decision_context)))
         .unwrap();
-    for (now, ready) in [(5, 1), (4, 0), (6, 1), (6, 1), (3, 0)] {
+    for (now, ready_count) in [(5, 1), (4, 0), (6, 1), (6, 1), (3, 0)] {
         in_memory.promote_due(time(now));
-        assert_eq!(in_memory.ready_threads(None).count(), ready, "at {now}");
+        assert_eq!(in_memory.ready_threads(None).count(), ready_count, "at {now}");
     }
 }
 
@@ -121,18 +127,21 @@ fn availability_follows_the_clock_forward_and_back() {
 fn dispatches_are_listed_after_any_position() {
     let mut in_memory = InMemoryMailbox::new(1);
     for _ in 0..3 {
-        let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
+        let draft = NewDispatch::new(thread(), RunId::new("r").unwrap());
         with_context(|decision_context| {
-            in_memory.apply_decision(|view| mailbox::enqueue(view, &new, decision_context))
+            in_memory.apply_decision(|view| mailbox::enqueue(view, &draft, decision_context))
         })
         .unwrap();
     }
-    let listed = |in_memory: &InMemoryMailbox, after| -> Vec<_> {
-        in_memory.dispatches(after).map(|(at, stored)| (at, stored.body.id.clone())).collect()
+    let list_dispatches = |in_memory: &InMemoryMailbox, after| -> Vec<_> {
+        in_memory.dispatches(after).map(|(created_at, stored)| (created_at, stored.body.id.clone())).collect()
     };
-    let all = listed(&in_memory, None);
-    assert_eq!(all.len(), 3);
-    assert_eq!(listed(&in_memory, all.first().cloned()).as_slice(), all.get(1..).unwrap());
+    let all_dispatches = list_dispatches(&in_memory, None);
+    assert_eq!(all_dispatches.len(), 3);
+    assert_eq!(
+        list_dispatches(&in_memory, all_dispatches.first().cloned()).as_slice(),
+        all_dispatches.get(1..).unwrap()
+    );
 }
 
 #[test]
@@ -143,14 +152,14 @@ fn a_recount_keeps_counters_of_a_newer_release() {
     assert_eq!(counted.encode(), r#"{"claimed":2,"parked":1}"#);
 }
 
-/// Returns the number of items on a page of the mailbox if each dispatch has this payload, and if `other_bytes` bytes
-/// more were read for each.
+/// Returns the number of items on a page of the mailbox if each dispatch has this payload, and if `other_bytes` more
+/// bytes were read for each.
 fn items_per_page(payload: &Json, other_bytes: u64) -> usize {
     let mut in_memory = InMemoryMailbox::new(1);
     for _ in 0..3 {
-        let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).with_payload(payload.clone());
+        let draft = NewDispatch::new(thread(), RunId::new("r").unwrap()).with_payload(payload.clone());
         with_context(|decision_context| {
-            in_memory.apply_decision(|view| mailbox::enqueue(view, &new, decision_context))
+            in_memory.apply_decision(|view| mailbox::enqueue(view, &draft, decision_context))
         })
         .unwrap();
     }
@@ -161,8 +170,8 @@ fn items_per_page(payload: &Json, other_bytes: u64) -> usize {
 
 #[test]
 fn the_size_of_a_page_counts_payloads_and_other_bytes_read() {
-    let large = Json::parse(&format!("\"{}\"", "x".repeat(40 << 20))).unwrap();
+    let large_payload = Json::parse(&format!("\"{}\"", "x".repeat(40 << 20))).unwrap();
     assert_eq!(items_per_page(&Json::null(), 0), 3);
-    assert_eq!(items_per_page(&large, 0), 2);
+    assert_eq!(items_per_page(&large_payload, 0), 2);
     assert_eq!(items_per_page(&Json::null(), 40 << 20), 2);
 }

@@ -69,31 +69,31 @@ pub fn claim(
         return Ok(MailboxDecision::unchanged(Ok(Claims::none(Some(NotClaimedReason::Unknown)))));
     }
     let mut reclaimed_dispatch = None;
-    if let Some(running) = builder.mailbox().running.clone() {
+    if let Some(current_claim) = builder.mailbox().running.clone() {
         if !builder.is_lease_expired() {
-            let missed = request.dispatch.map(|id| match *id == running.dispatch {
+            let missed = request.dispatch.map(|id| match *id == current_claim.dispatch {
                 true => NotClaimedReason::NotQueued(DispatchStatus::Claimed),
-                false => NotClaimedReason::Busy(running.dispatch),
+                false => NotClaimedReason::Busy(current_claim.dispatch),
             });
             return Ok(MailboxDecision::unchanged(Ok(Claims::none(missed))));
         }
         reclaimed_dispatch = end_running_claim(&mut builder)?;
     }
-    let chosen = select_dispatch(&builder, request, reclaimed_dispatch)?;
-    let stored = match chosen {
+    let selection = select_dispatch(&builder, request, reclaimed_dispatch)?;
+    let stored = match selection {
         Ok(Some(stored)) => stored,
         Ok(None) => return Ok(builder.finish(Ok(Claims::default()))),
         Err(missed) => return Ok(builder.finish(Ok(Claims::none(Some(missed))))),
     };
-    let claimed = grant_claim(&mut builder, stored, request, decision_context)?;
-    Ok(builder.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
+    let claimed_dispatch = grant_claim(&mut builder, stored, request, decision_context)?;
+    Ok(builder.finish(Ok(Claims { claimed: vec![claimed_dispatch], ..Claims::default() })))
 }
 
 /// Chooses the dispatch to claim on a free thread.
 ///
 /// `reclaimed_dispatch` is the dispatch whose expired claim this decision has ended. The view still shows it as
-/// claimed. The outer error is one of the view. The inner result is the dispatch, none if no dispatch is available, or
-/// the reason why the dispatch that the request asks for by id cannot be claimed.
+/// claimed. The outer error is an error of the view. The inner result is the dispatch, or none if no dispatch is
+/// available. If the request names a dispatch that cannot be claimed, the inner error is the reason.
 fn select_dispatch<V: MailboxView + ?Sized>(
     builder: &PlanBuilder<'_, V>,
     request: SingleClaim<'_>,
@@ -102,7 +102,7 @@ fn select_dispatch<V: MailboxView + ?Sized>(
     if let Some(id) = request.dispatch {
         let Some(stored) = reclaimed_dispatch
             .filter(|reclaimed_dispatch| reclaimed_dispatch.id() == id)
-            .map_or_else(|| builder.view.dispatch(id), |e| Ok(Some(e)))?
+            .map_or_else(|| builder.view.dispatch(id), |stored| Ok(Some(stored)))?
         else {
             return Ok(Err(NotClaimedReason::Unknown));
         };
@@ -185,13 +185,13 @@ pub fn end_expired_claim(
 }
 
 fn end_running_claim<V: MailboxView + ?Sized>(builder: &mut PlanBuilder<'_, V>) -> Result<Option<StoredDispatch>> {
-    let Some(running) = &builder.mailbox().running else { return Ok(None) };
-    let stored = builder.view.dispatch(&running.dispatch)?;
+    let Some(current_claim) = &builder.mailbox().running else { return Ok(None) };
+    let stored = builder.view.dispatch(&current_claim.dispatch)?;
     let stored = stored.ok_or_else(|| Error::corrupt("a claimed dispatch does not exist"))?;
     end_lease(builder, stored).map(Some)
 }
 
-/// Ends an attempt whose lease has expired. Returns the dispatch as it is afterwards.
+/// Ends an attempt whose lease has expired. Returns the changed dispatch.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
     builder: &mut PlanBuilder<'_, V>,
     mut stored: StoredDispatch,
@@ -227,6 +227,6 @@ pub fn ready_thread(
         }
         reclaimed_dispatch = end_running_claim(&mut builder)?;
     }
-    let found = first_claimable(&builder, reclaimed_dispatch)?;
-    Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
+    let first_dispatch = first_claimable(&builder, reclaimed_dispatch)?;
+    Ok(first_dispatch.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
 }

@@ -29,8 +29,10 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
         };
     };
     if mailbox.last_claim == Some(fence.claim)
-        && let Some(newest) = view.interrupt(thread, mailbox.epoch)?
-        && newest.take_over.is_some_and(|taken| taken.token == fence.token && taken.claim == fence.claim)
+        && let Some(newest_interrupt) = view.interrupt(thread, mailbox.epoch)?
+        && newest_interrupt
+            .take_over
+            .is_some_and(|take_over| take_over.token == fence.token && take_over.claim == fence.claim)
     {
         return Ok(());
     }
@@ -40,9 +42,9 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     let builder = PlanBuilder::open(view, thread, mailbox.last_time)?;
     let is_fenced_claim = |number| number == fence.claim;
     let token = fence.token.digest();
-    let is_held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
+    let is_held = stored.state.claim.as_ref().is_some_and(|claim| claim.token == token);
     if stored.body.thread != *thread
-        || is_held && !stored.state.claim.as_ref().is_some_and(|c| is_fenced_claim(c.claim.number))
+        || is_held && !stored.state.claim.as_ref().is_some_and(|claim| is_fenced_claim(claim.claim.number))
     {
         return Err(lost_error(&claim));
     }

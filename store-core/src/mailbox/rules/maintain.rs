@@ -78,14 +78,15 @@ pub fn requeue(
         return refuse(error);
     }
     if let Some(key) = &stored.body.dedupe_key
-        && let Some(holder) = view.last_dispatch_with_key(&stored.body.thread, key)?.filter(|holder| holder != id)
-        && let Some(other) = view.dispatch(&holder)?
+        && let Some(holder_id) =
+            view.last_dispatch_with_key(&stored.body.thread, key)?.filter(|holder_id| holder_id != id)
+        && let Some(holder) = view.dispatch(&holder_id)?
         && matches!(
-            builder.machine_state(&other).visible_status(),
+            builder.machine_state(&holder).visible_status(),
             Some(DispatchStatus::Queued | DispatchStatus::Claimed)
         )
     {
-        return refuse(Error::key_taken(key, "dispatch", holder));
+        return refuse(Error::key_taken(key, "dispatch", holder_id));
     }
     let (now, epoch) = (builder.now, builder.mailbox().epoch);
     let state = &mut stored.state;

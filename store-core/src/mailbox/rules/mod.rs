@@ -31,8 +31,8 @@ use crate::{
 /// The stored data of a mailbox, as the rules read it. Everything that one call reads about a thread must be from the
 /// same moment.
 pub trait MailboxView {
-    /// Returns the incarnation of claim numbers. It is raised above all earlier ones when the mailbox is created,
-    /// restored or emptied (MB-25).
+    /// Returns the incarnation of claim numbers. It is raised above all earlier incarnations when the mailbox is
+    /// created, restored or emptied (MB-25).
     fn claim_incarnation(&self) -> u64;
 
     /// Returns the record of a thread, or `None` if nothing was ever written for the thread.
@@ -55,8 +55,8 @@ pub trait MailboxView {
 
     /// Returns the first available dispatch of a thread.
     ///
-    /// Of the dispatches that are queued under this epoch and whose `available_at` is not after `now`, this is the one
-    /// with the lowest priority number, then the lowest number.
+    /// The available dispatches are those that are queued under this epoch and whose `available_at` is not after `now`.
+    /// They are ordered by priority number, then by number.
     ///
     /// # Errors
     /// Any error of reading.
@@ -93,25 +93,26 @@ impl MailboxPlan {
         Self { thread, mailbox, dispatches: Vec::new(), purged: None, interrupts: BTreeMap::new() }
     }
 
-    /// Returns the time from which a claim may find a dispatch of the thread once the plan is written, or `None` if
-    /// only another change can make one available.
+    /// Returns the time from which a claim may find a dispatch of the thread once the plan is written. Returns `None`
+    /// if only another change can make a dispatch available.
     ///
     /// Waiting workers use this time. It may be too early, but never too late (LV-8, LV-10).
     #[must_use]
     pub fn claimable_from(&self) -> Option<Timestamp> {
         let mailbox = &self.mailbox;
-        if let Some(running) = &mailbox.running {
-            return Some(running.lease_until);
+        if let Some(current_claim) = &mailbox.running {
+            return Some(current_claim.lease_until);
         }
         let positions = self.dispatches.iter().filter_map(queue_position);
-        let written: Vec<_> = positions.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
+        let written_due_times: Vec<_> =
+            positions.filter(|position| position.epoch == mailbox.epoch).map(|position| position.due).collect();
         // A queued dispatch that this plan does not write may be available already: the decision did not read it.
-        let has_others = mailbox.counts.queued > length(written.len());
-        written.into_iter().chain(has_others.then_some(mailbox.last_time)).min()
+        let has_unread_dispatches = mailbox.counts.queued > length(written_due_times.len());
+        written_due_times.into_iter().chain(has_unread_dispatches.then_some(mailbox.last_time)).min()
     }
 }
 
-/// The decision about a call: what has to be written, and the answer that the caller gets after that.
+/// The decision about a call: what has to be written, and the answer. The caller gets the answer after the write.
 ///
 /// A refused call may have something to write, too: a call with a stale claim is refused, and ends that claim (MB-33).
 #[derive(Debug)]
@@ -143,8 +144,8 @@ pub fn decision_time(mailbox: Option<&StoredMailboxThread>, now: Timestamp) -> T
 
 /// Returns a dispatch as every reader sees it.
 ///
-/// A dispatch that an interrupt superseded while it was queued shows the time of that interrupt and the reason for it
-/// (MB-12).
+/// If an interrupt superseded the dispatch while it was queued, the dispatch shows the time of the interrupt and its
+/// reason (MB-12).
 ///
 /// # Errors
 /// Any error of the view.
@@ -168,8 +169,8 @@ fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) ->
     if stored.state.epoch >= epoch {
         return Ok(None);
     }
-    let found = view.interrupt(thread, stored.state.epoch + 1)?;
-    found.map(Some).ok_or_else(|| crate::error::Error::corrupt("the record of an interrupt does not exist"))
+    let interrupt = view.interrupt(thread, stored.state.epoch + 1)?;
+    interrupt.map(Some).ok_or_else(|| crate::error::Error::corrupt("the record of an interrupt does not exist"))
 }
 
 /// Refuses a call with more items than a limit allows.

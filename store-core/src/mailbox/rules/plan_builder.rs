@@ -28,10 +28,10 @@ pub(super) struct PlanBuilder<'a, V: ?Sized> {
 
 impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     pub(super) fn open(view: &'a V, thread: &ThreadId, now: Timestamp) -> Result<Self> {
-        let found = view.mailbox(thread)?;
-        let now = decision_time(found.as_ref(), now);
+        let stored_record = view.mailbox(thread)?;
+        let now = decision_time(stored_record.as_ref(), now);
         let mailbox =
-            found.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
+            stored_record.unwrap_or_else(|| StoredMailboxThread { free_since: now, ..StoredMailboxThread::default() });
         let plan = MailboxPlan {
             thread: thread.clone(),
             mailbox,
@@ -87,7 +87,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Returns whether the lease of the claimed dispatch of the thread has expired. Exactly at its end, a lease has
     /// already expired (MB-30).
     pub(super) fn is_lease_expired(&self) -> bool {
-        self.plan.mailbox.running.as_ref().is_some_and(|running| running.lease_until <= self.now)
+        self.plan.mailbox.running.as_ref().is_some_and(|current_claim| current_claim.lease_until <= self.now)
     }
 
     /// Puts a new dispatch into the queue.
@@ -131,11 +131,11 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Ends the attempt of a dispatch that was claimed. The caller must already have set the status after the attempt.
     pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
         let state = &mut stored.state;
-        let Some(held) = state.claim.take() else { return };
+        let Some(ended_claim) = state.claim.take() else { return };
         let attempt = Attempt {
-            claim: held.claim.number,
-            worker: held.claim.worker,
-            claimed_at: held.claim.claimed_at,
+            claim: ended_claim.claim.number,
+            worker: ended_claim.claim.worker,
+            claimed_at: ended_claim.claim.claimed_at,
             ended_at: self.now,
             end,
             extra: Extra::default(),
@@ -143,7 +143,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         let available_at = (state.status == DispatchStatus::Queued).then_some(state.available_at);
         state.history.push(StoredAttempt {
             attempt,
-            token: held.token,
+            token: ended_claim.token,
             settlement,
             status: state.status,
             attempts: state.attempts,
@@ -167,7 +167,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
     /// Returns the interrupt that began an epoch, with the changes of this decision.
     pub(super) fn interrupt(&self, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.plan.interrupts.get(&epoch) {
-            Some(planned) => Ok(planned.clone()),
+            Some(planned_interrupt) => Ok(planned_interrupt.clone()),
             None => self.view.interrupt(&self.plan.thread, epoch),
         }
     }
@@ -178,7 +178,7 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         self.plan.interrupts.insert(epoch, interrupt);
     }
 
-    /// Records that one dispatch fewer needs the interrupt that began an epoch.
+    /// Records that one dispatch fewer needs the interrupt that began this epoch.
     pub(super) fn release_interrupt(&mut self, epoch: u64) -> Result<()> {
         let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
         interrupt.holds = interrupt.holds.saturating_sub(1);
@@ -187,15 +187,16 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         Ok(())
     }
 
-    /// Returns whether an interrupt must be kept: because a dispatch that it superseded needs it, because its key is
-    /// still remembered, or because it is the newest one.
+    /// Returns whether an interrupt must be kept. It must if a dispatch that it superseded needs it, if its key is
+    /// still remembered, or if it is the newest interrupt.
     pub(super) fn is_interrupt_needed(&self, interrupt: &StoredInterrupt) -> Result<bool> {
-        let newest = self.plan.mailbox.epoch;
-        if interrupt.holds > 0 || interrupt.epoch == newest {
+        let newest_epoch = self.plan.mailbox.epoch;
+        if interrupt.holds > 0 || interrupt.epoch == newest_epoch {
             return Ok(true);
         }
-        let recent = self.interrupt(newest)?.map(|newest| newest.recent).unwrap_or_default();
-        Ok(recent.iter().any(|remembered| remembered.epoch == interrupt.epoch))
+        let recent_keys =
+            self.interrupt(newest_epoch)?.map(|newest_interrupt| newest_interrupt.recent).unwrap_or_default();
+        Ok(recent_keys.iter().any(|interrupt_ref| interrupt_ref.epoch == interrupt.epoch))
     }
 
     /// Adds the removal of a dispatch to the plan.

@@ -25,19 +25,19 @@ const MAX_INTERRUPT_KEYS: usize = 20;
 /// another thread.
 #[derive(Debug)]
 pub struct PreparedEnqueue {
-    new: NewDispatch,
+    draft: NewDispatch,
     digest: String,
 }
 
 impl PreparedEnqueue {
     /// Computes the digest of a dispatch that a caller wants to enqueue.
     #[must_use]
-    pub fn of(new: NewDispatch) -> Self {
+    pub fn of(draft: NewDispatch) -> Self {
         // Computing the digest copies the payload. Every store refuses a payload above this limit, so its digest is
         // never needed (ER-9).
-        let may_be_accepted = new.payload_bytes() <= Limits::default().record_bytes;
-        let digest = if may_be_accepted { new_dispatch_digest(&new) } else { String::new() };
-        Self { new, digest }
+        let may_be_accepted = draft.payload_bytes() <= Limits::default().record_bytes;
+        let digest = if may_be_accepted { new_dispatch_digest(&draft) } else { String::new() };
+        Self { draft, digest }
     }
 }
 
@@ -47,10 +47,10 @@ impl PreparedEnqueue {
 /// Any error of the view.
 pub fn enqueue(
     view: &(impl MailboxView + ?Sized),
-    new: &NewDispatch,
+    draft: &NewDispatch,
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Enqueued>> {
-    enqueue_prepared(view, &PreparedEnqueue::of(new.clone()), decision_context)
+    enqueue_prepared(view, &PreparedEnqueue::of(draft.clone()), decision_context)
 }
 
 /// Enqueues a dispatch whose digest was computed before, in the same way as [`enqueue`].
@@ -62,12 +62,12 @@ pub fn enqueue_prepared(
     prepared: &PreparedEnqueue,
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Enqueued>> {
-    let PreparedEnqueue { new, digest } = prepared;
+    let PreparedEnqueue { draft, digest } = prepared;
     let refuse = |error| Ok(MailboxDecision::unchanged(Err(error)));
-    if let Err(error) = check_new_dispatch(new, decision_context.limits) {
+    if let Err(error) = check_new_dispatch(draft, decision_context.limits) {
         return refuse(error);
     }
-    if let Some(id) = &new.id
+    if let Some(id) = &draft.id
         && let Some(stored) = view.dispatch(id)?
     {
         return match stored.body.digest == *digest {
@@ -75,11 +75,11 @@ pub fn enqueue_prepared(
             false => refuse(Error::already_exists("dispatch", id)),
         };
     }
-    let mut builder = PlanBuilder::open(view, &new.thread, decision_context.now)?;
-    if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut builder, new)?) {
+    let mut builder = PlanBuilder::open(view, &draft.thread, decision_context.now)?;
+    if let (Some(key), Some(holder)) = (&draft.dedupe_key, key_holder(&mut builder, draft)?) {
         return refuse(Error::key_taken(key, "dispatch", holder));
     }
-    let id = match &new.id {
+    let id = match &draft.id {
         Some(id) => id.clone(),
         None => DispatchId::new(decision_context.ids.next_id())?,
     };
@@ -88,13 +88,13 @@ pub fn enqueue_prepared(
     mailbox.last_number += 1;
     let body = Arc::new(DispatchBody {
         id,
-        thread: new.thread.clone(),
-        run: new.run.clone(),
-        payload: new.payload.clone(),
-        priority: new.priority,
-        dedupe_key: new.dedupe_key.clone(),
-        available_at: new.available.to_time(now),
-        max_attempts: new.max_attempts,
+        thread: draft.thread.clone(),
+        run: draft.run.clone(),
+        payload: draft.payload.clone(),
+        priority: draft.priority,
+        dedupe_key: draft.dedupe_key.clone(),
+        available_at: draft.available.to_time(now),
+        max_attempts: draft.max_attempts,
         epoch: mailbox.epoch,
         number: mailbox.last_number,
         created_at: now,
@@ -106,11 +106,11 @@ pub fn enqueue_prepared(
     Ok(builder.finish(Ok(enqueued)))
 }
 
-fn check_new_dispatch(new: &NewDispatch, limits: &Limits) -> Result<()> {
-    if new.max_attempts == 0 {
+fn check_new_dispatch(draft: &NewDispatch, limits: &Limits) -> Result<()> {
+    if draft.max_attempts == 0 {
         return Err(Error::invalid("max_attempts", "it must be 1 or more"));
     }
-    check_limit("record bytes", new.payload_bytes(), limits.record_bytes)
+    check_limit("record bytes", draft.payload_bytes(), limits.record_bytes)
 }
 
 fn enqueued_answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
@@ -126,17 +126,17 @@ fn enqueued_answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
 }
 
 /// Returns the digest of everything that the caller gave.
-fn new_dispatch_digest(new: &NewDispatch) -> String {
+fn new_dispatch_digest(draft: &NewDispatch) -> String {
     let mut text = String::new();
     let mut object = ObjectWriter::open(&mut text);
     object
-        .field("thread", &new.thread)
-        .field("run", &new.run)
-        .maybe("payload", new.payload.as_ref())
-        .field("priority", &new.priority)
-        .maybe("dedupe_key", new.dedupe_key.as_ref())
-        .field("max_attempts", &new.max_attempts);
-    match new.available {
+        .field("thread", &draft.thread)
+        .field("run", &draft.run)
+        .maybe("payload", draft.payload.as_ref())
+        .field("priority", &draft.priority)
+        .maybe("dedupe_key", draft.dedupe_key.as_ref())
+        .field("max_attempts", &draft.max_attempts);
+    match draft.available {
         When::Now => {}
         When::At(time) => drop(object.field("at", &time)),
         When::In(delay) => drop(object.field("in", &delay.as_nanos().to_string())),
@@ -145,14 +145,14 @@ fn new_dispatch_digest(new: &NewDispatch) -> String {
     format!("1:{}", sha256_hex(&text))
 }
 
-/// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its attempt
-/// is ended first, as it would be by a new claim (MB-29).
+/// Returns the dispatch that holds the dedupe key of a new dispatch. If the lease of that dispatch has expired, its
+/// attempt is ended first, as it would be by a new claim (MB-29).
 fn key_holder<V: MailboxView + ?Sized>(
     builder: &mut PlanBuilder<'_, V>,
-    new: &NewDispatch,
+    draft: &NewDispatch,
 ) -> Result<Option<DispatchId>> {
-    let Some(key) = &new.dedupe_key else { return Ok(None) };
-    let Some(id) = builder.view.last_dispatch_with_key(&new.thread, key)? else { return Ok(None) };
+    let Some(key) = &draft.dedupe_key else { return Ok(None) };
+    let Some(id) = builder.view.last_dispatch_with_key(&draft.thread, key)? else { return Ok(None) };
     let Some(stored) = builder.view.dispatch(&id)? else { return Ok(None) };
     let mut status = builder.machine_state(&stored).visible_status();
     if status == Some(DispatchStatus::Claimed) && builder.is_lease_expired() {
@@ -193,13 +193,16 @@ pub fn interrupt(
     decision_context: DecisionContext<'_>,
 ) -> Result<MailboxDecision<Interrupted>> {
     let mut builder = PlanBuilder::open(view, &request.thread, decision_context.now)?;
-    let previous = builder.interrupt(builder.mailbox().epoch)?;
-    let mut recent = previous.as_ref().map(|previous| previous.recent.clone()).unwrap_or_default();
-    let remembered = recent.iter().find(|remembered| Some(&remembered.key) == request.key.as_ref());
-    if let Some(first) = remembered.map(|remembered| builder.interrupt(remembered.epoch)).transpose()?.flatten() {
-        return Ok(MailboxDecision::unchanged(Ok(interrupt_answer(&first, true))));
+    let previous_interrupt = builder.interrupt(builder.mailbox().epoch)?;
+    let mut recent_keys =
+        previous_interrupt.as_ref().map(|previous_interrupt| previous_interrupt.recent.clone()).unwrap_or_default();
+    let interrupt_ref = recent_keys.iter().find(|interrupt_ref| Some(&interrupt_ref.key) == request.key.as_ref());
+    if let Some(first_interrupt) =
+        interrupt_ref.map(|interrupt_ref| builder.interrupt(interrupt_ref.epoch)).transpose()?.flatten()
+    {
+        return Ok(MailboxDecision::unchanged(Ok(interrupt_answer(&first_interrupt, true))));
     }
-    let running = builder.mailbox().running.clone();
+    let current_claim = builder.mailbox().running.clone();
     let (now, old_epoch) = (builder.now, builder.mailbox().epoch);
     let take_over = if request.take_over { Some(take_over(&mut builder, request, decision_context)?) } else { None };
     let mailbox = builder.mailbox_mut();
@@ -207,28 +210,32 @@ pub fn interrupt(
     mailbox.counts.superseded += superseded;
     mailbox.epoch += 1;
     let epoch = mailbox.epoch;
-    let still_held = running.as_ref().is_some_and(|running| running.epoch == old_epoch && take_over.is_none());
+    let is_still_held =
+        current_claim.as_ref().is_some_and(|current_claim| current_claim.epoch == old_epoch && take_over.is_none());
     if let Some(key) = &request.key {
-        recent.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
+        recent_keys.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
-    let forgotten = recent.drain(..recent.len().saturating_sub(MAX_INTERRUPT_KEYS)).map(|remembered| remembered.epoch);
-    let maybe_unneeded: Vec<_> = forgotten.chain(previous.map(|previous| previous.epoch)).collect();
+    let forgotten_epochs = recent_keys
+        .drain(..recent_keys.len().saturating_sub(MAX_INTERRUPT_KEYS))
+        .map(|interrupt_ref| interrupt_ref.epoch);
+    let epochs_to_check: Vec<_> =
+        forgotten_epochs.chain(previous_interrupt.map(|previous_interrupt| previous_interrupt.epoch)).collect();
     let interrupt = StoredInterrupt {
         epoch,
         at: now,
         reason: truncated_reason(request, decision_context.limits),
         superseded,
-        claimed: running.map(|running| running.dispatch),
+        claimed: current_claim.map(|current_claim| current_claim.dispatch),
         take_over,
-        holds: superseded + u64::from(still_held),
-        recent,
+        holds: superseded + u64::from(is_still_held),
+        recent: recent_keys,
         extra: Extra::default(),
     };
     let answer = interrupt_answer(&interrupt, false);
     builder.put_interrupt(epoch, Some(interrupt));
-    for epoch in maybe_unneeded {
-        if let Some(old) = builder.interrupt(epoch)?
-            && !builder.is_interrupt_needed(&old)?
+    for epoch in epochs_to_check {
+        if let Some(earlier_interrupt) = builder.interrupt(epoch)?
+            && !builder.is_interrupt_needed(&earlier_interrupt)?
         {
             builder.put_interrupt(epoch, None);
         }
@@ -250,7 +257,7 @@ fn take_over<V: MailboxView + ?Sized>(
     decision_context: DecisionContext<'_>,
 ) -> Result<TakeOver> {
     let running_dispatch = match &builder.mailbox().running {
-        Some(running) => builder.view.dispatch(&running.dispatch)?,
+        Some(current_claim) => builder.view.dispatch(&current_claim.dispatch)?,
         None => None,
     };
     let dispatch = match running_dispatch {
@@ -275,10 +282,9 @@ fn take_over<V: MailboxView + ?Sized>(
 }
 
 fn interrupt_answer(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {
-    let fence = interrupt
-        .take_over
-        .as_ref()
-        .map(|taken| Fence::new(taken.dispatch.clone(), taken.token.clone(), interrupt.epoch, taken.claim));
+    let fence = interrupt.take_over.as_ref().map(|take_over| {
+        Fence::new(take_over.dispatch.clone(), take_over.token.clone(), interrupt.epoch, take_over.claim)
+    });
     Interrupted {
         epoch: interrupt.epoch,
         superseded: interrupt.superseded,

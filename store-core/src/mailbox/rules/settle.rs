@@ -121,7 +121,8 @@ pub fn extend(
     })
 }
 
-/// Records the instance that works on a dispatch and when it began. A claim can be started once (MB-35).
+/// Records the instance that works on a dispatch and when it began. Only one instance can start a claim. If that
+/// instance starts it again, nothing changes (MB-35).
 ///
 /// # Errors
 /// Any error of the view.
@@ -134,7 +135,7 @@ pub fn start(
     act_under_claim(view, claim, decision_context, |stored, builder| {
         builder.apply_act(stored, DispatchAct::Start)?;
         let current_claim = current_claim(stored)?;
-        if current_claim.instance.as_ref().is_some_and(|started| started != instance) {
+        if current_claim.instance.as_ref().is_some_and(|earlier_instance| earlier_instance != instance) {
             return Err(Error::invalid_transition(
                 "dispatch",
                 &claim.dispatch,
@@ -232,8 +233,8 @@ pub fn settle_prepared(
     let Some(stored) = view.dispatch(&claim.dispatch)? else {
         return Ok(MailboxDecision::unchanged(Err(lost_error(claim))));
     };
-    if let Some(first) = answer_of_repeat(&stored, prepared) {
-        return Ok(MailboxDecision::unchanged(Ok(first)));
+    if let Some(first_answer) = answer_of_repeat(&stored, prepared) {
+        return Ok(MailboxDecision::unchanged(Ok(first_answer)));
     }
     act_on_dispatch(view, stored, (claim, token_digest), decision_context, |stored, builder| {
         let end = apply_settlement(builder, stored, settlement, decision_context.limits)?;

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Default)]
 struct SingleThreadView {
     record: Option<StoredMailboxThread>,
-    rows: BTreeMap<DispatchId, StoredDispatch>,
+    dispatches: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<u64, StoredInterrupt>,
 }
 
@@ -34,7 +34,7 @@ impl MailboxView for SingleThreadView {
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        Ok(self.rows.get(id).cloned())
+        Ok(self.dispatches.get(id).cloned())
     }
 
     fn last_dispatch_with_key(&self, _: &ThreadId, _: &DedupeKey) -> Result<Option<DispatchId>> {
@@ -42,9 +42,13 @@ impl MailboxView for SingleThreadView {
     }
 
     fn first_available(&self, _: &ThreadId, _: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        let number_if_due =
-            |row: &StoredDispatch| queue_position(row).filter(|at: &QueuePosition| at.due <= now).map(|at| at.number);
-        let available = self.rows.values().filter_map(|row| Some((number_if_due(row)?, row.id().clone())));
+        let number_if_due = |stored: &StoredDispatch| {
+            queue_position(stored)
+                .filter(|position: &QueuePosition| position.due <= now)
+                .map(|position| position.number)
+        };
+        let available =
+            self.dispatches.values().filter_map(|stored| Some((number_if_due(stored)?, stored.id().clone())));
         Ok(available.min().map(|(_, id)| id))
     }
 
@@ -68,31 +72,31 @@ impl SingleThreadView {
         let (limits, ids) = (Limits::default(), UuidSource);
         let decision = decide(self, DecisionContext::new(time(now), &limits, &ids)).unwrap();
         let plan = decision.plan.expect("a plan");
-        let from = plan.claimable_from().map(Timestamp::as_millis);
+        let claimable_from = plan.claimable_from().map(Timestamp::as_millis);
         self.record = Some(plan.mailbox);
-        self.rows.extend(plan.dispatches.into_iter().map(|row| (row.id().clone(), row)));
-        plan.purged.iter().for_each(|id| drop(self.rows.remove(id)));
+        self.dispatches.extend(plan.dispatches.into_iter().map(|stored| (stored.id().clone(), stored)));
+        plan.purged.iter().for_each(|id| drop(self.dispatches.remove(id)));
         for (epoch, interrupt) in plan.interrupts {
             match interrupt {
                 Some(interrupt) => drop(self.interrupts.insert(epoch, interrupt)),
                 None => drop(self.interrupts.remove(&epoch)),
             }
         }
-        (decision.answer.unwrap(), from)
+        (decision.answer.unwrap(), claimable_from)
     }
 
     fn enqueue(&mut self, now: u64, id: &str, delay: u64) -> Option<u64> {
-        let new = NewDispatch::new(ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
-        let new = new.with_id(DispatchId::new(id).unwrap()).available(When::In(Duration::from_millis(delay)));
-        self.decide_at(now, |view, decision_context| enqueue(view, &new, decision_context)).1
+        let draft = NewDispatch::new(ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
+        let draft = draft.with_id(DispatchId::new(id).unwrap()).available(When::In(Duration::from_millis(delay)));
+        self.decide_at(now, |view, decision_context| enqueue(view, &draft, decision_context)).1
     }
 
     fn claim(&mut self, now: u64, lease: u64) -> (ClaimRef, Option<u64>) {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_millis(lease));
         let (thread, single_claim) = (ThreadId::new("t").unwrap(), SingleClaim::of(&request).unwrap());
-        let (found, from) =
+        let (claims, claimable_from) =
             self.decide_at(now, |view, decision_context| claim(view, &thread, single_claim, decision_context));
-        (found.claimed.first().expect("something to claim").claim(), from)
+        (claims.claimed.first().expect("something to claim").claim(), claimable_from)
     }
 
     fn settle(&mut self, now: u64, claim_ref: &ClaimRef, settlement: &Settlement) -> Option<u64> {
@@ -132,8 +136,8 @@ fn new_interrupt() -> Interrupt {
 fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
     let mut mailbox = SingleThreadView::default();
     assert_eq!(mailbox.enqueue(10, "a", 0), Some(10));
-    let (claim_ref, from) = mailbox.claim(20, 100);
-    assert_eq!(from, Some(120));
+    let (claim_ref, claimable_from) = mailbox.claim(20, 100);
+    assert_eq!(claimable_from, Some(120));
     assert_eq!(mailbox.enqueue(30, "b", 1_000), Some(120), "the thread is busy until then");
     let retry = Settlement::Retry { after: Duration::from_millis(500), error: "failed".to_owned() };
     assert_eq!(mailbox.settle(40, &claim_ref, &retry), Some(40), "the decision did not read when `b` is due");
@@ -141,9 +145,12 @@ fn a_thread_is_claimable_when_a_dispatch_is_due_or_a_lease_expired() {
     let ack = Settlement::Ack { result: None };
     assert_eq!(mailbox.settle(600, &claim_ref, &ack), Some(600));
     assert_eq!(mailbox.enqueue(600, "c", 50), Some(600));
-    for (id, from) in [("c", Some(600)), ("b", None)] {
+    for (id, claimable_from) in [("c", Some(600)), ("b", None)] {
         let id = DispatchId::new(id).unwrap();
-        assert_eq!(mailbox.decide_at(600, |view, decision_context| cancel(view, &id, decision_context)).1, from);
+        assert_eq!(
+            mailbox.decide_at(600, |view, decision_context| cancel(view, &id, decision_context)).1,
+            claimable_from
+        );
     }
     assert_eq!(mailbox.enqueue(700, "d", 50), Some(750));
 }
@@ -155,8 +162,8 @@ fn a_refusal_names_the_dispatch_and_its_visible_status() {
     mailbox.interrupt_at(20, &new_interrupt());
     let (limits, ids) = (Limits::default(), UuidSource);
     let decision_context = DecisionContext::new(time(30), &limits, &ids);
-    let refused = cancel(&mailbox, &DispatchId::new("a").unwrap(), decision_context).unwrap().answer.unwrap_err();
-    assert_eq!(refused.to_string(), "dispatch `a` cannot go from superseded to cancelled");
+    let error = cancel(&mailbox, &DispatchId::new("a").unwrap(), decision_context).unwrap().answer.unwrap_err();
+    assert_eq!(error.to_string(), "dispatch `a` cannot go from superseded to cancelled");
 }
 
 #[test]
@@ -178,12 +185,12 @@ fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     assert_eq!(mailbox.kept_interrupts(), [(3, 1)], "the claimed dispatch needs it");
     mailbox.interrupt_at(140, &new_interrupt().with_key("k".parse().unwrap()));
     assert_eq!(mailbox.kept_interrupts(), [(3, 1), (4, 0)]);
-    let refused = mailbox.decide_at(150, |view, decision_context| {
+    let (result, _) = mailbox.decide_at(150, |view, decision_context| {
         let settled = settle(view, &claim_ref, &Settlement::Ack { result: None }, decision_context)?;
         let refusal = settled.answer.map(drop).map_err(|error| error.kind());
         Ok(MailboxDecision { plan: settled.plan, answer: Ok(refusal) })
     });
-    assert_eq!(refused.0, Err(ErrorKind::StaleEpoch));
+    assert_eq!(result, Err(ErrorKind::StaleEpoch));
     mailbox.interrupt_at(160, &new_interrupt());
     assert_eq!(mailbox.kept_interrupts(), [(4, 0), (5, 0)], "its key is remembered");
 }
@@ -208,8 +215,8 @@ fn a_take_over_keeps_the_reason_of_an_earlier_interrupt_mb_53() {
     mailbox.claim(20, 1_000);
     mailbox.interrupt_at(30, &new_interrupt().because("first"));
     mailbox.interrupt_at(40, &new_interrupt().because("second").taking_over());
-    let row = visible_dispatch(&mailbox, &mailbox.rows[&DispatchId::new("a").unwrap()]).unwrap();
-    assert_eq!((row.status, row.reason.as_deref()), (DispatchStatus::Superseded, Some("first")));
+    let stored = visible_dispatch(&mailbox, &mailbox.dispatches[&DispatchId::new("a").unwrap()]).unwrap();
+    assert_eq!((stored.status, stored.reason.as_deref()), (DispatchStatus::Superseded, Some("first")));
     assert_eq!(mailbox.kept_interrupts(), [(2, 0)]);
 }
 
@@ -222,23 +229,23 @@ fn the_fence_of_a_take_over_proves_only_its_own_claim_mb_53() {
     let check =
         |fence: &Fence| check_claim(&mailbox, &ThreadId::new("t").unwrap(), fence).map_err(|error| error.kind());
     assert_eq!(check(&fence), Ok(()));
-    let other = ClaimNumber { counter: fence.claim.counter + 1, ..fence.claim };
-    assert_eq!(check(&Fence { claim: other, ..fence.clone() }), Err(ErrorKind::ClaimLost));
+    let other_number = ClaimNumber { counter: fence.claim.counter + 1, ..fence.claim };
+    assert_eq!(check(&Fence { claim: other_number, ..fence.clone() }), Err(ErrorKind::ClaimLost));
 }
 
 #[test]
 fn every_change_raises_the_revisions() {
     let mut mailbox = SingleThreadView::default();
     let revisions = |mailbox: &SingleThreadView| {
-        let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
-        (row.state.revision, mailbox.record.as_ref().unwrap().revision)
+        let stored = &mailbox.dispatches[&DispatchId::new("a").unwrap()];
+        (stored.state.revision, mailbox.record.as_ref().unwrap().revision)
     };
     mailbox.enqueue(10, "a", 0);
-    let (row, record) = revisions(&mailbox);
+    let (dispatch_revision, record_revision) = revisions(&mailbox);
     let (claim_ref, _) = mailbox.claim(20, 1_000);
-    assert_eq!(revisions(&mailbox), (row + 1, record + 1));
+    assert_eq!(revisions(&mailbox), (dispatch_revision + 1, record_revision + 1));
     mailbox.settle(30, &claim_ref, &Settlement::Ack { result: None });
-    assert_eq!(revisions(&mailbox), (row + 2, record + 2));
+    assert_eq!(revisions(&mailbox), (dispatch_revision + 2, record_revision + 2));
 }
 
 #[test]
@@ -269,8 +276,8 @@ fn a_dispatch_is_new_until_it_is_claimed() {
     let mut mailbox = SingleThreadView::default();
     mailbox.enqueue(10, "a", 0);
     let flags = |mailbox: &SingleThreadView| {
-        let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
-        (row.is_new(), row.is_claimed())
+        let stored = &mailbox.dispatches[&DispatchId::new("a").unwrap()];
+        (stored.is_new(), stored.is_claimed())
     };
     assert_eq!(flags(&mailbox), (true, false));
     mailbox.claim(20, 1_000);

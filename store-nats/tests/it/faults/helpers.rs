@@ -8,30 +8,31 @@ use tokio::time::{Instant, sleep};
 
 use crate::helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch};
 
-/// The outcomes of enqueues: the ids of the dispatches, and the number of unknown outcomes.
+/// The outcomes of enqueues: the ids of the accepted and of the refused dispatches, and the number of unknown outcomes.
+/// A test may use the ids of runs instead.
 #[derive(Default)]
 pub(super) struct EnqueueOutcomes {
-    pub(super) accepted: Vec<String>,
-    pub(super) refused: Vec<String>,
-    pub(super) unknown: usize,
+    pub(super) accepted_ids: Vec<String>,
+    pub(super) refused_ids: Vec<String>,
+    pub(super) unknown_count: usize,
 }
 
 impl EnqueueOutcomes {
-    pub(super) fn record(&mut self, id: String, enqueued: Result<Enqueued>) {
-        match enqueued {
-            Ok(_) => self.accepted.push(id),
-            Err(error) if error.outcome() == Outcome::Unknown => self.unknown += 1,
+    pub(super) fn record(&mut self, id: String, result: Result<Enqueued>) {
+        match result {
+            Ok(_) => self.accepted_ids.push(id),
+            Err(error) if error.outcome() == Outcome::Unknown => self.unknown_count += 1,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                self.refused.push(id);
+                self.refused_ids.push(id);
             }
         }
     }
 
     pub(super) fn add(&mut self, other: Self) {
-        self.accepted.extend(other.accepted);
-        self.refused.extend(other.refused);
-        self.unknown += other.unknown;
+        self.accepted_ids.extend(other.accepted_ids);
+        self.refused_ids.extend(other.refused_ids);
+        self.unknown_count += other.unknown_count;
     }
 }
 
@@ -45,40 +46,59 @@ pub(super) async fn enqueue_concurrently(
     let writers = (0..4).map(|writer| {
         let mailbox = mailbox(&*stores[writer % stores.len()]);
         tokio::spawn(async move {
-            let (mut outcomes, mut at) = (EnqueueOutcomes::default(), 0);
+            let (mut outcomes, mut number) = (EnqueueOutcomes::default(), 0);
             while Instant::now() < end {
-                let id = format!("{round}-{writer}-{at}");
-                let new = new_dispatch(&format!("t-{}", at % 5)).with_id(id.parse().unwrap());
-                outcomes.record(id, enqueue(&*mailbox, new).await);
-                at += 1;
+                let id = format!("{round}-{writer}-{number}");
+                let draft = new_dispatch(&format!("t-{}", number % 5)).with_id(id.parse().unwrap());
+                outcomes.record(id, enqueue(&*mailbox, draft).await);
+                number += 1;
             }
             outcomes
         })
     });
-    let mut all = EnqueueOutcomes::default();
+    let mut all_outcomes = EnqueueOutcomes::default();
     for writer in writers.collect::<Vec<_>>() {
-        all.add(writer.await.unwrap());
+        all_outcomes.add(writer.await.unwrap());
     }
-    all
+    all_outcomes
 }
 
 /// Checks that all accepted dispatches exist and that no refused dispatch exists. Then claims and acknowledges up to 50
 /// dispatches, and checks that none of them was claimed before.
 pub(super) async fn check_outcomes(mailbox: &dyn MailboxStore, outcomes: &EnqueueOutcomes) {
-    let found: HashSet<_> = all_dispatches(mailbox).await.into_iter().map(|found| found.id.to_string()).collect();
-    let lost: Vec<_> = outcomes.accepted.iter().filter(|id| !found.contains(*id)).collect();
-    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), outcomes.accepted.len());
-    let late: Vec<_> = outcomes.refused.iter().filter(|id| found.contains(*id)).collect();
-    assert!(late.is_empty(), "{} of {} refused dispatches exist: {late:?}", late.len(), outcomes.refused.len());
-    assert!(found.len() <= outcomes.accepted.len() + outcomes.unknown, "{} dispatches exist", found.len());
-    let mut worked_on = HashSet::new();
+    let existing_ids: HashSet<_> =
+        all_dispatches(mailbox).await.into_iter().map(|dispatch| dispatch.id.to_string()).collect();
+    let lost_ids: Vec<_> = outcomes.accepted_ids.iter().filter(|id| !existing_ids.contains(*id)).collect();
+    assert!(lost_ids.is_empty(), "{} of {} were lost: {lost_ids:?}", lost_ids.len(), outcomes.accepted_ids.len());
+    let late_ids: Vec<_> = outcomes.refused_ids.iter().filter(|id| existing_ids.contains(*id)).collect();
+    assert!(
+        late_ids.is_empty(),
+        "{} of {} refused dispatches exist: {late_ids:?}",
+        late_ids.len(),
+        outcomes.refused_ids.len()
+    );
+    assert!(
+        existing_ids.len() <= outcomes.accepted_ids.len() + outcomes.unknown_count,
+        "{} dispatches exist",
+        existing_ids.len()
+    );
+    let mut claimed_ids = HashSet::new();
     for _ in 0..50 {
-        let Some(claimed) = claim(mailbox).await.unwrap() else { break };
-        assert_eq!(claimed.dispatch.attempts, 0);
-        assert!(worked_on.insert(claimed.dispatch.id.clone()), "{} was claimed twice", claimed.dispatch.id);
-        ack(mailbox, &claimed).await.unwrap();
+        let Some(claimed_dispatch) = claim(mailbox).await.unwrap() else { break };
+        assert_eq!(claimed_dispatch.dispatch.attempts, 0);
+        assert!(
+            claimed_ids.insert(claimed_dispatch.dispatch.id.clone()),
+            "{} was claimed twice",
+            claimed_dispatch.dispatch.id
+        );
+        ack(mailbox, &claimed_dispatch).await.unwrap();
     }
-    println!("{} accepted, {} refused, {} unknown", outcomes.accepted.len(), outcomes.refused.len(), outcomes.unknown);
+    println!(
+        "{} accepted, {} refused, {} unknown",
+        outcomes.accepted_ids.len(),
+        outcomes.refused_ids.len(),
+        outcomes.unknown_count
+    );
 }
 
 /// Opens a store. Waits until the servers can be used.
@@ -87,12 +107,12 @@ pub(super) async fn open(url: &str, replicas: u32) -> Arc<NatsStore> {
     config.allow_unsafe = true;
     config.replicas = replicas;
     config.answer_timeout = Duration::from_secs(5);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         match NatsStore::open(config.clone()).await {
             Ok(store) => return Arc::new(store),
             // A new cluster has no leader at first.
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(30), "{error}"),
+            Err(error) => assert!(started_at.elapsed() < Duration::from_secs(30), "{error}"),
         }
         sleep(Duration::from_millis(200)).await;
     }

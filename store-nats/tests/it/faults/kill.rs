@@ -11,33 +11,38 @@ use tokio::time::sleep;
 use super::helpers::{EnqueueOutcomes, check_outcomes, enqueue_concurrently, open};
 use crate::helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info};
 
-/// After a server was killed and restarted, stores that were open all the time show everything that was acknowledged,
-/// and nothing that was reported as not applied.
+/// A server is killed and restarted while two stores are open. Afterwards these stores show every acknowledged
+/// dispatch, and no dispatch that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing() {
     let mut server = Nats::start("").unwrap();
     let stores = [open(&server.url(), 1).await, open(&server.url(), 1).await];
     let mut outcomes = EnqueueOutcomes::default();
     for round in 0..TestLength::pick_by_env(1, 4, 40) {
-        let writing = enqueue_concurrently(&stores, round, Duration::from_millis(600));
-        let killing = async {
+        let writes = enqueue_concurrently(&stores, round, Duration::from_millis(600));
+        let kill_and_restart = async {
             sleep(Duration::from_millis(250)).await;
             server.kill().unwrap();
             sleep(Duration::from_millis(50)).await;
             server.restart().unwrap();
         };
-        outcomes.add(tokio::join!(writing, killing).0);
+        let (new_outcomes, ()) = tokio::join!(writes, kill_and_restart);
+        outcomes.add(new_outcomes);
     }
     check_outcomes(&*mailbox(&*stores[0]), &outcomes).await;
     // The first number is for one round, the others are for several.
-    assert!(outcomes.accepted.len() > TestLength::pick_by_env(10, 100, 100), "{} accepted", outcomes.accepted.len());
+    assert!(
+        outcomes.accepted_ids.len() > TestLength::pick_by_env(10, 100, 100),
+        "{} accepted",
+        outcomes.accepted_ids.len()
+    );
     for store in stores {
         store.close().await.unwrap();
     }
 }
 
-/// After the servers of a cluster were killed and restarted one by one, stores that were open all the time show
-/// everything that was acknowledged, and nothing that was reported as not applied.
+/// The servers of a cluster are killed and restarted one by one while two stores are open. Afterwards these stores show
+/// every acknowledged dispatch, and no dispatch that was reported as not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let mut servers = Nats::start_cluster("").unwrap();
@@ -45,20 +50,25 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let stores = [open(&url, 3).await, open(&url, 3).await];
     let mut outcomes = EnqueueOutcomes::default();
     for round in 0..TestLength::pick_by_env(1, 4, 12) {
-        let writing = enqueue_concurrently(&stores, round, Duration::from_millis(1_500));
-        let killing = async {
+        let writes = enqueue_concurrently(&stores, round, Duration::from_millis(1_500));
+        let kill_and_restart = async {
             sleep(Duration::from_millis(250)).await;
             servers[round % 3].kill().unwrap();
             sleep(Duration::from_millis(500)).await;
             servers[round % 3].restart().unwrap();
         };
-        outcomes.add(tokio::join!(writing, killing).0);
+        let (new_outcomes, ()) = tokio::join!(writes, kill_and_restart);
+        outcomes.add(new_outcomes);
         // Two of three servers must be available before the next one is killed.
         sleep(Duration::from_secs(4)).await;
     }
     check_outcomes(&*mailbox(&*stores[1]), &outcomes).await;
     // The first number is for one round, the others are for several.
-    assert!(outcomes.accepted.len() > TestLength::pick_by_env(10, 50, 50), "{} accepted", outcomes.accepted.len());
+    assert!(
+        outcomes.accepted_ids.len() > TestLength::pick_by_env(10, 50, 50),
+        "{} accepted",
+        outcomes.accepted_ids.len()
+    );
     for store in stores {
         store.close().await.unwrap();
     }
@@ -75,36 +85,42 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let mut outcomes = EnqueueOutcomes::default();
     for round in 0..TestLength::pick_by_env(1, 3, 20) {
         let leader = stream_info(&client, "agentstore").await["cluster"]["leader"].as_str().map(str::to_owned);
-        let others = (1..).zip(&servers).filter(|(at, _)| Some(format!("n{at}")) != leader).map(|(_, server)| server);
-        let others: Vec<_> = others.collect();
-        others.iter().for_each(|server| server.pause().unwrap());
+        let other_servers =
+            (1..).zip(&servers).filter(|(number, _)| Some(format!("n{number}")) != leader).map(|(_, server)| server);
+        let other_servers: Vec<_> = other_servers.collect();
+        other_servers.iter().for_each(|server| server.pause().unwrap());
         let run = format!("run-{round}");
-        let mut new = new_dispatch(&format!("t-{}", round % 2));
-        new.run = run.parse().unwrap();
+        let mut draft = new_dispatch(&format!("t-{}", round % 2));
+        draft.run = run.parse().unwrap();
         // 2.5 s is longer than a request waits, and shorter than a leader waits for the other servers. 6 s is longer
         // than a call may take.
         let pause_millis = if round % 3 == 2 { 6_000 } else { 2_500 };
-        let (enqueued, ()) = tokio::join!(enqueue(&*mailbox, new), async {
+        let (result, ()) = tokio::join!(enqueue(&*mailbox, draft), async {
             sleep(Duration::from_millis(pause_millis)).await;
-            others.iter().for_each(|server| server.resume().unwrap());
+            other_servers.iter().for_each(|server| server.resume().unwrap());
         });
-        outcomes.record(run, enqueued);
+        outcomes.record(run, result);
         sleep(Duration::from_secs(3)).await;
     }
-    let found: Vec<_> = all_dispatches(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
-    let dispatch_count = |run: &String| found.iter().filter(|found| *found == run).count();
+    let runs: Vec<_> = all_dispatches(&*mailbox).await.into_iter().map(|dispatch| dispatch.run.to_string()).collect();
+    let dispatch_count = |run: &String| runs.iter().filter(|existing_run| *existing_run == run).count();
     assert!(
-        outcomes.accepted.iter().all(|run| dispatch_count(run) == 1),
-        "{:?} were accepted, {found:?} exist",
-        outcomes.accepted
+        outcomes.accepted_ids.iter().all(|run| dispatch_count(run) == 1),
+        "{:?} were accepted, {runs:?} exist",
+        outcomes.accepted_ids
     );
     assert!(
-        outcomes.refused.iter().all(|run| dispatch_count(run) == 0),
-        "{:?} were refused, {found:?} exist",
-        outcomes.refused
+        outcomes.refused_ids.iter().all(|run| dispatch_count(run) == 0),
+        "{:?} were refused, {runs:?} exist",
+        outcomes.refused_ids
     );
-    assert!(found.len() <= outcomes.accepted.len() + outcomes.unknown, "{found:?}");
-    println!("{} accepted, {} refused, {} unknown", outcomes.accepted.len(), outcomes.refused.len(), outcomes.unknown);
+    assert!(runs.len() <= outcomes.accepted_ids.len() + outcomes.unknown_count, "{runs:?}");
+    println!(
+        "{} accepted, {} refused, {} unknown",
+        outcomes.accepted_ids.len(),
+        outcomes.refused_ids.len(),
+        outcomes.unknown_count
+    );
     store.close().await.unwrap();
 }
 
@@ -117,25 +133,25 @@ async fn a_rolled_back_log_is_reported() {
     (config.allow_unsafe, config.garbage_retention) = (true, Duration::from_secs(3));
     let store = NatsStore::open(config).await.unwrap();
     enqueue(&*mailbox(&store), new_dispatch("t")).await.unwrap();
-    let held = claim(&*mailbox(&store)).await.unwrap().unwrap();
-    let (data, copy) = (server.folder().join("data"), server.folder().join("copy"));
+    let claimed_dispatch = claim(&*mailbox(&store)).await.unwrap().unwrap();
+    let (data_folder, copied_folder) = (server.folder().join("data"), server.folder().join("copy"));
     let copy_folder =
         |from: &Path, to: &Path| assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
     server.kill().unwrap();
-    copy_folder(&data, &copy);
+    copy_folder(&data_folder, &copied_folder);
     server.restart().unwrap();
-    ack(&*mailbox(&store), &held).await.unwrap();
+    ack(&*mailbox(&store), &claimed_dispatch).await.unwrap();
     server.kill().unwrap();
-    fs::remove_dir_all(&data).unwrap();
-    copy_folder(&copy, &data);
+    fs::remove_dir_all(&data_folder).unwrap();
+    copy_folder(&copied_folder, &data_folder);
     server.restart().unwrap();
-    let refused = enqueue(&*mailbox(&store), new_dispatch("t")).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
+    let error = enqueue(&*mailbox(&store), new_dispatch("t")).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{error}");
     // This is enough time for the first store to remove garbage twice.
     sleep(Duration::from_secs(8)).await;
     let new_store = open(&server.url(), 1).await;
-    let found = all_dispatches(&*mailbox(&*new_store)).await;
-    assert_eq!(found.iter().map(|found| found.status).collect::<Vec<_>>(), [DispatchStatus::Claimed]);
+    let dispatches = all_dispatches(&*mailbox(&*new_store)).await;
+    assert_eq!(dispatches.iter().map(|dispatch| dispatch.status).collect::<Vec<_>>(), [DispatchStatus::Claimed]);
     enqueue(&*mailbox(&*new_store), new_dispatch("t")).await.unwrap();
     store.close().await.unwrap();
     new_store.close().await.unwrap();
@@ -153,16 +169,18 @@ async fn a_missing_or_recreated_log_is_reported() {
     server.kill().unwrap();
     fs::remove_dir_all(server.folder().join("data")).unwrap();
     server.restart().unwrap();
-    let refused = claim(&*mailbox(&*store)).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
-    assert!(refused.to_string().contains("no longer exists"), "{refused}");
+    let error = claim(&*mailbox(&*store)).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{error}");
+    assert!(error.to_string().contains("no longer exists"), "{error}");
     let new_store = open(&server.url(), 1).await;
     for _ in 0..50 {
         enqueue(&*mailbox(&*new_store), new_dispatch("t")).await.unwrap();
     }
-    for refused in [claim(&*mailbox(&*store)).await.err(), enqueue(&*mailbox(&*store), new_dispatch("t")).await.err()] {
-        let refused = refused.unwrap();
-        assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
+    for error_or_none in
+        [claim(&*mailbox(&*store)).await.err(), enqueue(&*mailbox(&*store), new_dispatch("t")).await.err()]
+    {
+        let error = error_or_none.unwrap();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{error}");
     }
     assert_eq!(all_dispatches(&*mailbox(&*new_store)).await.len(), 50);
     assert!(claim(&*mailbox(&*new_store)).await.unwrap().is_some());
