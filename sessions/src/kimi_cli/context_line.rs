@@ -14,12 +14,14 @@ use crate::{
     source::Line,
 };
 
-/// What is kept of the lines of a context file: about 30 bytes for each line. Lines are counted from 0.
-#[derive(Debug, Default)]
+/// What is kept of the lines of a context file: about 15 bytes for each line, and 16 more if the session has other
+/// contexts. Lines are counted from 0.
+#[derive(Debug)]
 pub(super) struct ContextLines {
     kinds: Vec<ContextLineKind>,
-    /// For each line, `fingerprint` and `content_hash`.
-    hashes: Vec<[u64; 2]>,
+    /// For each line, `fingerprint` and `content_hash`. It is `None` if the session has only this context, because the
+    /// hashes are compared with those of other contexts only.
+    hashes: Option<Vec<[u64; 2]>>,
     /// The lines with a user message whose text is plain, and the hash of this text.
     text_hashes: Vec<(u32, u64)>,
     /// The lines with calls, and the number of the id of each call.
@@ -39,22 +41,33 @@ pub(super) struct ContextLine {
 }
 
 impl ContextLines {
+    /// No lines yet. `is_only_context` says whether the session has no other context.
+    pub(super) fn new(is_only_context: bool) -> Self {
+        Self {
+            kinds: Vec::new(),
+            hashes: (!is_only_context).then(Vec::new),
+            text_hashes: Vec::new(),
+            calls: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.kinds.len()
     }
 
     pub(super) fn get(&self, row: usize) -> Option<ContextLine> {
-        let (kind, [fingerprint, content_hash]) = (*self.kinds.get(row)?, *self.hashes.get(row)?);
-        Some(ContextLine { kind, fingerprint, content_hash })
+        self.kinds.get(row).map(|kind| self.line(row, *kind))
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = ContextLine> + ExactSizeIterator {
-        let lines = self.kinds.iter().zip(&self.hashes);
-        lines.map(|(kind, [fingerprint, content_hash])| ContextLine {
-            kind: *kind,
-            fingerprint: *fingerprint,
-            content_hash: *content_hash,
-        })
+        self.kinds.iter().enumerate().map(|(row, kind)| self.line(row, *kind))
+    }
+
+    fn line(&self, row: usize, kind: ContextLineKind) -> ContextLine {
+        let hashes = self.hashes.as_ref().and_then(|hashes| hashes.get(row));
+        let [fingerprint, content_hash] = hashes.copied().unwrap_or_default();
+        ContextLine { kind, fingerprint, content_hash }
     }
 
     /// For a user message with plain text: the hash of this text.
@@ -124,7 +137,9 @@ impl ContextLines {
     /// Adds a line. What belongs to it besides was added before.
     pub(super) fn push(&mut self, line: ContextLine) {
         compact::push(&mut self.kinds, line.kind);
-        compact::push(&mut self.hashes, [line.fingerprint, line.content_hash]);
+        if let Some(hashes) = &mut self.hashes {
+            compact::push(hashes, [line.fingerprint, line.content_hash]);
+        }
     }
 
     /// Adds the hash of the text of the line that is added next.

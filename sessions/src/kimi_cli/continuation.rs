@@ -161,7 +161,7 @@ mod tests {
     /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
     /// usage.
     fn rows(text: &str) -> ContextLines {
-        let mut rows = ContextLines::default();
+        let mut rows = ContextLines::new(false);
         for char in text.chars() {
             let kind = match char {
                 's' | 'z' => ContextLineKind::Prompt,

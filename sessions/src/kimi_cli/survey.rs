@@ -128,6 +128,7 @@ impl<'a> SessionReader<'a> {
     /// Reads every file. Returns false if the session is refused.
     fn read(&mut self, folder: &SessionFolder) -> Result<bool> {
         for found in &folder.contexts {
+            let rows = ContextLines::new(folder.contexts.len() == 1);
             let call_ids = &mut self.call_ids;
             let describe =
                 |rows: &mut ContextLines, line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
@@ -136,7 +137,7 @@ impl<'a> SessionReader<'a> {
                     }
                     LineContent::Blank | LineContent::Broken => rows.push_blank_or_broken(line),
                 };
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, describe)? else {
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, rows, describe)? else {
                 return Ok(false);
             };
             self.provenance.push(read.provenance.clone());
@@ -162,7 +163,10 @@ impl<'a> SessionReader<'a> {
                     }
                     LineContent::Blank | LineContent::Broken => records.push(None, WireEvent::Other),
                 };
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, record)? else { return Ok(false) };
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, WireRecords::default(), record)?
+            else {
+                return Ok(false);
+            };
             self.version = version.or_else(|| Some(wire::FIRST_VERSION.to_owned()));
             self.provenance.push(read.provenance.clone());
             self.wire = Some(read);
@@ -250,15 +254,15 @@ impl<'a> SessionReader<'a> {
     }
 }
 
-/// Reads a file of lines. Returns `None` if a line is too long.
-fn read_line_file<R: Default>(
+/// Reads a file of lines, and adds each line to `rows`. Returns `None` if a line is too long.
+fn read_line_file<R>(
     found: &FoundFile,
     options: &ImportOptions,
     issues: &mut Issues,
+    mut rows: R,
     mut read: impl FnMut(&mut R, &Line, LineContent<'_>, &mut Issues),
 ) -> Result<Option<LineFile<R>>> {
     let source = Source::new(found.path.clone(), options.max_line);
-    let mut rows = R::default();
     let mut take = |line: &Line, content: LineContent<'_>, issues: &mut Issues| read(&mut rows, line, content, issues);
     let Some(ScannedFile { provenance, line_ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
         return Ok(None);

@@ -309,7 +309,7 @@ mod tests {
     /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,
     /// and then `!` if the tool failed.
     fn check(lines: &[&str], records: &[&str], expected: &str) {
-        let (mut rows, mut wire, mut call_ids) = (ContextLines::default(), WireRecords::default(), Names::default());
+        let (mut rows, mut wire, mut call_ids) = (ContextLines::new(true), WireRecords::default(), Names::default());
         lines.iter().for_each(|text| add_line(&mut rows, &mut call_ids, text));
         records.iter().enumerate().for_each(|(at, text)| add_record(&mut wire, &mut call_ids, at, text));
         let history = History::of(&[&rows], &|_| false);
