@@ -32,7 +32,7 @@ use crate::{
     session::SurveyOutcome,
     source::Source,
     time,
-    tree::{Inherited, ParentField, ParentNames, PathOrder, Tree},
+    tree::{InheritedValues, ParentField, ParentPolicy, PathOrder, Tree},
 };
 
 const NAME: FormatName = FormatName::new("agent-core");
@@ -99,7 +99,7 @@ pub(crate) struct AgentCore {
     /// The providers and models that `metadata` lines set, by the numbers of these lines.
     new_origins: HashMap<u64, Arc<Origin>>,
     /// The provider and model that apply to each line.
-    origins: Inherited<Arc<Origin>>,
+    origins: InheritedValues<Arc<Origin>>,
 }
 
 /// What the import keeps of a line between the two passes.
@@ -163,14 +163,18 @@ impl LineFormat for AgentCore {
         true
     }
 
-    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+    fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
         self.calls.sort();
-        ParentNames { chain: !self.has_parents, notes_new_roots: self.has_parents, ..ParentNames::default() }
+        ParentPolicy {
+            unstated_means_preceding: !self.has_parents,
+            reports_new_roots: self.has_parents,
+            ..ParentPolicy::default()
+        }
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
-        let own = self.new_origins.keys().filter_map(|line| tree.position(*line)).collect();
-        self.origins = Inherited::of(tree, order, &own, &mut |at, above| {
+        let changes = self.new_origins.keys().filter_map(|line| tree.position(*line)).collect();
+        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
             tree.line(at).and_then(|line| self.new_origins.get(&line).cloned()).or(above)
         });
     }

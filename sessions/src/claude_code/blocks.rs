@@ -78,12 +78,12 @@ fn read_result(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
         return blocks.push_malformed(raw, "a result without the id of its call");
     };
     let mut content = MessageBlocks::new(blocks.line, blocks.origin.clone(), blocks.issues);
-    let read = match item.raw("content") {
+    let outcome = match item.raw("content") {
         None | Some("null") => Ok(()),
         Some(raw) => read_content(raw, Place::Result, &mut content),
     };
     let content = content.list;
-    if let Err(detail) = read {
+    if let Err(detail) = outcome {
         return blocks.push_malformed(raw, format!("a result: {detail}"));
     }
     let mut result = ToolResult::new(call, content);
@@ -97,15 +97,15 @@ fn read_result(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
     push(blocks, BlockKind::ToolResult(result), item, &["tool_use_id", "content", "is_error"]);
 }
 
-fn push(blocks: &mut MessageBlocks<'_>, kind: BlockKind, item: &Object<'_>, read: &[&str]) {
+fn push(blocks: &mut MessageBlocks<'_>, kind: BlockKind, item: &Object<'_>, read_fields: &[&str]) {
     blocks.list.push(Block::new(kind));
-    attach_others(blocks, item, read);
+    attach_others(blocks, item, read_fields);
 }
 
-/// Attaches fields to the last block: those of its item that were not read. They have the form in which the crate
+/// Attaches to the last block the fields of its item that were not read. They have the form from which the crate
 /// `providers` restores them: `{"part":{"set":{POINTER:VALUE}}}`.
-fn attach_others(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read: &[&str]) {
-    let others: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read.contains(name)).collect();
+fn attach_others(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read_fields: &[&str]) {
+    let others: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read_fields.contains(name)).collect();
     let origin = blocks.origin.clone();
     if let (false, Some(block)) = (others.is_empty(), blocks.list.last_mut()) {
         let mut set = String::new();
@@ -135,13 +135,13 @@ fn media_of(item: &Object<'_>) -> Option<Media> {
     use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 
     let source = item.object("source")?;
-    let place = match source.text("type")?.as_str() {
+    let media_source = match source.text("type")?.as_str() {
         "base64" => MediaSource::Base64(source.text("data")?),
         "text" => MediaSource::Base64(BASE64.encode(source.text("data")?)),
         "url" => MediaSource::Url(source.text("url")?),
         _ => return None,
     };
-    let mut media = Media::new(source.text("media_type"), place);
+    let mut media = Media::new(source.text("media_type"), media_source);
     media.title = item.text("title").filter(|_| item.text("type").as_deref() == Some("document"));
     Some(media)
 }

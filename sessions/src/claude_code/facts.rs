@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::preserved::PreservedSegment;
 use crate::{
-    compact::{Bits, Names, push, to_u32},
+    compact::{BitSet, TextTable, push, to_u32},
     error::Result,
     issue::Issues,
     json::{Object, parse_json_string},
@@ -16,7 +16,7 @@ use crate::{
 /// What must be known of a file before its lines become nodes.
 #[derive(Debug, Default)]
 pub(super) struct FileFacts {
-    /// Whether any line has a uuid. If none has, each line follows the line before it.
+    /// Whether any line has a uuid. If no line has one, each line is the child of the preceding line.
     pub(super) has_uuids: bool,
     /// The subagents whose lines are in this file, in the order of their first lines. The list is empty if all messages
     /// of the file are those of subagents, as in a file of a subagent.
@@ -24,9 +24,9 @@ pub(super) struct FileFacts {
     /// The lines of subagents, each with the position of its subagent in `sidechains`.
     sidechain_lines: Vec<(u32, u32)>,
     ids: SidechainIds,
-    /// The uuids that lines with compactions name as the line before them.
+    /// The uuids that compactions name as the line that they follow.
     logical_parents: HashSet<String>,
-    /// The session that is named by the last line that names one.
+    /// The session in the last line that names a session.
     pub(super) session: Option<String>,
     /// The subagent of the file, if all of its messages are those of subagents.
     pub(super) only_agent: OnlyAgent,
@@ -64,11 +64,11 @@ pub(super) struct Sidechain {
 /// The uuids of a file with lines of subagents.
 #[derive(Debug, Default)]
 struct SidechainIds {
-    uuids: Names,
-    /// The lines that belong to no subagent, by the numbers of their uuids.
-    of_main: Bits,
-    /// The lines of subagents, by the numbers of their uuids, each with its subagent.
-    of_sidechains: HashSet<(u32, u32)>,
+    uuids: TextTable,
+    /// The numbers of the uuids of lines that belong to no subagent.
+    main_uuids: BitSet,
+    /// The numbers of the uuids of lines of subagents, each with the position of its subagent.
+    sidechain_uuids: HashSet<(u32, u32)>,
     /// The parents of the lines of subagents. Both are numbers of uuids.
     parents: HashMap<u32, Option<u32>>,
 }
@@ -79,11 +79,11 @@ impl SidechainIds {
     }
 
     fn is_of_main(&self, number: u32) -> bool {
-        self.of_main.contains(number as usize)
+        self.main_uuids.contains(number as usize)
     }
 
     fn is_of_sidechain(&self, number: u32, at: usize) -> bool {
-        self.of_sidechains.contains(&(number, to_u32(at)))
+        self.sidechain_uuids.contains(&(number, to_u32(at)))
     }
 }
 
@@ -153,10 +153,10 @@ impl FileFacts {
     /// The call that started a subagent: the call whose result names the subagent, or else the call `named`, or else
     /// the last call with the same prompt.
     pub(super) fn call_of(&self, agent: &str, (named, prompt): (Option<String>, Option<&str>)) -> Option<AgentCall> {
-        let with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
-        let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return with_prompt() };
-        let known = self.calls.iter().rev().find(|call| call.id == id).cloned();
-        Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
+        let last_with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
+        let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return last_with_prompt() };
+        let call = self.calls.iter().rev().find(|call| call.id == id).cloned();
+        Some(call.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
     }
 
     /// The parent that a line gets in its thread. `name` is the parent that the line names in the file. The thread is
@@ -165,9 +165,13 @@ impl FileFacts {
         let ids = &self.ids;
         let number = ids.uuids.find(&name);
         if let Some(at) = sidechain {
-            let is_own = number.is_some_and(|number| ids.is_of_sidechain(number, at));
+            let is_in_sidechain = number.is_some_and(|number| ids.is_of_sidechain(number, at));
             let is_known = |number: u32| ids.is_of_main(number) || ids.parents.contains_key(&number);
-            return if number.is_some_and(is_known) && !is_own { ParentField::Root } else { ParentField::Named(name) };
+            return if number.is_some_and(is_known) && !is_in_sidechain {
+                ParentField::Root
+            } else {
+                ParentField::Named(name)
+            };
         }
         // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then the
         // nearest line above that is part of the main thread.
@@ -179,12 +183,12 @@ impl FileFacts {
                 Some(_) => return ParentField::Root,
             }
         }
-        let changed = above.filter(|_| above != number).and_then(|above| ids.uuids.text(above));
-        ParentField::Named(changed.unwrap_or(name))
+        let main_ancestor = above.filter(|_| above != number).and_then(|above| ids.uuids.text(above));
+        ParentField::Named(main_ancestor.unwrap_or(name))
     }
 
-    /// Whether a line of the main thread has this uuid. This is known only of uuids that a line with a compaction names
-    /// as the line before it.
+    /// Whether a line of the main thread has this uuid. This is known only of uuids that a compaction names as the
+    /// line that it follows.
     pub(super) fn has_main_id(&self, id: &str) -> bool {
         self.logical_parents.contains(id)
     }
@@ -205,7 +209,7 @@ impl FileFacts {
         }
         if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
             let parent = line.parent.and_then(|parent| self.ids.number(&parent));
-            self.ids.of_sidechains.insert((number, to_u32(at)));
+            self.ids.sidechain_uuids.insert((number, to_u32(at)));
             self.ids.parents.insert(number, parent);
         }
     }
@@ -243,7 +247,7 @@ impl FileFacts {
             _ => {}
         }
         if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
-            self.ids.of_main.insert(number as usize);
+            self.ids.main_uuids.insert(number as usize);
         }
     }
 
@@ -257,7 +261,7 @@ impl FileFacts {
         }
     }
 
-    /// Makes the lines of subagents ordinary lines, in a file that contains no other messages.
+    /// Treats the lines of subagents as ordinary lines, because the file contains no other messages.
     fn forget_sidechains(&mut self) {
         self.only_agent = match self.sidechains.as_slice() {
             [] => OnlyAgent::None,
@@ -266,13 +270,13 @@ impl FileFacts {
         };
         self.sidechains.clear();
         self.sidechain_lines = Vec::new();
-        self.ids.of_sidechains = HashSet::new();
+        self.ids.sidechain_uuids = HashSet::new();
         for number in std::mem::take(&mut self.ids.parents).into_keys() {
-            self.ids.of_main.insert(number as usize);
+            self.ids.main_uuids.insert(number as usize);
         }
     }
 
-    /// Frees what only a file with lines of subagents needs, and the names of lines that are not in the file.
+    /// Frees what only a file with lines of subagents needs, and the uuids of lines that are not in the file.
     fn forget_unused_ids(&mut self) {
         let ids = &self.ids;
         self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main(number)));

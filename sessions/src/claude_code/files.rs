@@ -42,8 +42,8 @@ pub(super) struct SubagentFile {
 }
 
 impl SubagentFile {
-    /// What the file `agent-NAME.meta.json` says about the subagent, if it exists beside this file. It is an error if
-    /// that file cannot be read, or does not contain an object.
+    /// What the file `agent-NAME.meta.json` says about the subagent, if it exists beside this file. The error says
+    /// that the content is not a small JSON object, or cannot be read.
     pub(super) fn description(&self) -> Option<std::result::Result<Json, String>> {
         let path = self.path.with_extension("meta.json");
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -68,16 +68,16 @@ pub(super) fn main_file_of(path: &Path) -> Result<Option<PathBuf>> {
     if (agent_of(path).is_none() && !is_in(RESULTS_FOLDER)) || !path.is_file() {
         return Ok(None);
     }
-    let above = folder.parent().filter(|_| is_in(SUBAGENTS_FOLDER) || is_in(RESULTS_FOLDER));
-    let main = above.and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()));
+    let session_folder = folder.parent().filter(|_| is_in(SUBAGENTS_FOLDER) || is_in(RESULTS_FOLDER));
+    let main = session_folder.and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()));
     if main.as_ref().is_some_and(|main| main.is_file()) {
         return Ok(main);
     }
     if agent_of(path).is_none() {
         return Ok(None);
     }
-    let beside = session_of(path)?.and_then(|session| main_file(folder, &session));
-    Ok(beside.filter(|main| main.is_file()))
+    let main_beside = session_of(path)?.and_then(|session| main_file(folder, &session));
+    Ok(main_beside.filter(|main| main.is_file()))
 }
 
 fn main_file(folder: &Path, session: &str) -> Option<PathBuf> {

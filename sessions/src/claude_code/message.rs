@@ -83,7 +83,7 @@ pub(super) fn read_user(line: &ObjectLine<'_>, issues: &mut Issues) -> Result<Me
     };
     let mut message = Message::new(role, list);
     message.metadata.extend(details.map(|details| ("toolUseResult".to_owned(), details)));
-    finish(message, object)
+    with_line_fields(message, object)
 }
 
 /// Reads an assistant line. `carries_usage` says whether the usage of the message counts at this line.
@@ -111,11 +111,11 @@ pub(super) fn read_assistant(
     provenance.message_id = source.text("id").filter(|id| !id.is_empty());
     provenance.origin = model.filter(|_| !is_synthetic).map(|_| origin);
     message.provenance = (provenance != Provenance::default()).then_some(provenance);
-    finish(message, object)
+    with_line_fields(message, object)
 }
 
-/// Reads the fields of a line that apply to every message.
-fn finish(mut message: Message, object: &Object<'_>) -> Result<Message, String> {
+/// Returns the message with the fields of its line that every message can have.
+fn with_line_fields(mut message: Message, object: &Object<'_>) -> Result<Message, String> {
     if object.bool("isMeta") == Some(true) && message.visibility == Visibility::All {
         message.visibility = Visibility::Internal;
     }

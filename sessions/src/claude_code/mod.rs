@@ -57,7 +57,7 @@ const AGENT_KEY: &str = "agent_id";
 /// The key in the metadata of a child thread with the id of the call that started the subagent.
 const CALL_KEY: &str = "tool_use_id";
 
-/// The key in the metadata of a child thread with what the tool says about the subagent in a file of its own.
+/// The key in the metadata of a child thread with the content of `agent-NAME.meta.json`.
 const DESCRIPTION_KEY: &str = "agent_meta";
 
 /// The beginning of the name of a file in the provenance, if the lines of the thread are in the main file.
@@ -141,11 +141,11 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
     let facts = Arc::new(FileFacts::of(&source)?);
     let id = MainId::of(&stem, &facts);
     let main = FileOfThread { source: source.clone(), name: None };
-    let mut main = match survey_file(ClaudeCode::main(Arc::clone(&facts), &id), main, options)? {
+    let mut main = match survey_file(ClaudeCode::for_main_file(Arc::clone(&facts), &id), main, options)? {
         Ok(main) => main,
         Err(issues) => return Ok(Err(issues)),
     };
-    main.session.info_mut().has_session_id = id.is_of_tool();
+    main.session.info_mut().has_session_id = id.is_made_by_tool();
     if main.session.info().fields.title.is_none() {
         let session = &*main.session;
         let is_own_line = |uuid: &str| EntryId::new(uuid).is_ok_and(|id| session.usual_line(&id).is_some());
@@ -156,15 +156,16 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
     let mut children = Vec::new();
     for (at, sidechain) in facts.sidechains.iter().enumerate() {
         let name = Some(format!("{SIDECHAIN_PREFIX}{}", sidechain.agent));
-        let format = ClaudeCode::sidechain(Arc::clone(&facts), at, &id.session);
+        let format = ClaudeCode::for_sidechain(Arc::clone(&facts), at, &id.session);
         children.push((format, FileOfThread { source: source.clone(), name }, None));
     }
-    for found in files::subagent_files(path)? {
-        let description = found.description();
-        let source = Source::new(found.path, options.max_line);
+    for subagent in files::subagent_files(path)? {
+        let description = subagent.description();
+        let source = Source::new(subagent.path, options.max_line);
         let own_facts = Arc::new(FileFacts::of(&source)?);
-        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &id.session, description.as_ref()));
-        children.push((format, FileOfThread { source, name: Some(found.name) }, description));
+        let format =
+            ClaudeCode::for_subagent_file(own_facts, &facts, (&subagent.agent, &id.session, description.as_ref()));
+        children.push((format, FileOfThread { source, name: Some(subagent.name) }, description));
     }
     for (format, file, description) in children {
         match survey_file(format, file, options)? {
@@ -173,7 +174,7 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
                     child.issues.add_for_file(IssueCode::BadField, problem, "left out");
                 }
                 child.session.info_mut().is_child = true;
-                child.session.info_mut().has_session_id = id.is_of_tool();
+                child.session.info_mut().has_session_id = id.is_made_by_tool();
                 sessions.push(child);
             }
             Err(issues) => return Ok(Err(issues)),

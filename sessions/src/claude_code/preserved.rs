@@ -84,7 +84,7 @@ pub(super) enum Coverage {
     Nothing,
     /// The interval from the first to the second position.
     Covers(usize, usize),
-    /// Such an interval, too. The lines that it keeps are not on its path, so it covers everything before it.
+    /// The interval of everything before the boundary. The lines that it should keep are not on its path.
     KeptLinesMissing(usize, usize),
 }
 
@@ -99,7 +99,7 @@ fn boundaries(tree: &Tree<LineData>) -> Vec<usize> {
 }
 
 /// The last node with this id among the ancestors of a node.
-fn on_path(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
+fn ancestor_with_id(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
     tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
 }
 
@@ -116,7 +116,7 @@ fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
 pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let moves = boundaries(tree).into_iter().filter_map(|boundary| {
         let segment = preserved(tree.data(boundary)?)?;
-        Some((on_path(tree, &segment.tail, boundary)?, summary_after(tree, boundary)?))
+        Some((ancestor_with_id(tree, &segment.tail, boundary)?, summary_after(tree, boundary)?))
     });
     let moves: Vec<_> = moves.collect();
     if moves.is_empty() {
@@ -149,13 +149,13 @@ fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
     let (Some(data), Some(parent)) = (tree.data(at), tree.parent(at)) else { return Coverage::Nothing };
     let root = tree.root(parent);
     let Some(segment) = preserved(data) else { return Coverage::Covers(root, parent) };
-    let all = Coverage::KeptLinesMissing(root, parent);
-    let tail = on_path(tree, &segment.tail, at);
+    let everything = Coverage::KeptLinesMissing(root, parent);
+    let tail = ancestor_with_id(tree, &segment.tail, at);
     let head = tail.and_then(|tail| match segment.tail == segment.head {
         true => Some(tail),
-        false => on_path(tree, &segment.head, tail),
+        false => ancestor_with_id(tree, &segment.head, tail),
     });
-    let Some((head, tail)) = head.zip(tail) else { return all };
+    let Some((head, tail)) = head.zip(tail) else { return everything };
     if !tree.nodes_with_id(&segment.anchor).contains(&at) {
         return tree.parent(head).map_or(Coverage::Nothing, |before| Coverage::Covers(root, before));
     }
@@ -163,7 +163,7 @@ fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
     let mut first = None;
     for above in tree.path(parent).take_while(|above| *above != tail) {
         if tree.data(above).is_some_and(|data| data.kind == NodeKind::Boundary) {
-            return all;
+            return everything;
         }
         first = Some(above);
     }

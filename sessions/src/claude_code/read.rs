@@ -140,8 +140,8 @@ fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issu
     compaction.into()
 }
 
-/// A summary names the conversation that ends with a given line. Often that line is in another file. The summary then
-/// becomes a custom entry.
+/// A summary names the conversation that ends with a given line. Often this line is in another file. In that case the
+/// summary becomes a custom entry.
 fn label(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
     let leaf = line.object.text("leafUuid").ok_or("`leafUuid` is not a string")?;
@@ -158,19 +158,19 @@ fn attachment_message(text: String) -> Message {
 
 /// The text of an attachment, which Claude Code adds to the context.
 fn text_of_attachment(attachment: &Object<'_>) -> Option<String> {
-    let nested = || {
+    let nested_text = || {
         let content = attachment.object("content")?;
         content.text("content").or_else(|| content.object("file")?.text("content"))
     };
-    let texts = |name: &str| {
+    let joined_texts = |name: &str| {
         let raw = attachment.raw(name)?;
         let list = parse_json_array(raw)?;
         let texts: Option<Vec<_>> =
             list.into_iter().map(|raw| parse_json_string(raw).or_else(|| Object::parse(raw)?.text("text"))).collect();
         texts.map(|texts| texts.join("\n"))
     };
-    let text = attachment.text("content").or_else(|| texts("content")).or_else(nested);
-    let text = text.or_else(|| attachment.text("prompt")).or_else(|| texts("prompt"));
+    let text = attachment.text("content").or_else(|| joined_texts("content")).or_else(nested_text);
+    let text = text.or_else(|| attachment.text("prompt")).or_else(|| joined_texts("prompt"));
     let text = text.or_else(|| attachment.text("snippet")).or_else(|| attachment.text("text"));
     text.filter(|text| !text.trim().is_empty())
 }

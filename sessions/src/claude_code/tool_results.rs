@@ -26,7 +26,7 @@ use crate::{
     source::hex,
 };
 
-/// The kind of the entries.
+/// The kind of the entries that contain these files.
 const KIND: &str = "claude-code.tool-results";
 
 /// A file with a result.
@@ -96,8 +96,13 @@ impl Session for SessionWithResults {
 
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         let inner = self.inner.drafts(stored)?;
-        let files = self.files.iter();
-        Ok(Box::new(DraftsWithResults { inner, files, all_files: &self.files, owners: HashMap::new(), time: None }))
+        Ok(Box::new(DraftsWithResults {
+            inner,
+            remaining_files: self.files.iter(),
+            all_files: &self.files,
+            owners: HashMap::new(),
+            time: None,
+        }))
     }
 
     fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
@@ -112,8 +117,8 @@ impl Session for SessionWithResults {
 /// The drafts of the lines, then those of the files.
 struct DraftsWithResults<'a> {
     inner: Box<dyn Drafts + 'a>,
-    /// The files that are still to come.
-    files: std::slice::Iter<'a, ResultFile>,
+    /// The files whose drafts were not returned yet.
+    remaining_files: std::slice::Iter<'a, ResultFile>,
     all_files: &'a [ResultFile],
     /// The entries of the results that files belong to, by the names of the files.
     owners: HashMap<&'a str, EntryId>,
@@ -128,7 +133,7 @@ impl Drafts for DraftsWithResults<'_> {
             self.note_results(&draft.entry);
             return Ok(Some(draft));
         }
-        let Some(file) = self.files.next() else { return Ok(None) };
+        let Some(file) = self.remaining_files.next() else { return Ok(None) };
         self.draft_of(file).map(Some)
     }
 }

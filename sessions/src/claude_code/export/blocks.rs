@@ -70,8 +70,8 @@ impl BlockEncoder<'_, '_> {
         if !thinking.extra.is_empty() {
             self.losses.add_no_field_for(path, "unknown_field");
         }
-        let is_own = thinking.origin.as_ref().is_some_and(|origin| origin.provider == PROVIDER);
-        let signature = thinking.signature.as_ref().filter(|_| is_own && self.role == Role::Assistant);
+        let is_anthropic = thinking.origin.as_ref().is_some_and(|origin| origin.provider == PROVIDER);
+        let signature = thinking.signature.as_ref().filter(|_| is_anthropic && self.role == Role::Assistant);
         if let Some(origin) = thinking.origin.as_ref().filter(|_| signature.is_some()) {
             self.note_origin(path, origin);
         }
@@ -130,11 +130,11 @@ impl BlockEncoder<'_, '_> {
     }
 
     fn call_id(&mut self, path: &str, id: &str) -> String {
-        let new = call_id(id);
-        if new != id {
+        let accepted = call_id(id);
+        if accepted != id {
             self.losses.add(format!("{path}/id"), ("tool_id", "the API does not accept the id", "replaced"));
         }
-        new
+        accepted
     }
 
     fn result(&mut self, path: &str, block: &Block, result: &ToolResult) -> Option<String> {
@@ -166,7 +166,7 @@ impl BlockEncoder<'_, '_> {
         None
     }
 
-    /// Notes a loss if the origin of a block differs from that of its line, because an import takes that of the line.
+    /// Notes a loss if the origin of a block differs from that of its line. An import gives the block the latter.
     fn note_origin(&mut self, path: &str, origin: &Origin) {
         if *origin != self.origin {
             self.losses.add(format!("{path}/origin"), ("origin", "a line names only the model", "replaced"));
@@ -207,7 +207,7 @@ pub(super) fn content_of(content: &[(&Block, String)]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// The source of an image or a document, or `None` if the API does not take it.
+/// The source of an image or a document, or `None` if the API does not accept it.
 fn source_of(kind: &str, media: &Media) -> Option<String> {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);

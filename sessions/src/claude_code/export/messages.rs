@@ -60,7 +60,7 @@ pub(super) fn parts_of(message: &Message, losses: &mut Losses<'_>) -> Vec<Messag
             };
             encoded.into_iter().map(part).collect()
         }
-        Role::Tool => results(&encoded, message, losses),
+        Role::Tool => result_parts(&encoded, message, losses),
         Role::User | Role::System if encoded.is_empty() => Vec::new(),
         Role::User | Role::System => {
             vec![MessagePart { content: content_of(&encoded), details: None, model: None }]
@@ -97,9 +97,9 @@ fn system_part(message: &Message, losses: &mut Losses<'_>) -> Option<MessagePart
     Some(MessagePart { content: text.as_str().to_owned(), details: None, model: None })
 }
 
-/// Gives each result a line of its own. If there are other blocks beside the results, everything stays in one line,
+/// Gives each result a line of its own. If there are other blocks besides the results, everything stays in one line,
 /// which can have the details of the first result only.
-fn results(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
+fn result_parts(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
     let details_of = |block: &Block| match &block.kind {
         BlockKind::ToolResult(result) => Some(result.details.clone()),
         _ => None,
@@ -109,8 +109,8 @@ fn results(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<
         MessagePart { content: format!("[{}]", items.join(",")), details, model: None }
     };
     if encoded.iter().all(|(block, _)| details_of(block).is_some()) {
-        let one = |item: &(&Block, String)| part(std::slice::from_ref(item), details_of(item.0).flatten());
-        return encoded.iter().map(one).collect();
+        let part_of = |item: &(&Block, String)| part(std::slice::from_ref(item), details_of(item.0).flatten());
+        return encoded.iter().map(part_of).collect();
     }
     let mut details = None;
     let mut is_first = true;
@@ -198,7 +198,7 @@ impl MessageLines<'_> {
         }
     }
 
-    /// The provenance of the message, if the line itself does not say it.
+    /// The provenance of the message, unless an import finds the same one in the other fields of the line.
     fn other_provenance(&self, part: &MessagePart) -> Option<Provenance> {
         if self.message.role != Role::Assistant {
             return self.message.provenance.clone();

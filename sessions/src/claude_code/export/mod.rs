@@ -29,24 +29,25 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
         // A stream has the main file only.
         children.retain(|child| matches!(child.state, ChildState::InMainFile));
     }
-    let replaced: Vec<_> = children.iter().filter_map(|child| child.replaced_sidechain().map(str::to_owned)).collect();
+    let replaced_agents: Vec<_> =
+        children.iter().filter_map(|child| child.replaced_sidechain().map(str::to_owned)).collect();
     let name = format!("{session}.jsonl");
     let mut unchanged = None;
-    if replaced.is_empty() && !is_sidechain(source.unchanged_provenance().await?.as_ref()) {
+    if replaced_agents.is_empty() && !is_sidechain(source.unchanged_provenance().await?.as_ref()) {
         unchanged = write_unchanged(source, ClaudeCode::without_facts(), (&name, &mut *files)).await?;
     }
     let mut written = match unchanged {
         Some(written) => written,
         None => {
             files.start(&name)?;
-            let writer = ThreadWriter::new(source, files, &session, None).without_sidechains(replaced);
+            let writer = ThreadWriter::new(source, files, &session, None).without_sidechains(replaced_agents);
             Written::with_losses(writer.write().await?)
         }
     };
     for child in children {
-        let found = write_child(source, &child, (&session, &mut *files)).await?;
-        written.exact &= found.exact;
-        written.losses.extend(of_child(&child.thread.id, found.losses));
+        let written_child = write_child(source, &child, (&session, &mut *files)).await?;
+        written.exact &= written_child.exact;
+        written.losses.extend(of_child(&child.thread.id, written_child.losses));
         written.children.push(child.thread.id);
     }
     Ok(written)

@@ -28,12 +28,12 @@ pub(super) struct OwnLineContext<'a> {
     pub(super) uuid: String,
     /// The parent that it gets together with this uuid.
     pub(super) parent: Option<&'a str>,
-    /// Whether the lines of a subagent become a session of their own.
+    /// Whether this is the thread of a subagent that becomes a session of its own.
     pub(super) is_promoted: bool,
 }
 
-/// Returns the line of an entry. It is as it was imported, except that a line of the tree without a uuid gets one, and
-/// that a subagent's line becomes an ordinary line in a session of its own.
+/// Returns the imported line of an entry. A line of the tree without a uuid gets one. If the thread of a subagent becomes
+/// a session of its own, its lines become ordinary lines.
 pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<OwnLine> {
     let bytes = line_of(&ClaudeCode::without_facts(), entry)?;
     let changed = {
@@ -47,7 +47,7 @@ pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<Own
     Some(OwnLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
 }
 
-/// An imported line after its changes. `bytes` is absent if nothing changes.
+/// An imported line with its changes. `bytes` is absent if nothing changes.
 #[derive(Default)]
 struct ChangedLine {
     bytes: Option<Vec<u8>>,

@@ -10,7 +10,7 @@ use store_core::{
 };
 
 use super::{
-    envelope::{Envelope, LineHead, with_fields},
+    envelope::{Envelope, LineFields, with_fields},
     messages::{MessageLines, has_parts, parts_of},
     own_lines::{OwnLineContext, own_line, sidechain_of},
 };
@@ -33,23 +33,23 @@ pub(super) struct ThreadWriter<'a, 'b> {
     out: &'a mut ExportFiles<'b>,
     envelope: Envelope,
     losses: Vec<Loss>,
-    /// The uuid that children of an entry name as their parent: that of its last line.
+    /// For each entry: the uuid of its last line. The lines of its children name it as their parent.
     line_of_entry: HashMap<EntryId, Option<String>>,
     /// The entries with at least one child that was written.
     parents: HashSet<EntryId>,
     /// Subagents whose lines are left out.
-    left_out: Vec<String>,
-    /// Whether the lines of a subagent become a session of their own.
+    left_out_agents: Vec<String>,
+    /// Whether this is the thread of a subagent that becomes a session of its own.
     is_promoted: bool,
     /// The entries whose lines come last.
     ending: HashSet<EntryId>,
     /// Whether the head is a message or follows one.
     head_follows_message: bool,
-    /// Whether an entry so far is a message at which the tool can continue.
+    /// Whether the tool can continue at one of the entries so far.
     has_message: bool,
     held_lines: Vec<HeldLine>,
     /// The latest time of the lines of the tree that were written.
-    latest: Option<Timestamp>,
+    latest_time: Option<Timestamp>,
     /// The titles that imported lines give the session.
     titles: HashSet<String>,
 }
@@ -62,7 +62,7 @@ struct HeldLine {
 }
 
 impl<'a, 'b> ThreadWriter<'a, 'b> {
-    /// Writes to the file that was started. `agent` is the subagent, if the file is that of one.
+    /// Writes to the file that was started. `agent` is the name of the subagent, if this is the file of one.
     pub(super) fn new(
         source: &'a ExportSource<'a>,
         out: &'a mut ExportFiles<'b>,
@@ -78,20 +78,20 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             losses: Vec::new(),
             line_of_entry: HashMap::new(),
             parents: HashSet::new(),
-            left_out: Vec::new(),
+            left_out_agents: Vec::new(),
             is_promoted: agent.is_none() && source.thread.metadata.contains_key(AGENT_KEY),
             ending: HashSet::new(),
             head_follows_message: false,
             has_message: false,
             held_lines: Vec::new(),
-            latest: None,
+            latest_time: None,
             titles: HashSet::new(),
         }
     }
 
     /// Leaves out the lines of these subagents, which get files of their own.
     pub(super) fn without_sidechains(mut self, agents: Vec<String>) -> Self {
-        self.left_out = agents;
+        self.left_out_agents = agents;
         self
     }
 
@@ -121,7 +121,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let mut pages = self.source.path_of(head);
         while let Some(page) = pages.next().await? {
             for entry in &page {
-                if is_head_line(entry) {
+                if tool_can_continue_at(entry) {
                     ending.clear();
                     self.head_follows_message = true;
                 }
@@ -147,7 +147,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
-        self.has_message |= !entry.side && is_head_line(entry);
+        self.has_message |= !entry.side && tool_can_continue_at(entry);
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
             return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
         }
@@ -182,7 +182,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     }
 
     fn write_own_line(&mut self, entry: &Entry) -> Result<()> {
-        if sidechain_of(entry).is_some_and(|agent| self.left_out.contains(&agent)) {
+        if sidechain_of(entry).is_some_and(|agent| self.left_out_agents.contains(&agent)) {
             return Ok(());
         }
         let parent = self.parent_line(entry);
@@ -217,9 +217,9 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         for (at, part) in parts.iter().enumerate() {
             let uuid = if at + 1 == parts.len() { self.uuid_of(entry) } else { uuid_of(&format!("{prefix}.{at}")) };
             let time = later(entry.timestamp, at);
-            let head =
-                LineHead { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
-            let text = self.envelope.line(&head, |line| lines.write(at, part, line));
+            let fields =
+                LineFields { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
+            let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
             self.emit(entry, text.into_bytes(), Some(time))?;
             parent = Some(uuid);
         }
@@ -245,16 +245,16 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let prefix = self.prefix(entry);
         let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
         let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
-        let (before, is_fork) = (self.parent_line(entry), self.note_child(entry));
+        let (preceding, is_fork) = (self.parent_line(entry), self.note_child(entry));
         let mut parent = uuid_at(0, self.uuid_of(entry));
-        let mut head = LineHead {
+        let mut fields = LineFields {
             kind: "system",
             uuid: &parent,
             parent: None,
-            logical_parent: before.as_deref(),
+            logical_parent: preceding.as_deref(),
             time: entry.timestamp,
         };
-        let text = self.envelope.line(&head, |line| {
+        let text = self.envelope.line(&fields, |line| {
             line.field("subtype", &"compact_boundary".to_owned());
             line.field("content", &"Conversation compacted".to_owned()).field("level", &"info".to_owned());
             line.key("compactMetadata").push_str("{\"trigger\":\"auto\",\"preTokens\":0}");
@@ -273,8 +273,9 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 written += 1;
                 let uuid = uuid_at(written, self.uuid_of(entry));
                 let time = later(entry.timestamp, written);
-                head = LineHead { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
-                let text = self.envelope.line(&head, |line| lines.write(at, part, line));
+                fields =
+                    LineFields { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
+                let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
                 self.emit(entry, text.into_bytes(), Some(time))?;
                 parent = uuid;
             }
@@ -304,14 +305,14 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     fn write_body(&mut self, entry: &Entry) -> Result<()> {
         let (parent, uuid, is_fork) = (self.parent_line(entry), self.uuid_of(entry), self.note_child(entry));
         let body = self.with_line_ids(&entry.body);
-        let head = LineHead {
+        let fields = LineFields {
             kind: "system",
             uuid: &uuid,
             parent: parent.as_deref(),
             logical_parent: None,
             time: entry.timestamp,
         };
-        let text = self.envelope.line(&head, |line| {
+        let text = self.envelope.line(&fields, |line| {
             line.field("subtype", &agentstore::BODY_SUBTYPE.to_owned());
             line.field("content", &format!("agentstore: {}", entry.body.kind().name()));
             line.field("level", &"info".to_owned()).field("isMeta", &true);
@@ -323,7 +324,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.emit(entry, text.into_bytes(), Some(entry.timestamp))
     }
 
-    /// Writes a side entry: a name as a summary, anything else as a line that the tool ignores.
+    /// Writes a side entry: a label as a line of the type `summary`, anything else as a line that the tool ignores.
     fn write_side_entry(&mut self, entry: &Entry) -> Result<()> {
         let parent = self.parent_line(entry);
         let body = self.with_line_ids(&entry.body);
@@ -395,7 +396,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             self.held_lines.push(HeldLine { entry: entry.id.clone(), text, time });
             return Ok(());
         }
-        self.latest = self.latest.max(time);
+        self.latest_time = self.latest_time.max(time);
         self.out.write_line(&text, b"\n")
     }
 
@@ -413,31 +414,31 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     fn write_ending(&mut self) -> Result<()> {
         let lines = std::mem::take(&mut self.held_lines);
         let count = lines.len();
-        let mut entry_before = None;
+        let mut previous_entry = None;
         for (at, mut line) in lines.into_iter().enumerate() {
-            let too_early = line.time.zip(self.latest).filter(|(time, latest)| time <= latest);
+            let too_early = line.time.zip(self.latest_time).filter(|(time, latest)| time <= latest);
             if let (true, Some((_, latest))) = (at + 1 == count, too_early) {
                 let text = String::from_utf8_lossy(&line.text).into_owned();
                 if let Some(object) = Object::parse(&text) {
                     let time = json_string(&time::to_iso(later(latest, 1)));
                     line.text = with_fields(&object, &[("timestamp", time.as_str().to_owned())]).into_bytes();
-                    let has_own_time = entry_before.as_ref() == Some(&line.entry);
-                    if !has_own_time {
+                    let time_is_in_earlier_line = previous_entry.as_ref() == Some(&line.entry);
+                    if !time_is_in_earlier_line {
                         let what = ("time", "the tool continues at the line with the latest time", "replaced");
                         Losses::new(&line.entry, &mut self.losses).add("/timestamp", what);
                     }
                 }
             }
-            self.latest = self.latest.max(line.time);
+            self.latest_time = self.latest_time.max(line.time);
             self.out.write_line(&line.text, b"\n")?;
-            entry_before = Some(line.entry);
+            previous_entry = Some(line.entry);
         }
         Ok(())
     }
 }
 
 /// Whether the tool can continue after the last line of an entry.
-fn is_head_line(entry: &Entry) -> bool {
+fn tool_can_continue_at(entry: &Entry) -> bool {
     let is_own = entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name());
     match &*entry.body {
         Body::Message(message) if is_own => {
