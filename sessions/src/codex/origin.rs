@@ -18,12 +18,12 @@ pub(super) fn drop_layout(block: &mut Block) {
 fn says_only_layout(data: &Object<'_>) -> bool {
     let is_layout =
         |mark: &str| parse_json_string(mark).is_some_and(|mark| matches!(mark.as_str(), "list" | "text" | "input"));
-    let is_form_of_layout = |form: Object<'_>| {
+    let changes_only_layout = |form: Object<'_>| {
         form.object("set").is_none_or(|set| set.iter().all(|(_, value)| value == "null"))
             && form.list("marks").unwrap_or_default().into_iter().all(is_layout)
     };
     data.iter()
-        .all(|(name, raw)| matches!(name, "message" | "part") && Object::parse(raw).is_some_and(is_form_of_layout))
+        .all(|(name, raw)| matches!(name, "message" | "part") && Object::parse(raw).is_some_and(changes_only_layout))
 }
 
 /// Removes the model from every origin in a message whose model is not known.

@@ -16,7 +16,7 @@ use crate::{
     provenance::LineRanges,
 };
 
-/// The types of lines that become nothing but a custom entry.
+/// The types of lines that are not read any further. They become custom entries.
 const PLAIN_TYPES: &[&str] = &[
     SESSION_META,
     TURN_CONTEXT,

@@ -38,7 +38,7 @@ pub(super) fn line(timestamp: Timestamp, kind: &str, payload: &str) -> String {
     out
 }
 
-/// The model of OpenAI Responses that made a message, if one did.
+/// The target for the model that made a message, if this is a model of OpenAI Responses.
 pub(super) fn responses_target(message: &Message) -> Option<Target> {
     let mut targets = origin::origins(message).into_iter().filter_map(Target::of_origin);
     targets.find(|target| target.provider.name() == "openai-responses")
@@ -102,8 +102,8 @@ impl Items {
             }
         }
         let order = FIELD_ORDER.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, order)| order);
-        let rank = |name: &str| order.iter().position(|known| *known == name).unwrap_or(order.len());
-        fields.sort_by_key(|(name, _)| rank(name));
+        let place_of = |name: &str| order.iter().position(|known| *known == name).unwrap_or(order.len());
+        fields.sort_by_key(|(name, _)| place_of(name));
         let mut out = String::new();
         let mut object = Writer::open(&mut out);
         for (name, raw) in fields {
