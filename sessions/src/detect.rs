@@ -88,12 +88,12 @@ impl FoundSources {
         if !self.real_folders.insert(real) {
             return Ok(());
         }
-        let mut below = Vec::new();
+        let mut paths = Vec::new();
         for entry in std::fs::read_dir(path).map_err(Error::io(path))? {
-            below.push(entry.map_err(Error::io(path))?.path());
+            paths.push(entry.map_err(Error::io(path))?.path());
         }
-        below.sort();
-        for path in below {
+        paths.sort();
+        for path in paths {
             if let Err(error) = self.add(&path) {
                 self.unreadable.push((path, error));
             }
@@ -105,7 +105,7 @@ impl FoundSources {
     fn add(&mut self, path: &Path) -> Result<()> {
         let metadata = match std::fs::metadata(path) {
             Ok(metadata) => metadata,
-            // A link that leads to nothing.
+            // A link to a path that does not exist.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(Error::io(path)(error)),
         };
@@ -145,8 +145,8 @@ pub(crate) fn is_session_file(path: &Path) -> bool {
 /// Recognises a file or a session folder.
 pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
     if path.is_dir() {
-        let of_folder = FORMATS.iter().find(|format| matches!(format.source_of(path), Ok(Some(_))));
-        return Ok(of_folder.map_or(Detected::Unknown, |format| Detected::Known(format.newest())));
+        let folder_format = FORMATS.iter().find(|format| matches!(format.source_of(path), Ok(Some(_))));
+        return Ok(folder_format.map_or(Detected::Unknown, |format| Detected::Known(format.newest())));
     }
     let source = Source::new(path.to_owned(), options.max_line);
     let mut lines = source.lines(u64::MAX)?;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_tools_are_named() {
+    fn files_of_other_tools_are_recognised() {
         for (name, lines) in [
             ("a session of kimi-code", &[r#"{"type":"metadata","protocol_version":"1.4","created_at":1}"#][..]),
             (

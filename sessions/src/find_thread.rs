@@ -30,7 +30,7 @@ impl KnownThreads {
 
     /// Whether a thread is known not to be that of a session. A thread that may be that of the session is removed from
     /// the list, so that the caller asks the store.
-    fn is_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
+    fn is_known_as_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };
         let may_be_same =
@@ -42,7 +42,7 @@ impl KnownThreads {
     }
 }
 
-fn other_bytes(thread: &ThreadId) -> (IssueCode, String) {
+fn other_bytes_issue(thread: &ThreadId) -> (IssueCode, String) {
     (IssueCode::ChangedFile, format!("thread `{thread}` was imported from other bytes"))
 }
 
@@ -56,8 +56,8 @@ impl ImportTarget<'_> {
         let mut conflict = None;
         for n in 1_u32.. {
             let id = candidate_id(&info.thread, n)?;
-            if self.known_threads.is_other(&id, session)? {
-                conflict = Some(other_bytes(&id));
+            if self.known_threads.is_known_as_other(&id, session)? {
+                conflict = Some(other_bytes_issue(&id));
                 continue;
             }
             let Some(thread) = self.threads.load_thread(&id).await? else {
@@ -84,7 +84,7 @@ impl ImportTarget<'_> {
                     return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced });
                 }
                 Some(other) => {
-                    conflict = Some(other_bytes(&id));
+                    conflict = Some(other_bytes_issue(&id));
                     self.known_threads.note(id, other);
                 }
                 None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
@@ -102,11 +102,11 @@ impl ImportTarget<'_> {
         query.page = PageRequest::first(MAX_PAGE);
         loop {
             let page = self.threads.list_entries(&thread.id, query.clone()).await?;
-            let ours = page.items.iter().filter_map(|entry| {
+            let of_format = page.items.iter().filter_map(|entry| {
                 let origin = entry.origin.as_ref().filter(|origin| formats::is_same_format(&origin.format, format))?;
                 Some((origin.format.clone(), Provenance::read(entry)?))
             });
-            if let Some(found) = ours.into_iter().next() {
+            if let Some(found) = of_format.into_iter().next() {
                 return Ok(Some(found));
             }
             let Some(next) = page.next else { return Ok(None) };
@@ -137,7 +137,7 @@ impl ImportTarget<'_> {
 pub(crate) enum FoundThread {
     /// The thread, what is stored in it, and the thread with the same id that it replaces.
     Target { thread: ThreadId, stored: StoredEntries, replaced: Option<ReplacedThread> },
-    /// None: the source is refused. The issues say why.
+    /// There is no thread, because the source is refused. The issues say why.
     Refused,
 }
 

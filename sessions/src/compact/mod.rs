@@ -1,14 +1,14 @@
 //! Lists and tables with which the import keeps what it needs of each line in few bytes. A file may have millions of
 //! lines.
 
-mod bits;
+mod bit_set;
 mod line_ends;
-mod names;
 mod range_map;
+mod text_table;
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use self::{bits::Bits, line_ends::LineEnds, names::Names, range_map::RangeMap};
+pub(crate) use self::{bit_set::BitSet, line_ends::LineEnds, range_map::RangeMap, text_table::TextTable};
 
 /// Converts a number to the 32 bits in which it is kept. Larger numbers do not occur, because files with so many lines
 /// are refused (`scan`).

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::source::hex;
 
-const NAMES_PER_MARK: u32 = 16;
+const TEXTS_PER_START: u32 = 16;
 
 /// The first byte of a text of at most this many bytes is its length.
 const MAX_SHORT: usize = 127;
@@ -27,19 +27,21 @@ const EMPTY_SLOT: u32 = u32::MAX;
 
 /// A table of texts. A UUID takes about 24 bytes, and any other text of the same length about 44.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    /// The texts one after the other, in the form that `encode` returns.
+pub(crate) struct TextTable {
+    /// All texts without gaps, in the form that `encode` returns.
     bytes: Vec<u8>,
     /// Where the first of every 16 texts begins.
-    marks: Vec<usize>,
+    starts: Vec<usize>,
     count: u32,
-    /// The numbers of the texts. Each went into the first free slot, beginning with the one that its hash names.
+    /// The numbers of the texts. The hash of a text gives a slot, and its number is in this slot or, if it was in use, in
+    /// the next one that was free.
     slots: Vec<u32>,
     hasher: RandomState,
 }
 
-impl Names {
-    /// The number of a text, and whether it is new. Numbers count from 0. `None` if the table is full.
+impl TextTable {
+    /// The number of a text, and whether it is new. Numbers count from 0. Returns `None` if the table
+    /// is full.
     pub(crate) fn add(&mut self, text: &str) -> Option<(u32, bool)> {
         let encoded = encode(text);
         if let Some(known) = self.find_encoded(&encoded) {
@@ -49,8 +51,8 @@ impl Names {
             return None;
         }
         let number = self.count;
-        if number.is_multiple_of(NAMES_PER_MARK) {
-            super::push(&mut self.marks, self.bytes.len());
+        if number.is_multiple_of(TEXTS_PER_START) {
+            super::push(&mut self.starts, self.bytes.len());
         }
         super::make_room(&mut self.bytes, encoded.len());
         self.bytes.extend_from_slice(&encoded);
@@ -94,9 +96,9 @@ impl Names {
         if number >= self.count {
             return None;
         }
-        let mark = usize::try_from(number / NAMES_PER_MARK).ok()?;
-        let mut rest = self.bytes.get(*self.marks.get(mark)?..)?;
-        for _ in 0..number % NAMES_PER_MARK {
+        let at = usize::try_from(number / TEXTS_PER_START).ok()?;
+        let mut rest = self.bytes.get(*self.starts.get(at)?..)?;
+        for _ in 0..number % TEXTS_PER_START {
             rest = rest.get(encoded_len(rest)..)?;
         }
         rest.get(..encoded_len(rest))
@@ -162,7 +164,7 @@ fn encode(text: &str) -> Vec<u8> {
     }
 }
 
-/// Lower-case hexadecimal digits, two in a byte.
+/// Packs lower-case hexadecimal digits, two into each byte. Returns `None` if there are other digits or an odd number.
 fn pack(digits: &[u8]) -> Option<Vec<u8>> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -205,7 +207,7 @@ fn decode(encoded: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::TextTable;
 
     #[test]
     fn every_text_keeps_its_number_and_its_content() {
@@ -230,15 +232,15 @@ mod tests {
         }
         texts.extend((0..5_000).map(|n| format!("{n:08x}")));
         texts.extend((0..500).map(|n| format!("call_{n}")));
-        let mut names = Names::default();
+        let mut table = TextTable::default();
         for (at, text) in (0..).zip(&texts) {
-            assert_eq!(names.find(text), None, "{text}");
-            assert_eq!(names.add(text), Some((at, true)));
+            assert_eq!(table.find(text), None, "{text}");
+            assert_eq!(table.add(text), Some((at, true)));
         }
         for (at, text) in (0..).zip(&texts) {
-            assert_eq!(names.add(text), Some((at, false)));
-            assert_eq!((names.find(text), names.text(at).as_ref()), (Some(at), Some(text)));
+            assert_eq!(table.add(text), Some((at, false)));
+            assert_eq!((table.find(text), table.text(at).as_ref()), (Some(at), Some(text)));
         }
-        assert_eq!((names.len() as usize, names.text(names.len())), (texts.len(), None));
+        assert_eq!((table.len() as usize, table.text(table.len())), (texts.len(), None));
     }
 }

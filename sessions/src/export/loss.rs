@@ -7,7 +7,7 @@ use store_core::{Entry, EntryId, ThreadId};
 
 use crate::provenance::Provenance;
 
-/// Something that an export could not write as it is.
+/// A part of a thread that an export could not write unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Loss {
@@ -43,14 +43,14 @@ pub struct LossesOfKind<'a> {
 /// Groups losses by their kinds, in the order of the names of the kinds.
 pub(super) fn by_kind(losses: &[Loss]) -> Vec<LossesOfKind<'_>> {
     let mut kinds: BTreeMap<&'static str, LossesOfKind<'_>> = BTreeMap::new();
-    let mut seen = HashSet::new();
+    let mut listed = HashSet::new();
     for loss in losses {
         let new = || LossesOfKind { kind: loss.kind, reasons: Vec::new(), first_of_each: Vec::new() };
         let group = kinds.entry(loss.kind).or_insert_with(new);
         if !group.reasons.contains(&loss.reason) {
             group.reasons.push(loss.reason);
         }
-        if seen.insert((loss.kind, &loss.thread, &loss.entry)) {
+        if listed.insert((loss.kind, &loss.thread, &loss.entry)) {
             group.first_of_each.push(loss);
         }
     }
@@ -95,7 +95,7 @@ impl<'a> Losses<'a> {
     }
 }
 
-/// The losses of a child thread, as they are listed among those of the exported thread.
+/// The losses of a child thread, in the form for the list of the exported thread: each names the child.
 pub(crate) fn of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
     losses.into_iter().map(|mut loss| {
         loss.thread.get_or_insert_with(|| child.clone());

@@ -1,4 +1,4 @@
-//! The export. A thread that has not changed since its import is written byte for byte as it was imported. Any other
+//! The export. A thread that has not changed since its import is written as the bytes that were imported. Any other
 //! thread is written as the tool of the format would write it, and what the format cannot represent is listed.
 
 mod files;

@@ -12,20 +12,24 @@ use crate::{activity, error::Result, parents::parent_of};
 /// state.
 pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written) -> Result<()> {
     note_children(source, &written.children, &mut written.losses).await?;
-    note_own_data(source, written.agent_of_imported_runs, &mut written.losses).await?;
+    note_data_of_thread(source, written.agent_of_imported_runs, &mut written.losses).await?;
     for child in &written.children {
         let Some(thread) = source.threads.load_thread(child).await? else { continue };
         let mut losses = Vec::new();
-        note_own_data(&ExportSource { thread: &thread, ..*source }, written.agent_of_imported_runs, &mut losses)
+        note_data_of_thread(&ExportSource { thread: &thread, ..*source }, written.agent_of_imported_runs, &mut losses)
             .await?;
         written.losses.extend(of_child(child, losses));
     }
     Ok(())
 }
 
-/// Notes the runs, the state and the other fields of one thread. `imported_agent` is the agent of those imported runs
-/// that the files contain.
-async fn note_own_data(source: &ExportSource<'_>, imported_agent: Option<&str>, list: &mut Vec<Loss>) -> Result<()> {
+/// Notes the runs, the state and the other fields of one thread. If the files contain runs that an import made,
+/// `imported_agent` is the agent of these runs.
+async fn note_data_of_thread(
+    source: &ExportSource<'_>,
+    imported_agent: Option<&str>,
+    list: &mut Vec<Loss>,
+) -> Result<()> {
     note_runs(source, imported_agent, list).await?;
     let thread = source.thread;
     let mut losses = Losses::of_thread(list);
@@ -87,8 +91,8 @@ async fn note_runs(source: &ExportSource<'_>, imported_agent: Option<&str>, list
 }
 
 /// Notes the metadata of a thread, apart from the keys that its files contain.
-pub(crate) fn note_metadata(thread: &Thread, is_held: impl Fn(&str) -> bool, list: &mut Vec<Loss>) {
-    for key in thread.metadata.keys().filter(|key| !is_held(key)) {
+pub(crate) fn note_metadata(thread: &Thread, is_in_files: impl Fn(&str) -> bool, list: &mut Vec<Loss>) {
+    for key in thread.metadata.keys().filter(|key| !is_in_files(key)) {
         Losses::of_thread(list).add(pointer("/metadata", key), ("metadata", NO_FIELD, "dropped"));
     }
 }

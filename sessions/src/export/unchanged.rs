@@ -103,7 +103,7 @@ impl<'a> FileRestorer<'a> {
     /// Adds the bytes of a line. It is an error if the entry does not have them.
     pub(crate) fn add(&mut self, number: u64, bytes: Option<Vec<u8>>, out: &mut ExportFiles<'_>) -> Result<()> {
         let bytes = bytes.ok_or_else(|| missing_line(self.thread, number))?;
-        self.lines.waiting.insert(number, bytes);
+        self.lines.waiting_lines.insert(number, bytes);
         self.lines.flush(out)
     }
 
@@ -134,13 +134,13 @@ fn missing_line(thread: &ThreadId, line: u64) -> Error {
     store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import is missing")).into()
 }
 
-/// Holds lines until the lines before them are written.
+/// Holds each line until all earlier lines are written.
 struct LineQueue<'a> {
     file: &'a FileProvenance,
     /// For each line, how many outdated entries are still to come. Each import of an incomplete line left one.
     outdated_entries: BTreeMap<u64, u64>,
     /// The bytes of lines that cannot be written yet.
-    waiting: BTreeMap<u64, Vec<u8>>,
+    waiting_lines: BTreeMap<u64, Vec<u8>>,
     /// The number of the line that is written next.
     next_line: u64,
 }
@@ -151,7 +151,7 @@ impl<'a> LineQueue<'a> {
         for reimported in &file.reimported {
             *outdated_entries.entry(reimported.line).or_default() += 1;
         }
-        let mut lines = Self { file, outdated_entries, waiting: BTreeMap::new(), next_line: 1 };
+        let mut lines = Self { file, outdated_entries, waiting_lines: BTreeMap::new(), next_line: 1 };
         lines.queue_blank_lines();
         lines
     }
@@ -171,14 +171,14 @@ impl<'a> LineQueue<'a> {
     fn queue_blank_lines(&mut self) {
         let mut line = self.next_line;
         while line <= self.file.lines && self.file.blank.contains(line) {
-            self.waiting.insert(line, self.file.white_space_of(line).as_bytes().to_vec());
+            self.waiting_lines.insert(line, self.file.white_space_of(line).as_bytes().to_vec());
             line += 1;
         }
     }
 
     /// Writes the lines that come next, as far as they are known.
     fn flush(&mut self, out: &mut ExportFiles<'_>) -> Result<()> {
-        while let Some(bytes) = self.waiting.remove(&self.next_line) {
+        while let Some(bytes) = self.waiting_lines.remove(&self.next_line) {
             let is_unterminated = self.next_line == self.file.lines && self.file.last != LastLine::Ended;
             let end: &[u8] = match is_unterminated {
                 true if self.file.crlf.contains(self.next_line) => b"\r",

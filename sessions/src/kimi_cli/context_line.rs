@@ -9,7 +9,7 @@ use super::{
     message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
 };
 use crate::{
-    compact::{self, Names, to_u32},
+    compact::{self, TextTable, to_u32},
     json::Object,
     source::Line,
 };
@@ -93,7 +93,13 @@ impl ContextLines {
     }
 
     /// Adds a line that is an object. `call_ids` gets the ids of its calls and results.
-    pub(super) fn push_object(&mut self, line: &Line, object: &Object<'_>, line_body: &LineBody, call_ids: &mut Names) {
+    pub(super) fn push_object(
+        &mut self,
+        line: &Line,
+        object: &Object<'_>,
+        line_body: &LineBody,
+        call_ids: &mut TextTable,
+    ) {
         let mut added = ContextLine {
             kind: ContextLineKind::of(object, line_body),
             fingerprint: hash(&line.bytes),

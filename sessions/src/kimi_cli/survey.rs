@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::{Bits, Names},
+    compact::{BitSet, TextTable},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::json_string,
@@ -104,7 +104,7 @@ struct SessionReader<'a> {
     contexts: Vec<LineFile<ContextLines>>,
     wire: Option<LineFile<WireRecords>>,
     /// The ids of all calls.
-    call_ids: Names,
+    call_ids: TextTable,
     version: Option<String>,
     state: Option<StateFile>,
     whole_files: Vec<(&'static str, WholeFile)>,
@@ -118,7 +118,7 @@ impl<'a> SessionReader<'a> {
             provenance: Vec::new(),
             contexts: Vec::new(),
             wire: None,
-            call_ids: Names::default(),
+            call_ids: TextTable::default(),
             version: None,
             state: None,
             whole_files: Vec::new(),
@@ -268,13 +268,13 @@ fn read_line_file<R: Default>(
 
 /// Notes calls without a result and results without a call. Each file contains a complete history, so a call and its
 /// result are looked for in the same file, including the lines that the file repeats from earlier files.
-fn note_unpaired_calls(session: &KimiSession, call_ids: &Names, issues: &mut Issues) {
+fn note_unpaired_calls(session: &KimiSession, call_ids: &TextTable, issues: &mut Issues) {
     for (file, LineFile { provenance, rows, .. }) in session.contexts.iter().enumerate() {
         issues.set_file(provenance.name.clone());
         let called = set_of(rows.all_calls());
         let answered = set_of(rows.all_answered_calls());
-        let mut noted = Bits::default();
-        let mut is_unpaired = |call: u32, others: &Bits| {
+        let mut noted = BitSet::default();
+        let mut is_unpaired = |call: u32, others: &BitSet| {
             let call = usize::try_from(call).unwrap_or(usize::MAX);
             let is_unpaired = !others.contains(call) && !noted.contains(call);
             if is_unpaired {
@@ -297,8 +297,8 @@ fn note_unpaired_calls(session: &KimiSession, call_ids: &Names, issues: &mut Iss
     }
 }
 
-fn set_of(numbers: impl Iterator<Item = u32>) -> Bits {
-    let mut set = Bits::default();
+fn set_of(numbers: impl Iterator<Item = u32>) -> BitSet {
+    let mut set = BitSet::default();
     numbers.filter_map(|number| usize::try_from(number).ok()).for_each(|number| set.insert(number));
     set
 }

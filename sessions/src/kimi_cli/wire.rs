@@ -5,7 +5,7 @@ use store_core::{Custom, NewBody, Timestamp};
 
 use super::{context_line::hash, message::plain_text};
 use crate::{
-    compact::{self, Names, to_u32},
+    compact::{self, TextTable, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::note_bad_field,
@@ -77,7 +77,13 @@ impl WireRecords {
     }
 
     /// Adds a record, and notes what is wrong with its line. `call_ids` gets the id of the call that it is about.
-    pub(super) fn push_object(&mut self, line: u64, object: &Object<'_>, issues: &mut Issues, call_ids: &mut Names) {
+    pub(super) fn push_object(
+        &mut self,
+        line: u64,
+        object: &Object<'_>,
+        issues: &mut Issues,
+        call_ids: &mut TextTable,
+    ) {
         if is_metadata(object) {
             return self.push(None, WireEvent::Other);
         }
@@ -118,7 +124,7 @@ impl WireRecords {
 }
 
 /// What a record is about that does not begin a turn.
-fn event(kind: &str, payload: &Object<'_>, call_ids: &mut Names) -> Option<WireEvent> {
+fn event(kind: &str, payload: &Object<'_>, call_ids: &mut TextTable) -> Option<WireEvent> {
     let mut number = |field| Some(call_ids.add(&payload.text(field)?)?.0);
     Some(match kind {
         "StepBegin" => WireEvent::Step,

@@ -8,7 +8,7 @@ use super::{
     history::History,
     wire::{WireEvent, WireRecords},
 };
-use crate::compact::{Bits, push, to_u32};
+use crate::compact::{BitSet, push, to_u32};
 
 /// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type HistoryLine = (usize, usize);
@@ -61,7 +61,7 @@ pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records
         answered_calls,
         turn: (0, 0),
         next_part: 0,
-        matched_records: Bits::default(),
+        matched_records: BitSet::default(),
         wire_matches: WireMatches::default(),
     };
     for (at, rows, row) in lines.all() {
@@ -134,7 +134,7 @@ struct Matcher<'a> {
     turn: (usize, usize),
     /// No part of the current turn before this record is without a match.
     next_part: usize,
-    matched_records: Bits,
+    matched_records: BitSet,
     wire_matches: WireMatches,
 }
 
@@ -264,7 +264,7 @@ mod tests {
 
     use super::match_lines;
     use crate::{
-        compact::Names,
+        compact::TextTable,
         kimi_cli::{
             context_line::{ContextLine, ContextLineKind, ContextLines, hash},
             history::History,
@@ -273,7 +273,7 @@ mod tests {
     };
 
     /// Adds a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
-    fn add_line(rows: &mut ContextLines, call_ids: &mut Names, text: &str) {
+    fn add_line(rows: &mut ContextLines, call_ids: &mut TextTable, text: &str) {
         let (role, what) = text.split_once(':').unwrap_or((text, ""));
         let role = match role {
             "U" => Role::User,
@@ -291,7 +291,7 @@ mod tests {
 
     /// Adds a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
     /// of a failed call. Its time is `at` milliseconds.
-    fn add_record(records: &mut WireRecords, call_ids: &mut Names, at: usize, text: &str) {
+    fn add_record(records: &mut WireRecords, call_ids: &mut TextTable, at: usize, text: &str) {
         let (kind, what) = text.split_once(':').unwrap_or((text, ""));
         let time = Timestamp::from_millis(at as u64).ok();
         let mut call = || call_ids.add(what).unwrap().0;
@@ -309,7 +309,8 @@ mod tests {
     /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,
     /// and then `!` if the tool failed.
     fn check(lines: &[&str], records: &[&str], expected: &str) {
-        let (mut rows, mut wire, mut call_ids) = (ContextLines::default(), WireRecords::default(), Names::default());
+        let (mut rows, mut wire, mut call_ids) =
+            (ContextLines::default(), WireRecords::default(), TextTable::default());
         lines.iter().for_each(|text| add_line(&mut rows, &mut call_ids, text));
         records.iter().enumerate().for_each(|(at, text)| add_record(&mut wire, &mut call_ids, at, text));
         let history = History::of(&[&rows], &|_| false);

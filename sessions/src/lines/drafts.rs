@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::{Bits, to_u32},
+    compact::{BitSet, to_u32},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::Object,
@@ -82,7 +82,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             waiting_side_entries: HashMap::new(),
             last_node: None,
             time: session.info.created_at,
-            earlier: EarlierNodes { nodes: Bits::new(session.tree.len()), ..EarlierNodes::default() },
+            earlier: EarlierNodes { nodes: BitSet::new(session.tree.len()), ..EarlierNodes::default() },
             expects_header: session.has_header,
             implied_labels: Vec::new(),
             usage_beside: None,

@@ -25,10 +25,10 @@ pub(crate) use self::{
 };
 use crate::{
     activity::Activity,
-    compact::Bits,
+    compact::BitSet,
     issue::{IssueCode, Issues},
     json::Object,
-    tree::{ParentField, ParentNames, Parents, PathOrder, Tree},
+    tree::{ParentField, ParentPolicy, Parents, PathOrder, Tree},
 };
 
 /// A format whose lines form a tree.
@@ -50,8 +50,8 @@ pub(crate) trait LineFormat: Send + Sync {
     /// In the first pass: says what a line is, and what it refers to.
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::LineData>;
 
-    /// Between the passes: says what names of parents mean if they are not ids of lines.
-    fn parent_names(&mut self, tree: &Tree<Self::LineData>) -> ParentNames;
+    /// Between the passes: says how parents are found for lines that do not name the id of another line.
+    fn parent_policy(&mut self, tree: &Tree<Self::LineData>) -> ParentPolicy;
 
     /// Whether a line may name the id of a call as its parent.
     fn has_parents_by_call(&self) -> bool {
@@ -261,7 +261,7 @@ impl<D> LinePosition<'_, D> {
 #[derive(Debug, Default)]
 pub(crate) struct EarlierNodes {
     /// The nodes that come before it.
-    nodes: Bits,
+    nodes: BitSet,
     /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,
     /// The replacements of compactions, if later lines need them.

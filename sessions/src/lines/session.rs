@@ -5,7 +5,7 @@ use store_core::EntryId;
 use super::{LineFormat, LineIds, drafts::LineDrafts, ids::usual_line};
 use crate::{
     activity::Activity,
-    compact::{Bits, LineEnds},
+    compact::{BitSet, LineEnds},
     error::Result,
     provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
     session::{self, Drafts, Session, StoredEntries, StoredParent},
@@ -81,7 +81,7 @@ impl<F: LineFormat> Session for LineSession<F> {
         let has_grown = known.digest() != self.info.provenance.digest();
         let ids = self.ids(stored);
         let unusual = ids.unusual();
-        let (mut parents, mut is_stored) = (Parents::default(), Bits::new(self.tree.len()));
+        let (mut parents, mut is_stored) = (Parents::default(), BitSet::new(self.tree.len()));
         for at in 0..self.tree.len() {
             let line = self.tree.line(at).unwrap_or_default();
             let usual_line = Some(line).filter(|line| ids.is_usual(*line));

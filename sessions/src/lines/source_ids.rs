@@ -8,14 +8,14 @@ use std::{
 use store_core::EntryId;
 
 use crate::{
-    compact::{Names, RangeMap, push, to_u32},
+    compact::{RangeMap, TextTable, push, to_u32},
     provenance::LineRanges,
 };
 
 /// The ids that the lines of a file contain. An id is kept once.
 #[derive(Debug, Default)]
 pub(crate) struct SourceIds {
-    names: Names,
+    names: TextTable,
     /// The first line with each id, and the number of the id.
     first_lines: RangeMap,
     /// A hash of the bytes of the first line with each id, by the number of the id.

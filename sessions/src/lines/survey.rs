@@ -144,14 +144,14 @@ impl<F: LineFormat> Survey<F> {
         (options, issues): (&ImportOptions, &mut Issues),
     ) -> Result<LineSession<F>> {
         self.calls.note_unpaired(issues);
-        let mut names = self.format.parent_names(&self.tree);
+        let mut policy = self.format.parent_policy(&self.tree);
         for (id, positions) in self.calls.positions_of(self.tree.unknown_parents()) {
-            names.calls.entry(id).or_default().extend(positions);
+            policy.calls.entry(id).or_default().extend(positions);
         }
         self.calls = CallPairs::default();
-        names.nearest = options.parents == ParentChoice::Nearest;
+        policy.preceding_replaces_root = options.parents == ParentChoice::Nearest;
         let format = &self.format;
-        let mut order = self.tree.resolve_parents(&names, &|data| format.is_message(data), issues);
+        let mut order = self.tree.resolve_parents(&policy, &|data| format.is_message(data), issues);
         if let Some(parents) = self.format.adjust_parents(&mut self.tree) {
             order = self.tree.set_parents(parents);
         }

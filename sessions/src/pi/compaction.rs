@@ -12,11 +12,11 @@ use super::{
     message::{self, MessageSource},
 };
 use crate::{
-    compact::Bits,
+    compact::BitSet,
     issue::Issues,
     json::Object,
     lines::{LinePosition, ObjectLine, note_bad_field},
-    tree::{Inherited, PathOrder, Tree},
+    tree::{InheritedValues, PathOrder, Tree},
 };
 
 /// The first entry that a compaction keeps.
@@ -75,7 +75,7 @@ pub(super) struct Compactions {
     first_kept: HashMap<u64, FirstKept>,
     coverage: HashMap<u64, Coverage>,
     /// The nodes on the paths of compactions whose replacements contain messages of earlier lines.
-    restored: Bits,
+    restored: BitSet,
 }
 
 impl Compactions {
@@ -113,10 +113,10 @@ fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &Firs
 
 /// Finds out what each compaction covers, and which message each edit changes.
 pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &mut RareData) {
-    let (mut coverages, mut targets, mut restored) = (HashMap::new(), HashMap::new(), Bits::default());
+    let (mut coverages, mut targets, mut restored) = (HashMap::new(), HashMap::new(), BitSet::default());
     let lines = rare.compactions.first_kept.keys().copied().chain(rare.edits.lines());
     let own = lines.filter_map(|line| tree.position(line)).collect();
-    let _paths = Inherited::of(tree, order, &own, &mut |at, above: Option<Above>| {
+    let _paths = InheritedValues::of(tree, order, &own, &mut |at, above: Option<Above>| {
         let mut path = above.unwrap_or_default();
         let parent = tree.parent(at);
         let line = tree.line(at).unwrap_or_default();

@@ -41,7 +41,7 @@ use crate::{
     session::SurveyOutcome,
     source::Source,
     time,
-    tree::{Inherited, ParentField, ParentNames, PathOrder, Tree},
+    tree::{InheritedValues, ParentField, ParentPolicy, PathOrder, Tree},
 };
 
 const V1: FormatName = FormatName::new("pi-v1");
@@ -137,7 +137,7 @@ pub(crate) struct Pi {
     has_noted_missing_header: bool,
     rare: RareData,
     /// The provider and model that apply to each line.
-    origins: Inherited<Arc<Origin>>,
+    origins: InheritedValues<Arc<Origin>>,
     lanes: v4::Lanes,
     sequence: v4::Sequence,
     operations: operations::Operations,
@@ -185,7 +185,7 @@ impl Pi {
             title: None,
             has_noted_missing_header: false,
             rare: RareData::default(),
-            origins: Inherited::default(),
+            origins: InheritedValues::default(),
             lanes: v4::Lanes::default(),
             sequence: v4::Sequence::default(),
             operations: operations::Operations::default(),
@@ -346,11 +346,16 @@ impl LineFormat for Pi {
         true
     }
 
-    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+    fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
         // In version 4, a lane may begin anew.
-        let notes_new_roots = matches!(self.version, V2 | V3);
-        ParentNames { chain: true, root, notes_new_roots, ..ParentNames::default() }
+        let reports_new_roots = matches!(self.version, V2 | V3);
+        ParentPolicy {
+            unstated_means_preceding: true,
+            name_of_root: root,
+            reports_new_roots,
+            ..ParentPolicy::default()
+        }
     }
 
     fn is_message(&self, data: &LineData) -> bool {
@@ -360,8 +365,8 @@ impl LineFormat for Pi {
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
         let start = self.header.as_ref().and_then(|header| header.origin.clone());
         let new_origins = &self.rare.new_origins;
-        let own = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
-        self.origins = Inherited::of(tree, order, &own, &mut |at, above| {
+        let changes = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
+        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
             let new = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
             let above = if tree.parent(at).is_some() { above } else { start.clone() };
             new.or(above)

@@ -1,7 +1,7 @@
 //! The parents of nodes, and the paths that follow from them.
 //!
-//! In most files most lines follow the line before them. So the nodes are kept as segments: in a segment each node but
-//! the first is the child of the node before it. A file without branches is one segment.
+//! In most files the parent of most lines is the preceding line. So the nodes are kept as segments: in a segment each
+//! node but the first is the child of the preceding node. A file without branches is one segment.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(crate) struct Parents {
     len: u32,
 }
 
-/// A sequence of nodes. Each node but the first is the child of the node before it.
+/// A sequence of nodes. Each node but the first is the child of the preceding node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     /// The position of its first node.
@@ -89,8 +89,8 @@ pub(crate) struct Shape {
     places: Vec<(u32, u32)>,
     /// For each segment, the end of its part of `children`.
     child_ends: Vec<u32>,
-    /// For each segment, the segments below its nodes, each after the position of its parent. Those with the last
-    /// parents come first.
+    /// For each segment: its child segments, each as the position of its parent and its own number. The children of later
+    /// nodes come first.
     children: Vec<(u32, u32)>,
     /// The segments in the order.
     order: Vec<u32>,
@@ -101,11 +101,11 @@ impl Shape {
     pub(super) fn of(parents: Parents) -> Self {
         let count = parents.segments.len();
         let mut children: Vec<(usize, u32, u32)> = Vec::new();
-        let mut open = Vec::new();
+        let mut roots = Vec::new();
         for segment in 0..count {
             match parents.above(segment) {
                 Some((above, parent)) => push(&mut children, (above, parent, to_u32(segment))),
-                None => open.push(segment),
+                None => roots.push(segment),
             }
         }
         children.sort_unstable_by_key(|(above, parent, segment)| (*above, u32::MAX - parent, *segment));
@@ -123,14 +123,15 @@ impl Shape {
         }
         let children = children.into_iter().map(|(_, parent, segment)| (parent, segment)).collect();
         let mut shape = Self { parents, places: vec![(0, 0); count], child_ends, children, order: Vec::new() };
-        open.reverse();
-        shape.number(open);
+        roots.reverse();
+        shape.number(roots);
         shape
     }
 
-    fn number(&mut self, mut open: Vec<usize>) {
+    /// Finds the order and the places. `pending` are the roots, the last of which comes first.
+    fn number(&mut self, mut pending: Vec<usize>) {
         let mut next = 0;
-        while let Some(segment) = open.pop() {
+        while let Some(segment) = pending.pop() {
             let Some(start) = self.parents.segments.get(segment).map(|found| found.start) else { continue };
             let first = next;
             next += self.parents.end(segment) - start;
@@ -139,7 +140,7 @@ impl Shape {
             }
             push(&mut self.order, to_u32(segment));
             let below = self.children_of(segment).iter().rev().map(|(_, child)| to_position(*child));
-            open.extend(below);
+            pending.extend(below);
         }
         for at in (0..self.order.len()).rev() {
             let Some(segment) = self.order.get(at).map(|segment| to_position(*segment)) else { continue };
@@ -214,7 +215,7 @@ impl PathOrder {
         self.segments().flatten()
     }
 
-    /// The same, as ranges. In a range each node but the first is the child of the node before it.
+    /// The order, as ranges of nodes. In a range each node but the first is the child of the preceding node.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Range<usize>> {
         self.0.iter().map(|(start, end)| to_position(*start)..to_position(*end))
     }
