@@ -41,11 +41,11 @@ pub async fn import(
     options: &ImportOptions,
 ) -> Result<Vec<ImportReport>> {
     let mut importer = Importer::new(commits, options);
-    let done = importer.import(path).await;
-    importer.finish(done).await
+    let result = importer.import(path).await;
+    importer.finish(result).await
 }
 
-/// Imports several paths one after the other. After the last path, it looks once for threads that wait for a parent.
+/// Imports several paths in turn. After the last path, it looks once for threads that wait for a parent.
 pub struct Importer<'a> {
     commits: &'a dyn CommitCoordinator,
     threads: Arc<dyn ThreadRunStore>,
@@ -85,25 +85,25 @@ impl<'a> Importer<'a> {
         let Self { commits, threads, options, known_threads, .. } = &*self;
         let target = ImportTarget { commits: *commits, threads: &**threads, options, known_threads };
         let mut reports = Vec::new();
-        let done = import_all(&target, path, &mut reports).await;
+        let result = import_all(&target, path, &mut reports).await;
         let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
         self.written.extend(written);
-        done.map(|()| reports)
+        result.map(|()| reports)
     }
 
     /// Sets the parents of threads that wait for them. This must also be called after an error, for the threads that
-    /// were written before it. `done` is the result of the imports. It is returned if the parents were set.
+    /// were written before it. `result` is the result of the imports. It is returned if the parents were set.
     ///
     /// # Errors
-    /// The error in `done`, an error of the store, or both as [`Error::ParentsNotSet`].
-    pub async fn finish<T: Send>(self, done: Result<T>) -> Result<T> {
+    /// The error in `result`, an error of the store, or both as [`Error::ParentsNotSet`].
+    pub async fn finish<T: Send>(self, result: Result<T>) -> Result<T> {
         // The parents are set last, because the file of a parent may come after that of its child.
-        match (done, parents::set_waiting_parents(&*self.threads, &self.written).await) {
+        match (result, parents::set_waiting_parents(&*self.threads, &self.written).await) {
             (Err(import), Err(parents)) => {
                 Err(Error::ParentsNotSet { import: Box::new(import), parents: Box::new(parents) })
             }
             (Ok(_), Err(error)) => Err(error),
-            (done, Ok(())) => done,
+            (result, Ok(())) => result,
         }
     }
 }
@@ -145,8 +145,8 @@ fn size_of(path: &Path) -> u64 {
     if !metadata.is_dir() {
         return metadata.len();
     }
-    let below = std::fs::read_dir(path).into_iter().flatten().flatten();
-    below.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
 async fn import_source(
@@ -304,13 +304,13 @@ impl ImportTarget<'_> {
             issues.add_for_file(IssueCode::NoMessage, detail, "imported with the session that it is part of");
         }
         if self.options.strict {
-            let mut all = issues.clone();
-            let _tally = write::dry_run(session, &stored, &mut all)?;
-            if !all.is_empty() {
-                return Ok(report(session.info(), None, &write::Tally::default(), all));
+            let mut all_issues = issues.clone();
+            let _tally = write::dry_run(session, &stored, &mut all_issues)?;
+            if !all_issues.is_empty() {
+                return Ok(report(session.info(), None, &write::Tally::default(), all_issues));
             }
         }
-        let detached = match replaced {
+        let detached_children = match replaced {
             Some(replaced) => self.delete_replaced(&thread, replaced, &mut issues).await?,
             None => Vec::new(),
         };
@@ -323,7 +323,7 @@ impl ImportTarget<'_> {
             }
             other => other?,
         };
-        for child in detached {
+        for child in detached_children {
             parents::set_parent(self.threads, &child, &thread).await?;
         }
         if stored.provenance.is_some() {

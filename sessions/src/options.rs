@@ -24,7 +24,7 @@ pub enum ParentChoice {
     /// The line becomes a root. Its context contains nothing of what comes before it.
     #[default]
     AsGiven,
-    /// The line before it.
+    /// The preceding line becomes its parent.
     Nearest,
 }
 

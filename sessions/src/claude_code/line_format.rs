@@ -325,7 +325,7 @@ impl LineFormat for ClaudeCode {
         let object = &line.object;
         let sidechain = self.facts.sidechain_of(line.number);
         if self.sidechain.is_some() && sidechain != self.sidechain {
-            return other_line(LineKind::Elsewhere);
+            return other_line(LineKind::OfOtherThread);
         }
         if self.sidechain.is_none() && sidechain.is_some() {
             return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };

@@ -127,23 +127,23 @@ impl ContextLines {
         self.push(added);
     }
 
-    /// Adds a line. What belongs to it besides was added before.
+    /// Adds a line. Its calls, its answer and the hash of its text must have been added already.
     pub(super) fn push(&mut self, line: ContextLine) {
         compact::push(&mut self.kinds, line.kind);
         compact::push(&mut self.hashes, [line.fingerprint, line.content_hash]);
     }
 
-    /// Adds the hash of the text of the line that is added next.
+    /// Adds the hash of the text of the next line.
     pub(super) fn push_text_hash(&mut self, text_hash: u64) {
         compact::push(&mut self.text_hashes, (to_u32(self.kinds.len()), text_hash));
     }
 
-    /// Adds a call of the line that is added next.
+    /// Adds a call of the next line.
     pub(super) fn push_call(&mut self, call: u32) {
         compact::push(&mut self.calls, (to_u32(self.kinds.len()), call));
     }
 
-    /// Adds the call that the line that is added next answers. Of several, the last one counts.
+    /// Adds a call that the next line answers. If there are several, the last one counts.
     pub(super) fn push_answer(&mut self, call: u32) {
         let row = to_u32(self.kinds.len());
         self.answers.pop_if(|(last, _)| *last == row);
@@ -168,13 +168,13 @@ pub(super) enum ContextLineKind {
     /// A message.
     Message(Role),
     /// A user message that kimi-cli itself inserted, such as a reminder or a checkpoint.
-    Injected,
+    InsertedMessage,
     /// The message with the summary of a compaction.
     Summary,
 }
 
 impl ContextLineKind {
-    /// Finds out what a line is that is an object.
+    /// Finds out which kind of line an object is.
     fn of(object: &Object<'_>, line_body: &LineBody) -> Self {
         if line_body.side {
             return Self::SideEntry;
@@ -190,7 +190,7 @@ impl ContextLineKind {
         } else if message.role == Role::User && text == Some(COMPACTION_MARKER) {
             Self::Summary
         } else if message.role == Role::User && is_injected(text) {
-            Self::Injected
+            Self::InsertedMessage
         } else {
             Self::Message(message.role)
         }
@@ -203,12 +203,12 @@ impl ContextLineKind {
 
     /// Whether it is a message of the history.
     pub(super) const fn is_message(self) -> bool {
-        matches!(self, Self::Message(_) | Self::Injected | Self::Summary)
+        matches!(self, Self::Message(_) | Self::InsertedMessage | Self::Summary)
     }
 
     /// Whether it is a message of the user or the assistant. A compaction keeps the last two of these messages.
     pub(super) const fn is_user_or_assistant(self) -> bool {
-        matches!(self, Self::Message(Role::User | Role::Assistant) | Self::Injected | Self::Summary)
+        matches!(self, Self::Message(Role::User | Role::Assistant) | Self::InsertedMessage | Self::Summary)
     }
 
     /// Whether every history begins with such lines.

@@ -11,7 +11,7 @@ pub(super) enum Continuation {
     /// It repeats the first lines of the previous file and continues after them. After a clear it repeats none.
     Rewind {
         /// How many lines it repeats.
-        shared: usize,
+        shared_lines: usize,
         /// Whether it has no other lines yet. A later import may then decide otherwise.
         is_open: bool,
     },
@@ -34,23 +34,23 @@ pub(super) struct Compaction {
 }
 
 /// Decides how a file continues the previous file. The first rule that fits decides: a summary means a compaction,
-/// lines in common mean a revert, and anything else means a clear. A decision that an earlier import has stored stays
-/// as it is.
+/// lines in common mean a revert, and anything else means a clear. A decision that an earlier import has stored is
+/// not changed.
 pub(super) fn decide_continuation(
     history: &History,
     previous: &ContextLines,
-    rows: &ContextLines,
+    lines: &ContextLines,
     is_stored: &dyn Fn(StoredDecision) -> bool,
 ) -> Continuation {
     let file = history.files().len();
-    let shared = previous.iter().zip(rows.iter()).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
+    let shared_lines = previous.iter().zip(lines.iter()).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
     let stored = |decision: fn(usize, usize) -> StoredDecision| {
-        (0..=shared).rev().find(|shared| is_stored(decision(file, *shared)))
+        (0..=shared_lines).rev().find(|shared_lines| is_stored(decision(file, *shared_lines)))
     };
-    if let Some(shared) = stored(StoredDecision::Rewind) {
-        return Continuation::Rewind { shared, is_open: false };
+    if let Some(shared_lines) = stored(StoredDecision::Rewind) {
+        return Continuation::Rewind { shared_lines, is_open: false };
     }
-    let pair = FilePair { history, previous, rows, shared, file, is_stored };
+    let pair = FilePair { history, previous, lines, shared_lines, file, is_stored };
     let rewind = || pair.find_rewind(stored(StoredDecision::OpenRewind).unwrap_or_default());
     let may_have_new_instructions = stored(StoredDecision::OpenRewind).is_none();
     let compaction =
@@ -62,9 +62,9 @@ pub(super) fn decide_continuation(
 struct FilePair<'a> {
     history: &'a History,
     previous: &'a ContextLines,
-    rows: &'a ContextLines,
+    lines: &'a ContextLines,
     /// How many leading lines are equal in both files.
-    shared: usize,
+    shared_lines: usize,
     file: usize,
     is_stored: &'a dyn Fn(StoredDecision) -> bool,
 }
@@ -83,27 +83,27 @@ impl FilePair<'_> {
     /// clear, the file repeats nothing, except the first `stored_count` lines, which an earlier import has stored as
     /// repeated.
     fn find_rewind(&self, stored_count: usize) -> Continuation {
-        let is_exact = |shared: &usize| {
-            shared.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
+        let is_exact = |shared_lines: &usize| {
+            shared_lines.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
         };
-        let shared = (0..=self.shared).rev().find(is_exact).unwrap_or_default();
+        let shared_lines = (0..=self.shared_lines).rev().find(is_exact).unwrap_or_default();
         let is_conversation = |row: ContextLine| row.kind.is_node() && !row.kind.is_opening();
-        let is_revert = self.rows.iter().take(shared).any(is_conversation);
-        let is_open = shared == self.rows.len();
-        Continuation::Rewind { shared: if is_revert || is_open { shared } else { stored_count }, is_open }
+        let is_revert = self.lines.iter().take(shared_lines).any(is_conversation);
+        let is_open = shared_lines == self.lines.len();
+        Continuation::Rewind { shared_lines: if is_revert || is_open { shared_lines } else { stored_count }, is_open }
     }
 
     fn find_compaction(&self) -> Option<Compaction> {
-        let at = self.rows.iter().position(|row| row.kind.is_message())?;
+        let at = self.lines.iter().position(|row| row.kind.is_message())?;
         // If the previous file also has this summary, a revert copied it.
-        if self.rows.get(at)?.kind != ContextLineKind::Summary || self.shared > at {
+        if self.lines.get(at)?.kind != ContextLineKind::Summary || self.shared_lines > at {
             return None;
         }
         let last = self.history.head()?;
-        let opening_end = self.next_parent_after(at).filter(|_| self.shared == at);
+        let opening_end = self.next_parent_after(at).filter(|_| self.shared_lines == at);
         let opening_depth = self.history.depth(opening_end);
-        let opening_nodes = self.rows.iter().take(at).filter(|row| row.kind.is_node()).count();
-        if self.shared != at || opening_depth != opening_nodes {
+        let opening_nodes = self.lines.iter().take(at).filter(|row| row.kind.is_node()).count();
+        if self.shared_lines != at || opening_depth != opening_nodes {
             let root = self.history.path(Some(last)).last()?;
             return Some(Compaction { at, kept: Vec::new(), covers: (root, last), has_new_instructions: true });
         }
@@ -121,7 +121,7 @@ impl FilePair<'_> {
         let is_user_or_assistant = |(_, row): &(usize, ContextLine)| row.kind.is_user_or_assistant();
         let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
         let tail: Vec<_> = previous().skip(first).filter(|(_, row)| row.kind.is_message()).collect();
-        let following_lines = self.rows.iter().skip(at + 1);
+        let following_lines = self.lines.iter().skip(at + 1);
         if following_lines.len() < tail.len() {
             return None;
         }
@@ -160,8 +160,8 @@ mod tests {
     /// Makes a line of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
     /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
     /// usage.
-    fn rows(text: &str) -> ContextLines {
-        let mut rows = ContextLines::default();
+    fn lines(text: &str) -> ContextLines {
+        let mut lines = ContextLines::default();
         for char in text.chars() {
             let kind = match char {
                 's' | 'z' => ContextLineKind::Prompt,
@@ -171,15 +171,15 @@ mod tests {
                 '_' => ContextLineKind::SideEntry,
                 _ => ContextLineKind::Message(Role::User),
             };
-            rows.push(ContextLine { kind, fingerprint: hash(&char), content_hash: hash(&char) });
+            lines.push(ContextLine { kind, fingerprint: hash(&char), content_hash: hash(&char) });
         }
-        rows
+        lines
     }
 
     fn history(files: &[&str], stored: &[StoredDecision]) -> History {
-        let rows: Vec<_> = files.iter().map(|text| rows(text)).collect();
-        let rows: Vec<_> = rows.iter().collect();
-        History::of(&rows, &|decision| stored.contains(&decision))
+        let lines: Vec<_> = files.iter().map(|text| lines(text)).collect();
+        let lines: Vec<_> = lines.iter().collect();
+        History::of(&lines, &|decision| stored.contains(&decision))
     }
 
     /// Checks the path of the head. `path` names each entry by its character and the number of its file, and gives

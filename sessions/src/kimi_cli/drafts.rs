@@ -31,7 +31,7 @@ pub(super) struct KimiDrafts<'a> {
     /// Drafts that have not been returned yet.
     ready: VecDeque<Draft>,
     stage: Stage<'a>,
-    /// The time of the previous entry.
+    /// The time of the previous entry. An entry without a time of its own gets it.
     time: Option<Timestamp>,
 }
 
@@ -170,9 +170,9 @@ impl<'a> KimiDrafts<'a> {
                 None => Stage::WholeFiles(0),
             });
         };
-        let has_times = session.wire.as_ref().is_some_and(|wire| wire.rows.first_time().is_some());
+        let has_times = session.wire.as_ref().is_some_and(|wire| wire.line_data.first_time().is_some());
         if !has_times {
-            self.time = file.modified.or(self.time);
+            self.time = file.modified_at.or(self.time);
         }
         Ok(Stage::Context(at, OpenFile::new(file)?, Box::new(context)))
     }
@@ -182,9 +182,9 @@ impl<'a> KimiDrafts<'a> {
             return Ok(());
         }
         let at = row_index(line.number);
-        self.time = self.session.wire.as_ref().and_then(|wire| wire.rows.time(at)).or(self.time);
-        let matched = self.layout().wire_matches.line_of_record(at);
-        let position = matched.and_then(|(file, row)| self.layout().history.position(file, row));
+        self.time = self.session.wire.as_ref().and_then(|wire| wire.line_data.time(at)).or(self.time);
+        let matched_line = self.layout().wire_matches.line_of_record(at);
+        let position = matched_line.and_then(|(file, row)| self.layout().history.position(file, row));
         let parent = self.layout().node_id(position.and_then(|position| position.next_parent))?;
         let lenient = lenient::read(&line.bytes);
         let body = match Object::parse(&lenient.text).map(|object| wire::body(&object)) {

@@ -1,7 +1,7 @@
 //! The history of a session over all its context files: one tree, and the position of each line in it.
 //!
-//! The tree has an entry for almost every line of large files, so what follows from the lines before is not kept: the
-//! parent of an entry is mostly the entry before it, and most lines of a file are new ones in order.
+//! The tree has an entry for almost every line of large files. To save memory, it keeps one value for many entries: most
+//! entries are children of the preceding entry, and most lines of a file are new and in order.
 
 use std::collections::HashSet;
 
@@ -25,9 +25,9 @@ pub(super) struct Node {
     pub(super) is_compaction: bool,
 }
 
-/// Entries of the tree of which each but the first is the child of the one before.
+/// Consecutive entries of the tree. Each of them, except the first, is the child of the preceding one.
 #[derive(Debug)]
-struct Chain {
+struct EntrySequence {
     first: usize,
     /// The parent of the first entry.
     parent: Option<usize>,
@@ -122,7 +122,7 @@ pub(super) struct History {
     files: Vec<PlacedFile>,
     /// The line of each entry.
     rows: Vec<u32>,
-    chains: Vec<Chain>,
+    sequences: Vec<EntrySequence>,
 }
 
 impl History {
@@ -130,11 +130,11 @@ impl History {
     pub(super) fn of(files: &[&ContextLines], is_stored: &dyn Fn(StoredDecision) -> bool) -> Self {
         let mut history = Self::default();
         let mut previous: Option<&ContextLines> = None;
-        for rows in files {
+        for lines in files {
             let continuation =
-                previous.map(|previous| continuation::decide_continuation(&history, previous, rows, is_stored));
-            history.add_file(rows, continuation);
-            previous = Some(rows);
+                previous.map(|previous| continuation::decide_continuation(&history, previous, lines, is_stored));
+            history.add_file(lines, continuation);
+            previous = Some(lines);
         }
         history
     }
@@ -142,13 +142,13 @@ impl History {
     pub(super) fn node(&self, at: usize) -> Option<Node> {
         let row = usize::try_from(*self.rows.get(at)?).ok()?;
         let file = self.files.partition_point(|file| file.first_node <= at).checked_sub(1)?;
-        let chain = self.chain(at)?;
-        let above = at - chain.first;
+        let sequence = self.sequence_of(at)?;
+        let above = at - sequence.first;
         Some(Node {
             file,
             row,
-            parent: if above == 0 { chain.parent } else { Some(at - 1) },
-            depth: chain.depth + above,
+            parent: if above == 0 { sequence.parent } else { Some(at - 1) },
+            depth: sequence.depth + above,
             is_compaction: self.files.get(file)?.summary == Some(at),
         })
     }
@@ -184,8 +184,8 @@ impl History {
         Some((at, usize::try_from(*self.rows.get(at)?).ok()?))
     }
 
-    fn chain(&self, at: usize) -> Option<&Chain> {
-        self.chains.get(self.chains.partition_point(|chain| chain.first <= at).checked_sub(1)?)
+    fn sequence_of(&self, at: usize) -> Option<&EntrySequence> {
+        self.sequences.get(self.sequences.partition_point(|sequence| sequence.first <= at).checked_sub(1)?)
     }
 
     /// The lines of a file that repeat no line of an earlier file.
@@ -203,8 +203,8 @@ impl History {
 
     /// The first entry without children, in the order of the files and lines.
     pub(super) fn first_leaf(&self) -> Option<usize> {
-        let parents: HashSet<_> = self.chains.iter().filter_map(|chain| chain.parent).collect();
-        let ends = self.chains.iter().skip(1).map(|chain| chain.first).chain([self.rows.len()]);
+        let parents: HashSet<_> = self.sequences.iter().filter_map(|sequence| sequence.parent).collect();
+        let ends = self.sequences.iter().skip(1).map(|sequence| sequence.first).sequence([self.rows.len()]);
         ends.filter_map(|end| end.checked_sub(1)).find(|last| !parents.contains(last))
     }
 
@@ -218,16 +218,16 @@ impl History {
         at.and_then(|at| self.node(at)).map_or(0, |node| node.depth)
     }
 
-    fn add_file(&mut self, rows: &ContextLines, mut continuation: Option<Continuation>) {
+    fn add_file(&mut self, lines: &ContextLines, mut continuation: Option<Continuation>) {
         let file = self.files.len();
         self.files.push(PlacedFile { first_node: self.rows.len(), ..PlacedFile::default() });
-        let mut builder = FileBuilder { history: self, file, rows, next_parent: None };
+        let mut builder = FileBuilder { history: self, file, lines, next_parent: None };
         match &mut continuation {
             None => {}
-            Some(Continuation::Rewind { shared, .. }) => builder.repeat_first(*shared),
+            Some(Continuation::Rewind { shared_lines, .. }) => builder.repeat_first(*shared_lines),
             Some(Continuation::Compaction(compaction)) => builder.add_through_summary(compaction),
         }
-        builder.append(rows.len(), true);
+        builder.append(lines.len(), true);
         if let Some(placed) = self.files.get_mut(file) {
             placed.continuation = continuation;
         }
@@ -237,7 +237,7 @@ impl History {
         let at = self.rows.len();
         if at == 0 || parent != Some(at - 1) {
             let depth = self.depth(parent) + 1;
-            self.chains.push(Chain { first: at, parent, depth });
+            self.sequences.push(EntrySequence { first: at, parent, depth });
         }
         push(&mut self.rows, to_u32(row));
         at
@@ -248,13 +248,13 @@ impl History {
 struct FileBuilder<'a> {
     history: &'a mut History,
     file: usize,
-    rows: &'a ContextLines,
+    lines: &'a ContextLines,
     /// The parent of the next entry.
     next_parent: Option<usize>,
 }
 
 impl FileBuilder<'_> {
-    /// Changes the file, given the file before it.
+    /// Changes the file. The function `change` also gets the previous file.
     fn change(&mut self, change: impl FnOnce(&mut PlacedFile, &PlacedFile)) {
         let Some((last, earlier)) = self.history.files.split_last_mut() else { return };
         change(last, earlier.last().unwrap_or(&PlacedFile::default()));
@@ -299,7 +299,7 @@ impl FileBuilder<'_> {
     fn append(&mut self, to: usize, is_exact: bool) {
         let (from, before) = (self.len(), self.next_parent);
         let count = to.saturating_sub(from);
-        for (row, found) in self.rows.iter().enumerate().skip(from).take(count) {
+        for (row, found) in self.lines.iter().enumerate().skip(from).take(count) {
             if found.kind.is_node() {
                 self.next_parent = Some(self.history.push_node(row, self.next_parent));
             }

@@ -69,14 +69,14 @@ impl FileLineIds {
         )
     }
 
-    /// The id of the rewind to the end of the first `shared` lines.
-    pub(super) fn rewind(&self, shared: usize) -> Result<EntryId> {
-        self.first_free(&format!("{}L0#rewind.{shared}", self.prefix), 0)
+    /// The id of the rewind to the end of the first `shared_lines` lines.
+    pub(super) fn rewind(&self, shared_lines: usize) -> Result<EntryId> {
+        self.first_free(&format!("{}L0#rewind.{shared_lines}", self.prefix), 0)
     }
 
     /// The id of the same rewind while the file has no other lines. A later import may then decide otherwise.
-    pub(super) fn open_rewind(&self, shared: usize) -> Result<EntryId> {
-        self.first_free(&format!("{}L0#open.{shared}", self.prefix), 0)
+    pub(super) fn open_rewind(&self, shared_lines: usize) -> Result<EntryId> {
+        self.first_free(&format!("{}L0#open.{shared_lines}", self.prefix), 0)
     }
 
     /// The id of an entry that corresponds to no line.

@@ -27,9 +27,9 @@ pub(super) struct LineFile<R> {
     pub(super) provenance: FileProvenance,
     pub(super) line_ends: LineEnds,
     /// When the file was last written.
-    pub(super) modified: Option<Timestamp>,
+    pub(super) modified_at: Option<Timestamp>,
     /// What the import keeps of its lines between the two passes.
-    pub(super) rows: R,
+    pub(super) line_data: R,
 }
 
 /// A session of kimi-cli that the first pass has read.
@@ -76,7 +76,7 @@ impl ThreadLayout {
 }
 
 impl KimiSession {
-    /// Finds out how the files form one thread. What is already stored stays as it is.
+    /// Finds out how the files form one thread. What is already stored is not changed.
     pub(super) fn layout(&self, stored: &StoredEntries) -> ThreadLayout {
         let ids_in_use = FileLineIds::ids_in_use(stored);
         let known: Vec<_> = stored.provenance.iter().flat_map(contexts_of).collect();
@@ -97,9 +97,10 @@ impl KimiSession {
         if let Some(wire) = &self.wire {
             set_reimported(&mut provenance, &wire.provenance, reimported_wire);
         }
-        let rows: Vec<_> = self.contexts.iter().map(|context| &context.rows).collect();
-        let history = History::of(&rows, &|decision| self.is_stored(&ids, stored, decision));
-        let wire_matches = self.wire.as_ref().map(|wire| match_lines(&history, &rows, &wire.rows)).unwrap_or_default();
+        let context_lines: Vec<_> = self.contexts.iter().map(|context| &context.line_data).collect();
+        let history = History::of(&context_lines, &|decision| self.is_stored(&ids, stored, decision));
+        let wire_matches =
+            self.wire.as_ref().map(|wire| match_lines(&history, &context_lines, &wire.line_data)).unwrap_or_default();
         ThreadLayout { history, wire_matches, ids, wire_ids, provenance }
     }
 
@@ -113,8 +114,8 @@ impl KimiSession {
         let id = match decision {
             StoredDecision::Line(_, row) => ids.line(line(row)),
             StoredDecision::Reference(_, row) => ids.reference(line(row)),
-            StoredDecision::Rewind(_, shared) => ids.rewind(shared),
-            StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
+            StoredDecision::Rewind(_, shared_lines) => ids.rewind(shared_lines),
+            StoredDecision::OpenRewind(_, shared_lines) => ids.open_rewind(shared_lines),
         };
         id.is_ok_and(|id| stored.has_imported(self, &id))
     }

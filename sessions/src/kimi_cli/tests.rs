@@ -145,7 +145,7 @@ fn odd_files_round_trip() {
 }
 
 #[test]
-fn whole_files_are_read_one_after_the_other() {
+fn each_whole_file_is_read_when_its_draft_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["a.bin", "b.bin", "c.bin"] {

@@ -13,7 +13,7 @@ use crate::compact::{BitSet, push, to_u32};
 /// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type HistoryLine = (usize, usize);
 
-/// A line of the history, in less memory.
+/// A [`HistoryLine`] in less memory.
 type SmallLine = (u32, u32);
 
 /// Which lines of contexts and which records of the wire file belong together.
@@ -45,7 +45,8 @@ impl WireMatches {
 /// Matches the lines that do not repeat a line of an earlier file, in their order.
 pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records: &WireRecords) -> WireMatches {
     let lines = NewLines { history, contexts };
-    let mut answered_calls: Vec<_> = lines.all().filter_map(|(_, rows, row)| rows.answered_call(row)).collect();
+    let mut answered_calls: Vec<_> =
+        lines.all().filter_map(|(_, context_lines, row)| context_lines.answered_call(row)).collect();
     answered_calls.sort_unstable();
     let mut matcher = Matcher {
         records,
@@ -59,13 +60,13 @@ pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records
             _ => None,
         }),
         answered_calls,
-        turn: (0, 0),
+        turn_range: (0, 0),
         next_part: 0,
         matched_records: BitSet::default(),
         wire_matches: WireMatches::default(),
     };
-    for (at, rows, row) in lines.all() {
-        matcher.match_line(at, rows, row);
+    for (at, context_lines, row) in lines.all() {
+        matcher.match_line(at, context_lines, row);
     }
     let mut wire_matches = matcher.wire_matches;
     wire_matches.records.sort_unstable();
@@ -84,10 +85,9 @@ struct NewLines<'a> {
 
 impl<'a> NewLines<'a> {
     fn all(&self) -> impl Iterator<Item = (SmallLine, &'a ContextLines, usize)> {
-        self.contexts
-            .iter()
-            .enumerate()
-            .flat_map(|(file, rows)| self.history.new_lines(file).map(move |row| (small_line((file, row)), *rows, row)))
+        self.contexts.iter().enumerate().flat_map(|(file, context_lines)| {
+            self.history.new_lines(file).map(move |row| (small_line((file, row)), *context_lines, row))
+        })
     }
 }
 
@@ -131,27 +131,27 @@ struct Matcher<'a> {
     /// The calls that lines answer, sorted.
     answered_calls: Vec<u32>,
     /// The first record of the current turn, and the end of the turn. The range is empty while no turn is known.
-    turn: (usize, usize),
-    /// No part of the current turn before this record is without a match.
+    turn_range: (usize, usize),
+    /// All parts of the current turn before this record have a match.
     next_part: usize,
     matched_records: BitSet,
     wire_matches: WireMatches,
 }
 
 impl Matcher<'_> {
-    fn match_line(&mut self, at: SmallLine, rows: &ContextLines, row: usize) {
+    fn match_line(&mut self, at: SmallLine, context_lines: &ContextLines, row: usize) {
         if let Ok(found) = self.turns.binary_search_by_key(&at, |turn| turn.line)
             && let Some(Turn { begin, end, .. }) = self.turns.get(found)
         {
-            self.turn = (*begin, *end);
+            self.turn_range = (*begin, *end);
             self.next_part = *begin;
             return self.record_match(*begin, at);
         }
-        match rows.get(row).map(|row| row.kind) {
-            Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, rows.calls(row)),
-            Some(ContextLineKind::Message(Role::Tool)) => self.match_result_line(at, rows.answered_call(row)),
+        match context_lines.get(row).map(|row| row.kind) {
+            Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, context_lines.calls(row)),
+            Some(ContextLineKind::Message(Role::Tool)) => self.match_result_line(at, context_lines.answered_call(row)),
             // A user message without a known turn ends the turn before it.
-            Some(ContextLineKind::Message(Role::User)) => self.turn = (0, 0),
+            Some(ContextLineKind::Message(Role::User)) => self.turn_range = (0, 0),
             _ => {}
         }
     }
@@ -170,7 +170,7 @@ impl Matcher<'_> {
 
     /// The first record about a call in the current turn that has no match yet.
     fn find_unmatched_record(&self, records: &RecordsOfCalls, call: u32) -> Option<usize> {
-        let (from, to) = self.turn;
+        let (from, to) = self.turn_range;
         let mut records = records.of_call(call, from).take_while(|record| *record < to);
         records.find(|record| !self.matched_records.contains(*record))
     }
@@ -184,9 +184,10 @@ impl Matcher<'_> {
             let parts = calls.first().map(|call| self.parts_of_step(*call)).unwrap_or_default();
             return parts.into_iter().chain(calls).for_each(|record| self.record_match(record, at));
         }
-        self.next_part =
-            (self.next_part..self.turn.1).find(|record| self.is_unmatched_part(*record)).unwrap_or(self.turn.1);
-        if self.next_part < self.turn.1 {
+        self.next_part = (self.next_part..self.turn_range.1)
+            .find(|record| self.is_unmatched_part(*record))
+            .unwrap_or(self.turn_range.1);
+        if self.next_part < self.turn_range.1 {
             self.parts_of_step(self.next_part).into_iter().for_each(|part| self.record_match(part, at));
         }
     }
@@ -197,7 +198,7 @@ impl Matcher<'_> {
 
     /// The parts without a match in the step that contains a record.
     fn parts_of_step(&self, record: usize) -> Vec<usize> {
-        let (from, to) = self.turn;
+        let (from, to) = self.turn_range;
         let is_step = |record: &usize| self.records.events().get(*record) == Some(&WireEvent::Step);
         let start = (from..record).rev().find(is_step).map_or(from, |step| step + 1);
         let records = (start..to).take_while(|record| !is_step(record));
@@ -225,37 +226,38 @@ impl Matcher<'_> {
 /// Finds the turn that each user message begins. First, messages and turns with the same text are paired, in order.
 /// The messages and turns between two such pairs are then paired, in order, if there are equally many of both.
 fn match_turns(lines: &NewLines<'_>, records: &WireRecords) -> Vec<Turn> {
-    let is_user =
-        |rows: &ContextLines, row| rows.get(row).is_some_and(|row| row.kind == ContextLineKind::Message(Role::User));
-    let messages: Vec<_> = lines.all().filter(|(_, rows, row)| is_user(rows, *row)).collect();
+    let is_user = |context_lines: &ContextLines, row| {
+        context_lines.get(row).is_some_and(|row| row.kind == ContextLineKind::Message(Role::User))
+    };
+    let messages: Vec<_> = lines.all().filter(|(_, context_lines, row)| is_user(context_lines, *row)).collect();
     let turns: Vec<_> = records.turns().collect();
     let texts = turns.iter().enumerate().filter_map(|(turn, (_, text))| Some(((*text)?, turn)));
     let mut texts: Vec<_> = texts.collect();
     texts.sort_unstable();
     let mut pairs = Vec::new();
     let mut first_free = 0;
-    for (message, (_, rows, row)) in messages.iter().enumerate() {
-        let Some(text) = rows.text_hash(*row) else { continue };
+    for (message, (_, context_lines, row)) in messages.iter().enumerate() {
+        let Some(text) = context_lines.text_hash(*row) else { continue };
         let found = texts.get(texts.partition_point(|known| *known < (text, first_free)));
         if let Some((_, turn)) = found.filter(|(known, _)| *known == text) {
             pairs.push((message, *turn));
             first_free = turn + 1;
         }
     }
-    let mut all = pairs.clone();
+    let mut turn_pairs = pairs.clone();
     let (mut next_message, mut next_turn) = (0, 0);
     for (message, turn) in pairs.into_iter().chain([(messages.len(), turns.len())]) {
         if message - next_message == turn - next_turn {
-            all.extend((next_message..message).zip(next_turn..turn));
+            turn_pairs.extend((next_message..message).zip(next_turn..turn));
         }
         (next_message, next_turn) = (message + 1, turn + 1);
     }
-    all.sort_unstable();
+    turn_pairs.sort_unstable();
     let turn = |(message, turn): (usize, usize)| {
         let end = turns.get(turn + 1).map_or(records.events().len(), |(next, _)| *next);
         Some(Turn { line: messages.get(message)?.0, begin: turns.get(turn)?.0, end })
     };
-    all.into_iter().filter_map(turn).collect()
+    turn_pairs.into_iter().filter_map(turn).collect()
 }
 
 #[cfg(test)]
@@ -273,30 +275,30 @@ mod tests {
     };
 
     /// Adds a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
-    fn add_line(rows: &mut ContextLines, call_ids: &mut TextTable, text: &str) {
-        let (role, what) = text.split_once(':').unwrap_or((text, ""));
+    fn add_line(context_lines: &mut ContextLines, call_ids: &mut TextTable, text: &str) {
+        let (role, argument) = text.split_once(':').unwrap_or((text, ""));
         let role = match role {
             "U" => Role::User,
             "T" => Role::Tool,
             _ => Role::Assistant,
         };
         match role {
-            Role::User => rows.push_text_hash(hash(what)),
-            Role::Tool => rows.push_answer(call_ids.add(what).unwrap().0),
-            _ if what.is_empty() => {}
-            _ => rows.push_call(call_ids.add(what).unwrap().0),
+            Role::User => context_lines.push_text_hash(hash(argument)),
+            Role::Tool => context_lines.push_answer(call_ids.add(argument).unwrap().0),
+            _ if argument.is_empty() => {}
+            _ => context_lines.push_call(call_ids.add(argument).unwrap().0),
         }
-        rows.push(ContextLine { kind: ContextLineKind::Message(role), fingerprint: 0, content_hash: 0 });
+        context_lines.push(ContextLine { kind: ContextLineKind::Message(role), fingerprint: 0, content_hash: 0 });
     }
 
     /// Adds a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
     /// of a failed call. Its time is `at` milliseconds.
     fn add_record(records: &mut WireRecords, call_ids: &mut TextTable, at: usize, text: &str) {
-        let (kind, what) = text.split_once(':').unwrap_or((text, ""));
+        let (kind, argument) = text.split_once(':').unwrap_or((text, ""));
         let time = Timestamp::from_millis(at as u64).ok();
-        let mut call = || call_ids.add(what).unwrap().0;
+        let mut call = || call_ids.add(argument).unwrap().0;
         let event = match kind {
-            "U" => return records.push_turn(time, Some(hash(what))),
+            "U" => return records.push_turn(time, Some(hash(argument))),
             "S" => WireEvent::Step,
             "P" => WireEvent::Part,
             "C" => WireEvent::Call(call()),
@@ -309,12 +311,12 @@ mod tests {
     /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,
     /// and then `!` if the tool failed.
     fn check(lines: &[&str], records: &[&str], expected: &str) {
-        let (mut rows, mut wire, mut call_ids) =
+        let (mut context_lines, mut wire, mut call_ids) =
             (ContextLines::default(), WireRecords::default(), TextTable::default());
-        lines.iter().for_each(|text| add_line(&mut rows, &mut call_ids, text));
+        lines.iter().for_each(|text| add_line(&mut context_lines, &mut call_ids, text));
         records.iter().enumerate().for_each(|(at, text)| add_record(&mut wire, &mut call_ids, at, text));
-        let history = History::of(&[&rows], &|_| false);
-        let wire_matches = match_lines(&history, &[&rows], &wire);
+        let history = History::of(&[&context_lines], &|_| false);
+        let wire_matches = match_lines(&history, &[&context_lines], &wire);
         let found = (0..lines.len()).map(|row| {
             let record = wire_matches.record_of_line((0, row));
             let time = record.map_or("-".to_owned(), |record| wire.time(record).unwrap().as_millis().to_string());

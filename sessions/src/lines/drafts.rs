@@ -32,7 +32,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     /// Drafts that have not been returned yet.
     ready: VecDeque<Draft>,
     /// Lines whose parent has no draft yet, by the position of the parent in the tree.
-    waiting: HashMap<usize, Vec<(usize, Line)>>,
+    waiting_lines: HashMap<usize, Vec<(usize, Line)>>,
     /// Lines of side entries that name a node without a draft as their parent, by the position of that node.
     waiting_side_entries: HashMap<usize, Vec<Line>>,
     /// The node that got a draft last.
@@ -78,7 +78,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             lines: session.source.lines(session.info.bytes())?,
             provenance: session.provenance(stored),
             ready: VecDeque::new(),
-            waiting: HashMap::new(),
+            waiting_lines: HashMap::new(),
             waiting_side_entries: HashMap::new(),
             last_node: None,
             time: session.info.created_at,
@@ -172,7 +172,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
 
     fn add_node(&mut self, at: usize, line: Line, issues: &mut Issues) {
         if let Some(parent) = self.session.tree.parent(at).filter(|parent| !self.is_appended(*parent)) {
-            self.waiting.entry(parent).or_default().push((at, line));
+            self.waiting_lines.entry(parent).or_default().push((at, line));
             return;
         }
         let mut next = vec![(at, line)];
@@ -181,7 +181,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             for line in self.waiting_side_entries.remove(&at).into_iter().flatten() {
                 self.push_side_entry(line, self.parent_ref_to(at), issues);
             }
-            next.extend(self.waiting.remove(&at).into_iter().flatten().rev());
+            next.extend(self.waiting_lines.remove(&at).into_iter().flatten().rev());
         }
     }
 
@@ -261,14 +261,14 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
                 issues.add(line.number, IssueCode::BadTime, "the time cannot be read", "the previous time is used")
             }
         }
-        let refused = match &body {
+        let refusal = match &body {
             NewBody::Message(message) => check_message(message).err(),
             NewBody::Compaction(compaction) => {
                 compaction.replacement.iter().flatten().find_map(|message| check_message(message).err())
             }
             _ => None,
         };
-        let Some(error) = refused else { return Some(body) };
+        let Some(error) = refusal else { return Some(body) };
         super::note_bad_field(issues, line.number, error.to_string());
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
         Some(Custom::new(format!("{}.{kind}", self.session.format.kind_prefix()), line.object.without(&[])).into())

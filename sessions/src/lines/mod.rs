@@ -35,7 +35,7 @@ use crate::{
 ///
 /// This module reads the lines (line ends, blank, torn and malformed lines, odd characters), assigns ids, finds
 /// parents, keeps the raw bytes if [`encode`](Self::encode) does not reproduce the line, and gives a line without a
-/// time that of the line before it. The format says what a line is.
+/// time that of the preceding line. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
     /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so
     /// this is only a few bytes. The format itself keeps data that only a few lines have.
@@ -165,10 +165,10 @@ pub(crate) enum LineKind<D> {
     Header,
     /// A node of the tree.
     Node(D),
-    /// A side entry. Its parent is the node that it names, or else the node before it.
+    /// A side entry. Its parent is the node that it names, or else the preceding node.
     Side,
     /// A line of another thread. It becomes no entry of this one.
-    Elsewhere,
+    OfOtherThread,
     /// A side entry that moves the head of the source.
     Rewind(RewindTarget),
 }
@@ -236,7 +236,7 @@ pub(crate) struct LinePosition<'a, D> {
 }
 
 impl<D> LinePosition<'_, D> {
-    /// The data of the format about this line.
+    /// The format-specific data of this line.
     pub(crate) fn data(&self) -> Option<&D> {
         self.tree.data(self.at?)
     }

@@ -73,12 +73,12 @@ struct Survey<F: LineFormat> {
     has_header: bool,
     calls: CallPairs,
     /// The place to which the head was moved after the last node, if it was moved.
-    rewound: Option<RewindTarget>,
+    rewind_target: Option<RewindTarget>,
 }
 
 impl<F: LineFormat> Survey<F> {
     fn new(format: F) -> Self {
-        Self { format, tree: Tree::default(), has_header: false, calls: CallPairs::default(), rewound: None }
+        Self { format, tree: Tree::default(), has_header: false, calls: CallPairs::default(), rewind_target: None }
     }
 
     fn add_line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
@@ -95,7 +95,7 @@ impl<F: LineFormat> Survey<F> {
 
     fn add_parsed_line(&mut self, line: &Line, parsed: ParsedLine<F::LineData>, issues: &mut Issues) -> SourceLine {
         let ParsedLine { id, parent, kind, calls, results } = parsed;
-        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::Elsewhere | LineKind::Header)) {
+        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::OfOtherThread | LineKind::Header)) {
             self.note_id(line, id, issues);
         }
         let at = match kind {
@@ -104,13 +104,13 @@ impl<F: LineFormat> Survey<F> {
                 return SourceLine::HeaderOrBroken;
             }
             LineKind::Node(data) => {
-                self.rewound = None;
+                self.rewind_target = None;
                 Some(self.tree.push(line.number, parent, data))
             }
             LineKind::Side => None,
-            LineKind::Elsewhere => return SourceLine::Blank,
+            LineKind::OfOtherThread => return SourceLine::Blank,
             LineKind::Rewind(to) => {
-                self.rewound = Some(to);
+                self.rewind_target = Some(to);
                 None
             }
         };
@@ -169,7 +169,7 @@ impl<F: LineFormat> Survey<F> {
     /// The node after which the program that writes the source would continue.
     fn writer_head(&self, issues: &mut Issues) -> Option<usize> {
         let last = self.tree.iter().rev().find(|(_, data)| self.format.can_be_head(data)).map(|(at, _)| at);
-        match self.format.named_head().as_ref().or(self.rewound.as_ref()) {
+        match self.format.named_head().as_ref().or(self.rewind_target.as_ref()) {
             None => last,
             Some(RewindTarget::Start) => None,
             Some(RewindTarget::Node(at)) => Some(*at),

@@ -28,8 +28,8 @@ pub(super) enum FirstKept {
     Object(u64),
     /// The compaction contains the messages that it keeps.
     RetainedTail,
-    /// The compaction does not say.
-    Nothing,
+    /// The compaction names no first entry.
+    NotGiven,
 }
 
 impl FirstKept {
@@ -39,7 +39,7 @@ impl FirstKept {
         } else if let Some(id) = object.text("firstKeptEntryId") {
             Self::Id(id)
         } else {
-            object.number("firstKeptEntryIndex").map_or(Self::Nothing, Self::Object)
+            object.number("firstKeptEntryIndex").map_or(Self::NotGiven, Self::Object)
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) struct Compactions {
     first_kept: HashMap<u64, FirstKept>,
     coverage: HashMap<u64, Coverage>,
     /// The nodes on the paths of compactions whose replacements contain messages of earlier lines.
-    restored: BitSet,
+    needed_nodes: BitSet,
 }
 
 impl Compactions {
@@ -86,13 +86,13 @@ impl Compactions {
 
     /// Whether the replacement of a compaction may contain the message of a node.
     pub(super) fn needs_message(&self, at: usize) -> bool {
-        self.restored.contains(at)
+        self.needed_nodes.contains(at)
     }
 }
 
 /// What the path of a node contains.
 #[derive(Debug, Clone, Copy, Default)]
-struct Above {
+struct PathInfo {
     /// Whether there is a compaction.
     has_compaction: bool,
     /// The last node that the last compaction covers.
@@ -107,16 +107,16 @@ fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &Firs
             let line = u32::try_from(*object).ok().and_then(|object| rare.objects.get(object));
             line.and_then(|line| tree.position(u64::from(line))).into_iter().collect()
         }
-        FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
+        FirstKept::RetainedTail | FirstKept::NotGiven => Vec::new(),
     }
 }
 
 /// Finds out what each compaction covers, and which message each edit changes.
 pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &mut RareData) {
-    let (mut coverages, mut targets, mut restored) = (HashMap::new(), HashMap::new(), BitSet::default());
+    let (mut coverages, mut targets, mut needed_nodes) = (HashMap::new(), HashMap::new(), BitSet::default());
     let lines = rare.compactions.first_kept.keys().copied().chain(rare.edits.lines());
-    let own = lines.filter_map(|line| tree.position(line)).collect();
-    let _paths = InheritedValues::of(tree, order, &own, &mut |at, above: Option<Above>| {
+    let changes = lines.filter_map(|line| tree.position(line)).collect();
+    let _paths = InheritedValues::of(tree, order, &changes, &mut |at, above: Option<PathInfo>| {
         let mut path = above.unwrap_or_default();
         let parent = tree.parent(at);
         let line = tree.line(at).unwrap_or_default();
@@ -131,18 +131,18 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &
             });
             if matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail {
                 for above in tree.path(at) {
-                    if restored.contains(above) {
+                    if needed_nodes.contains(above) {
                         break;
                     }
-                    restored.insert(above);
+                    needed_nodes.insert(above);
                 }
             }
-            path = Above { has_compaction: true, covered_to: coverage.end() };
+            path = PathInfo { has_compaction: true, covered_to: coverage.end() };
             coverages.insert(line, coverage);
         }
         Some(path)
     });
-    (rare.compactions.coverage, rare.compactions.restored) = (coverages, restored);
+    (rare.compactions.coverage, rare.compactions.needed_nodes) = (coverages, needed_nodes);
     rare.edits.set_targets(targets);
 }
 
@@ -150,7 +150,7 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &
 fn coverage_of(
     tree: &Tree<LineData>,
     first_kept: &FirstKept,
-    (path, (at, parent), kept): (Above, (usize, usize), &[usize]),
+    (path, (at, parent), kept): (PathInfo, (usize, usize), &[usize]),
 ) -> Coverage {
     let root = tree.root(parent);
     if *first_kept == FirstKept::RetainedTail {
@@ -247,15 +247,15 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
     messages
 }
 
-/// The messages on the path, as the edits on the path leave them.
+/// The messages on the path, after the edits on the path.
 fn kept_messages(position: &LinePosition<'_, LineData>, edits: &Edits) -> Vec<Message> {
     let Some(at) = position.at else { return Vec::new() };
     let newest_edits = edits::newest_edits(edits, position.tree, at);
-    let mut kept: Vec<_> = position.tree.path(at).collect();
-    kept.reverse();
+    let mut nodes: Vec<_> = position.tree.path(at).collect();
+    nodes.reverse();
     let message = |at: usize| match newest_edits.get(&at) {
         Some(edit) => position.earlier.replacements.get(edit).cloned().unwrap_or_default(),
         None => position.earlier.messages.get(&at).cloned().into_iter().collect(),
     };
-    kept.into_iter().flat_map(message).collect()
+    nodes.into_iter().flat_map(message).collect()
 }

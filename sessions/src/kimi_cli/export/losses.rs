@@ -2,7 +2,7 @@
 
 use store_core::{Body, Entry, Role, Thread, UsageRecord, Visibility};
 
-use super::{is_own, log::WrittenEntries};
+use super::{is_of_kimi_cli, log::WrittenEntries};
 use crate::{
     export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata, note_parent},
     kimi_cli::{contexts::REFERENCE_KIND, ids::WIRE_PREFIX, survey::SUBAGENT_FOLDER},
@@ -20,7 +20,7 @@ pub(super) const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state",
 /// Notes the parts of an entry that are in no file.
 pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec<Loss>) {
     let mut losses = Losses::new(&entry.id, list);
-    if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own(entry)) {
+    if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_of_kimi_cli(entry)) {
         losses.add(path, what);
     }
     if entry.run.is_some() {
@@ -34,7 +34,7 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
         return note_usage(usage, is_written, &mut losses);
     }
     if is_written {
-        if written.incomplete.contains(&entry.id) {
+        if written.incomplete_entries.contains(&entry.id) {
             losses.add("/blocks", ORPHAN_RESULT);
         }
         return;
@@ -42,7 +42,7 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
     let what = match &*entry.body {
         // The files themselves say where the head is.
         Body::Rewind(_) => return,
-        Body::Custom(custom) if is_own(entry) => match unread_line(entry, &custom.kind) {
+        Body::Custom(custom) if is_of_kimi_cli(entry) => match unreadable_line_loss(entry, &custom.kind) {
             Some(what) => what,
             None => return,
         },
@@ -66,11 +66,11 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
 
 /// What is lost with an entry of an import from kimi-cli: a line of a context that kimi-cli does not read. All other
 /// entries of such an import are in the files.
-fn unread_line(entry: &Entry, kind: &str) -> Option<(&'static str, &'static str, &'static str)> {
+fn unreadable_line_loss(entry: &Entry, kind: &str) -> Option<(&'static str, &'static str, &'static str)> {
     let is_line = entry.origin.as_ref().is_some_and(|origin| origin.line > 0);
     let is_record = entry.id.as_str().starts_with(WIRE_PREFIX);
-    let is_unread = is_line && !is_record && kind != REFERENCE_KIND;
-    is_unread.then_some(("raw", "kimi-cli does not read such a line", "dropped"))
+    let is_unreadable = is_line && !is_record && kind != REFERENCE_KIND;
+    is_unreadable.then_some(("raw", "kimi-cli does not read such a line", "dropped"))
 }
 
 fn note_usage(usage: &UsageRecord, is_written: bool, losses: &mut Losses<'_>) {

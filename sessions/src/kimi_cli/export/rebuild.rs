@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     SessionFiles,
     context_file::ContextsWriter,
-    is_own,
+    is_of_kimi_cli,
     log::ThreadLog,
     losses, plan,
     restore::{is_line_of, note_left_out, own_bytes, whole_file},
@@ -65,7 +65,7 @@ async fn write_wire(
     let mut imported = BTreeMap::new();
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
-        for entry in page.iter().filter(|entry| is_own(entry) && is_line_of(entry, WIRE_PREFIX)) {
+        for entry in page.iter().filter(|entry| is_of_kimi_cli(entry) && is_line_of(entry, WIRE_PREFIX)) {
             // An incomplete line may have become another line later. The later entry counts.
             let line = entry.origin.as_ref().map_or(0, |origin| origin.line);
             imported.insert(line, own_bytes(entry).map(|bytes| (entry.id.clone(), bytes)));

@@ -35,21 +35,21 @@ impl ThreadWriter<'_, '_> {
             },
         };
         let Some(object) = Object::parse(&line.text) else { return self.write_broken_line(entry, format) };
-        let is_same = format == self.format;
+        let is_same_version = format == self.format;
         if is_header(&object) {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
             let is_first = self.header.as_ref().is_some_and(|header| header.line == number);
             return if is_first { Ok(()) } else { self.write_broken_line(entry, format) };
         }
         // A title of version 4 is not written as one in version 3.
-        if is_same || object.text("type").as_deref() == Some("session_info") {
+        if is_same_version || object.text("type").as_deref() == Some("session_info") {
             self.note_title(&object);
         }
-        if is_same {
+        if is_same_version {
             let text = line.text.as_ref();
             let bytes = raw.as_deref().filter(|_| is_json(&line)).unwrap_or(text.as_bytes());
             let may_lose = raw.is_some() && line.oddities.contains(&IssueCode::LoneSurrogate);
-            return self.write_same(entry, &object, (bytes, may_lose));
+            return self.write_line_of_same_version(entry, &object, (bytes, may_lose));
         }
         self.convert(entry, &object, format == V4.name()).await
     }
@@ -67,7 +67,12 @@ impl ThreadWriter<'_, '_> {
 
     /// Writes a line of the same version. Its id, its parent and its number are changed if they differ from those of
     /// the entry.
-    fn write_same(&mut self, entry: &Entry, object: &Object<'_>, (bytes, may_lose): (&[u8], bool)) -> Result<()> {
+    fn write_line_of_same_version(
+        &mut self,
+        entry: &Entry,
+        object: &Object<'_>,
+        (bytes, may_lose): (&[u8], bool),
+    ) -> Result<()> {
         let mut changes = Vec::new();
         let is_node = !entry.side;
         if is_node {
@@ -89,7 +94,7 @@ impl ThreadWriter<'_, '_> {
             }
             self.note_main_lane(object);
         }
-        // In version 3, a reader takes any line with an id for the leaf.
+        // In version 3, an import takes any line with an id for the leaf.
         let is_leaf = is_node || !self.frame.is_v4 && object.has("id");
         let id = is_leaf.then_some(entry.id.as_str());
         if changes.is_empty() {
@@ -171,7 +176,7 @@ impl ThreadWriter<'_, '_> {
     }
 }
 
-/// Whether a field is not part of the body of a line.
+/// Whether a field describes the line itself, and is not part of the body of its entry.
 fn is_frame(name: &str, is_v4: bool) -> bool {
     let only_v4 = ["kind", "lane", "seq"];
     FRAME_FIELDS.contains(&name) && (is_v4 || !only_v4.contains(&name))

@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) out: &'a mut ExportFiles<'b>,
-    whole: &'a WholeMessages,
+    whole_messages: &'a WholeMessages,
     pub(super) frame: Frame,
     /// The name of the format that is written.
     pub(super) format: &'static str,
@@ -51,12 +51,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     pub(super) fn new(
         is_v4: bool,
         source: &'a ExportSource<'a>,
-        (out, whole): (&'a mut ExportFiles<'b>, &'a WholeMessages),
+        (out, whole_messages): (&'a mut ExportFiles<'b>, &'a WholeMessages),
     ) -> Self {
         Self {
             source,
             out,
-            whole,
+            whole_messages,
             frame: Frame::new(is_v4),
             format: if is_v4 { V4.name() } else { V3.name() },
             header: None,
@@ -189,10 +189,15 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         others: &[(&str, &str)],
     ) -> Result<()> {
         let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
-        let may_name_first = !self.frame.is_v4;
+        let can_name_first_kept = !self.frame.is_v4;
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let summary = compaction::summary_below(self.source, entry, compaction).await?;
-        let input = compaction::Input { source: self.source, whole: self.whole, may_name_first, context };
+        let input = compaction::CompactionInput {
+            source: self.source,
+            whole_messages: self.whole_messages,
+            can_name_first_kept,
+            context,
+        };
         let found = compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
         self.summaries.extend(summary.map(|summary| summary.id.clone()));
         let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
@@ -250,7 +255,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes the title and the head, if the lines so far do not give them.
     pub(super) fn write_end(&mut self) -> Result<()> {
         let thread = self.source.thread;
-        let head = thread.head.as_ref().and_then(|head| self.last_line(self.whole.line_of(head)));
+        let head = thread.head.as_ref().and_then(|head| self.last_line(self.whole_messages.line_of(head)));
         let timestamp = thread.entry_times.map_or(thread.created_at, |(_, last)| last);
         if let Some(title) = thread.title.as_ref().filter(|title| self.title.as_ref() != Some(*title)) {
             self.write_title(&quoted(title), head.as_deref(), timestamp)?;
