@@ -8,12 +8,12 @@ use std::{
 use store_core::{BodyKind, Direction, EntryQuery, MAX_PAGE, PageRequest, Thread, ThreadId, Version};
 
 use crate::{
+    comparison,
     error::Result,
     formats,
     import::ImportTarget,
     issue::{IssueCode, Issues},
     provenance::Provenance,
-    rewritten,
     session::{Session, StoredEntries},
 };
 
@@ -69,14 +69,14 @@ impl ImportTarget<'_> {
             match self.load_provenance(&thread, info.format).await? {
                 Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
                     let mut stored = self.load_stored(&id, provenance, session).await?;
-                    stored.kept_head = thread.head.filter(|head| stored.foreign.contains(head));
+                    stored.kept_head = thread.head.filter(|head| stored.foreign_entries.contains(head));
                     return Ok(FoundThread::Target { thread: id, stored, replaced: None });
                 }
                 Some((format, _)) if info.has_session_id => {
-                    let rewritten = rewritten::compare(self.threads, &id, session).await?;
-                    let detail = rewritten.describe(&id, (&format, info.format));
+                    let comparison = comparison::compare(self.threads, &id, session).await?;
+                    let detail = comparison.describe(&id, (&format, info.format));
                     // An older copy of the session has nothing that the thread does not have.
-                    if !self.options.replace || rewritten.is_older() {
+                    if !self.options.replace || comparison.is_older() {
                         issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
                         return Ok(FoundThread::Refused);
                     }

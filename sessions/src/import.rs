@@ -155,7 +155,8 @@ async fn import_source(
     progress: &SourceProgress<'_>,
 ) -> Result<Vec<ImportReport>> {
     let Some(copy) = StreamCopy::of(path)? else { return import_file(target, path, progress).await };
-    let mut reports = import_file(target, copy.path(), progress).await.map_err(|error| copy.rename(error, path))?;
+    let mut reports =
+        import_file(target, copy.path(), progress).await.map_err(|error| copy.with_original_path(error, path))?;
     for report in &mut reports {
         report.file = path.to_owned();
     }
@@ -327,7 +328,7 @@ impl ImportTarget<'_> {
             parents::set_parent(self.threads, &child, &thread).await?;
         }
         if stored.provenance.is_some() {
-            let newest = tally.newest.filter(|_| tally.added > 0);
+            let newest = tally.newest_time.filter(|_| tally.added > 0);
             self.update_known_thread(session, &thread, newest).await?;
         }
         Ok(report(session.info(), Some(thread), &tally, issues))

@@ -55,7 +55,7 @@ pub(crate) struct FileProvenance {
     pub(crate) last: LastLine,
     /// Lines that were imported before they were complete, and whose content differed later.
     pub(crate) reimported: Vec<ReimportedLine>,
-    /// Where its content is.
+    /// Where the content of the file is stored.
     pub(crate) stored: StoredAs,
 }
 
@@ -113,7 +113,7 @@ impl LastLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReimportedLine {
     pub(crate) line: u64,
-    /// Whether that import read only a part of the line, which was not a JSON object.
+    /// Whether the earlier import read only a part of the line that was not a JSON object.
     pub(crate) torn: bool,
 }
 
@@ -216,7 +216,7 @@ impl Provenance {
         self.files.iter().find(|file| file.name.as_deref() == Some(name))
     }
 
-    /// Whether it names everything in the session folder, or is that of a single file.
+    /// Whether it names everything in the session folder, or is the provenance of a single file.
     pub(crate) fn is_complete(&self) -> bool {
         let is_single = matches!(self.files.as_slice(), [file] if file.name.is_none());
         is_single || self.files.iter().any(|file| file.stored == StoredAs::WholeFolder)

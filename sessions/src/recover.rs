@@ -119,40 +119,40 @@ mod tests {
         assert_eq!(found, record, "{text}");
     }
 
-    const WHOLE: &str = r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"x {y} z"}}"#;
+    const RECORD: &str = r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"x {y} z"}}"#;
 
     #[test]
     fn a_record_after_a_part_of_it_is_found_wherever_the_part_ends() {
-        for end in 1..WHOLE.len() {
+        for end in 1..RECORD.len() {
             // Without three complete fields, a part that ends where a value begins cannot be told from a record that
             // contains an object.
-            let before = &WHOLE[..end];
+            let before = &RECORD[..end];
             let is_unclear = before.ends_with(':') && before.matches(':').count() < 3;
-            check(&format!("{before}{WHOLE}"), (!is_unclear).then_some(WHOLE));
-            check(&format!("{before}\0\0\0{WHOLE}"), (!is_unclear).then_some(WHOLE));
+            check(&format!("{before}{RECORD}"), (!is_unclear).then_some(RECORD));
+            check(&format!("{before}\0\0\0{RECORD}"), (!is_unclear).then_some(RECORD));
         }
-        check(&format!("xt\":\"abc\"}}}}{WHOLE}"), Some(WHOLE));
+        check(&format!("xt\":\"abc\"}}}}{RECORD}"), Some(RECORD));
     }
 
     #[test]
     fn a_record_before_a_part_of_another_is_found() {
-        for end in 1..WHOLE.len() {
-            check(&format!("{WHOLE}{}", &WHOLE[..end]), Some(WHOLE));
+        for end in 1..RECORD.len() {
+            check(&format!("{RECORD}{}", &RECORD[..end]), Some(RECORD));
         }
     }
 
     #[test]
     fn nul_bytes_around_a_record_are_skipped() {
-        check(&format!("\0\0\0{WHOLE}"), Some(WHOLE));
-        check(&format!("\0{WHOLE}\0\0"), Some(WHOLE));
+        check(&format!("\0\0\0{RECORD}"), Some(RECORD));
+        check(&format!("\0{RECORD}\0\0"), Some(RECORD));
     }
 
     #[test]
     fn a_part_alone_and_two_complete_records_are_not_read() {
-        for end in 1..WHOLE.len() {
-            check(&WHOLE[..end], None);
+        for end in 1..RECORD.len() {
+            check(&RECORD[..end], None);
         }
-        check(&format!("{WHOLE}{WHOLE}"), None);
+        check(&format!("{RECORD}{RECORD}"), None);
         for text in ["", "[1,2]", "42", "{", "[{\"a\":1}]", "{\"a\":}", "\0\0"] {
             check(text, None);
         }

@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     /// How many of them are messages.
     pub(crate) messages: u64,
     /// The newest time of an entry.
-    pub(crate) newest: Option<Timestamp>,
+    pub(crate) newest_time: Option<Timestamp>,
     leaves: BTreeSet<EntryId>,
     /// The entry that is the head after the drafts that were counted.
     implied_head: Option<EntryId>,
@@ -67,7 +67,7 @@ pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mu
         tally.count(&draft.entry);
         moves_head |= moves_the_head(&draft.entry) && !is_stored(&draft.entry, session, stored);
     }
-    let _kept = kept_head(stored, moves_head, issues);
+    let _kept_head = kept_head(stored, moves_head, issues);
     Ok(tally)
 }
 
@@ -123,13 +123,13 @@ pub(crate) async fn write(
         }
     }
     if !activity.is_empty() && batches.flush_all_but_last().await? {
-        activity.write(batches.newest, issues).await?;
+        activity.write(batches.newest_time, issues).await?;
     }
     batches.flush().await?;
     // Entries of lines that changed after they were imported stay in the log, and the last of them may be the head.
     if batches.written > 0
         && stored.provenance.is_some()
-        && stored.foreign.is_empty()
+        && stored.foreign_entries.is_empty()
         && let Some(draft) = batches.correct_head(session.head(stored)).await?
         && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
     {
@@ -137,7 +137,7 @@ pub(crate) async fn write(
         batches.flush().await?;
     }
     tally.added = batches.written;
-    tally.newest = batches.newest;
+    tally.newest_time = batches.newest_time;
     Ok(tally)
 }
 
@@ -151,7 +151,7 @@ fn moves_the_head(entry: &NewEntry) -> bool {
     matches!(entry.body, NewBody::Rewind(_)) || !entry.is_side()
 }
 
-/// The head that stays although new entries would move it, because no import wrote it.
+/// The head of the thread, if no import wrote it and new entries would move it. The import does not move it.
 fn kept_head<'a>(stored: &'a StoredEntries, moves_head: bool, issues: &mut Issues) -> Option<&'a EntryId> {
     let head = stored.kept_head.as_ref().filter(|_| moves_head)?;
     let detail = format!("the head of the thread is `{}`, which no import wrote", head.as_str());
@@ -210,7 +210,7 @@ struct BatchWriter<'a> {
     /// The number of entries that were written.
     written: u64,
     /// The newest time of all drafts so far.
-    newest: Option<Timestamp>,
+    newest_time: Option<Timestamp>,
     /// The bytes of the source that all drafts so far represent.
     bytes_read: u64,
 }
@@ -228,17 +228,17 @@ impl<'a> BatchWriter<'a> {
             entries: Vec::new(),
             bytes: 0,
             written: 0,
-            newest: None,
+            newest_time: None,
             bytes_read: 0,
         }
     }
 
     /// Notes the time and the size of a draft, which may already be stored.
     fn note_draft(&mut self, draft: &Draft) -> Result<()> {
-        self.newest = self.newest.max(draft.entry.timestamp);
-        let before = self.bytes_read / MAX_BATCH_BYTES;
+        self.newest_time = self.newest_time.max(draft.entry.timestamp);
+        let full_batches = self.bytes_read / MAX_BATCH_BYTES;
         self.bytes_read += draft.bytes;
-        if self.bytes_read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.bytes_read) {
+        if self.bytes_read / MAX_BATCH_BYTES > full_batches && !self.target.progress.advance(self.bytes_read) {
             return Err(Error::Stopped { path: self.info.file.clone() });
         }
         Ok(())
@@ -247,9 +247,9 @@ impl<'a> BatchWriter<'a> {
     /// Adds an entry to the batch. The first entry of a new thread is committed by itself, because the time of its
     /// commit is the time at which the session was created.
     async fn push(&mut self, at: u64, draft: Draft) -> Result<()> {
-        let creates = self.is_new && self.info.created_at.is_some() && !self.entries.is_empty();
+        let batch_creates_thread = self.is_new && self.info.created_at.is_some() && !self.entries.is_empty();
         let is_full = self.entries.len() >= MAX_BATCH_ENTRIES;
-        if creates || is_full || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
+        if batch_creates_thread || is_full || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
             self.flush().await?;
         }
         if self.entries.is_empty() {
@@ -283,7 +283,7 @@ impl<'a> BatchWriter<'a> {
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first_position))?;
         // A batch of entries without times does not count as new activity.
-        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest);
+        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest_time);
         let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);
         let mut at = last_activity;
         if std::mem::take(&mut self.is_new) {
@@ -306,7 +306,7 @@ impl<'a> BatchWriter<'a> {
 }
 
 /// Commits at a time of the source. The store refuses a time that is later than its own. A machine whose clock is ahead
-/// may have written such a time. The time of the store is then used.
+/// may have written such a time. In that case, the commit gets the time of the store.
 pub(crate) async fn commit_at(
     commits: &dyn CommitCoordinator,
     commit: Commit,

@@ -204,7 +204,7 @@ impl History {
     /// The first entry without children, in the order of the files and lines.
     pub(super) fn first_leaf(&self) -> Option<usize> {
         let parents: HashSet<_> = self.sequences.iter().filter_map(|sequence| sequence.parent).collect();
-        let ends = self.sequences.iter().skip(1).map(|sequence| sequence.first).sequence([self.rows.len()]);
+        let ends = self.sequences.iter().skip(1).map(|sequence| sequence.first).chain([self.rows.len()]);
         ends.filter_map(|end| end.checked_sub(1)).find(|last| !parents.contains(last))
     }
 

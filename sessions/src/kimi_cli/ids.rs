@@ -27,7 +27,7 @@ pub(super) struct FileLineIds {
 impl FileLineIds {
     /// The ids of entries that the import did not write.
     pub(super) fn ids_in_use(stored: &StoredEntries) -> Arc<HashSet<String>> {
-        Arc::new(stored.foreign.iter().map(|id| id.as_str().to_owned()).collect())
+        Arc::new(stored.foreign_entries.iter().map(|id| id.as_str().to_owned()).collect())
     }
 
     /// The prefix of the ids of the context at this position.

@@ -21,7 +21,7 @@ impl<'a> LineIds<'a> {
     /// the import did not write.
     pub(crate) fn assign(source_ids: &'a SourceIds, stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
         let mut ids = Self { source_ids, unusual_ids: HashMap::new() };
-        let foreign: HashSet<_> = stored.foreign.iter().map(EntryId::as_str).collect();
+        let foreign: HashSet<_> = stored.foreign_entries.iter().map(EntryId::as_str).collect();
         let mut unusual_lines = source_ids.unusual_lines();
         unusual_lines.extend(reimported.iter().map(|reimported| to_u32(reimported.line)));
         unusual_lines.extend(foreign.iter().flat_map(|id| usual_lines(source_ids, id)));
@@ -118,7 +118,7 @@ mod tests {
             source_ids.add_line(line, SourceLine::Content);
         }
         let mut stored = StoredEntries::default();
-        stored.foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
+        stored.foreign_entries = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
         let reimported: Vec<_> = reimported.iter().map(|&(line, torn)| ReimportedLine { line, torn }).collect();
         let found = LineIds::assign(&source_ids, &stored, &reimported);
         let found: Vec<_> =

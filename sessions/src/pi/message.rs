@@ -20,7 +20,7 @@ use crate::{
 /// The provider that an export of this crate names for an answer whose provider is not known.
 pub(super) const NO_PROVIDER: &str = "agentstore";
 
-/// The text before and the text after the summary of a branch when pi sends it.
+/// When pi sends the summary of a branch, it puts the first text before the summary, and the second text after it.
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
@@ -111,14 +111,14 @@ impl MessageReader<'_, '_> {
 
     fn assistant(&mut self) -> Result<Message, String> {
         let provider = self.object.text("provider");
-        let is_made = provider.as_deref() == Some(NO_PROVIDER);
-        let origin = provider.filter(|_| !is_made).map(|provider| {
+        let is_placeholder = provider.as_deref() == Some(NO_PROVIDER);
+        let origin = provider.filter(|_| !is_placeholder).map(|provider| {
             let mut origin = Origin::new(provider);
             origin.api = self.object.text("api");
             origin.model = self.object.text("model");
             origin
         });
-        let origin = origin.or_else(|| self.source.origin.filter(|_| !is_made).cloned());
+        let origin = origin.or_else(|| self.source.origin.filter(|_| !is_placeholder).cloned());
         let blocks = self.read_blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
         let mut message = with_provenance(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
         message.usage = self.usage();
@@ -141,8 +141,8 @@ impl MessageReader<'_, '_> {
     }
 
     fn result(&mut self) -> Result<Message, String> {
-        let given = || self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
-        let call = self.source.answers.map(str::to_owned).or_else(given).ok_or("`toolCallId` is missing")?;
+        let id_in_file = || self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
+        let call = self.source.answers.map(str::to_owned).or_else(id_in_file).ok_or("`toolCallId` is missing")?;
         let mut result = ToolResult::new(call, self.read_blocks(Origin::new("pi"), false)?);
         result.details = self.object.json("details");
         result.is_error = match self.object.raw("isError") {
@@ -167,8 +167,9 @@ impl MessageReader<'_, '_> {
         } else if let Some(code) = code {
             text += &format!("\n\nCommand exited with code {code}");
         }
-        let full = self.object.text("fullOutputPath").filter(|_| self.object.bool("truncated") == Some(true));
-        if let Some(path) = full {
+        let full_output_path =
+            self.object.text("fullOutputPath").filter(|_| self.object.bool("truncated") == Some(true));
+        if let Some(path) = full_output_path {
             text += &format!("\n\n[Output truncated. Full output: {path}]");
         }
         let mut message = with_provenance(Message::user(text), None, Some("pi.bashExecution"));

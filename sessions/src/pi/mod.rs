@@ -331,10 +331,10 @@ impl LineFormat for Pi {
         let kind = self.kind(line, issues);
         let texts = ["id", "lane", "leafId", "customType", "modelId", "name"].map(|name| (name, FieldType::Text));
         note_wrong_types(issues, line.number, object, &texts);
-        let is_chain = self.version == V1;
+        let has_no_ids = self.version == V1;
         let is_second_header = object.text("type").as_deref() == Some("session") && self.version != V4;
-        let id = object.text("id").filter(|_| !is_chain && !is_second_header);
-        let parent = if is_chain { ParentField::Missing } else { ParentField::read(object, "parentId") };
+        let id = object.text("id").filter(|_| !has_no_ids && !is_second_header);
+        let parent = if has_no_ids { ParentField::Missing } else { ParentField::read(object, "parentId") };
         let message = object.object("message").filter(|_| !matches!(kind, LineKind::Side));
         let calls = message.as_ref().map(calls::source_call_ids).unwrap_or_default();
         let results = message.as_ref().and_then(calls::source_result_id).into_iter().collect();
@@ -363,13 +363,13 @@ impl LineFormat for Pi {
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
-        let start = self.header.as_ref().and_then(|header| header.origin.clone());
+        let first_origin = self.header.as_ref().and_then(|header| header.origin.clone());
         let new_origins = &self.rare.new_origins;
         let changes = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
         self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
-            let new = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
-            let above = if tree.parent(at).is_some() { above } else { start.clone() };
-            new.or(above)
+            let new_origin = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
+            let above = if tree.parent(at).is_some() { above } else { first_origin.clone() };
+            new_origin.or(above)
         });
         compaction::resolve_coverage(tree, order, &mut self.rare);
         self.rare.calls.resolve(tree, order);
@@ -451,8 +451,8 @@ fn is_v4_header(object: &Object<'_>) -> bool {
 
 /// What an export of this crate wrote into a line of the type `custom`.
 fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
-    let is_made = object.text("customType")?.split_once('.').is_some_and(|(before, _)| before == AGENTSTORE);
-    if !is_made || object.text("type")? != "custom" {
+    let is_agentstore_type = object.text("customType")?.split_once('.').is_some_and(|(before, _)| before == AGENTSTORE);
+    if !is_agentstore_type || object.text("type")? != "custom" {
         return None;
     }
     AgentstoreField::read(&object.object("data")?)

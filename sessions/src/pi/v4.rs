@@ -23,11 +23,14 @@ pub(super) const FRAME_FIELDS: &[&str] = &["kind", "type", "id", "lane", "parent
 
 /// The leaves of the lanes, and how they moved.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(BTreeMap<String, Vec<Move>>);
+pub(super) struct Lanes {
+    /// The changes of each lane, in file order.
+    changes: BTreeMap<String, Vec<LeafChange>>,
+}
 
 /// A change of the leaf of a lane.
 #[derive(Debug)]
-struct Move {
+struct LeafChange {
     line: u64,
     /// The id of the leaf. If it is absent, the lane is before the first entry.
     leaf: Option<String>,
@@ -49,17 +52,17 @@ impl Lanes {
             issues.add(line.number, IssueCode::NewRoot, detail, "it becomes a root");
         }
         let is_main = lane == MAIN_LANE;
-        let moves = self.0.entry(lane).or_default();
+        let changes = self.changes.entry(lane).or_default();
         if is_main {
             // Only the newest leaf of the main lane is needed.
-            moves.clear();
+            changes.clear();
         }
-        moves.push(Move { line: line.number, leaf });
+        changes.push(LeafChange { line: line.number, leaf });
     }
 
     /// The leaf of a lane. The outer `None` means that there is no such lane.
     fn leaf(&self, lane: &str) -> Option<Option<String>> {
-        Some(self.0.get(lane)?.last()?.leaf.clone())
+        Some(self.changes.get(lane)?.last()?.leaf.clone())
     }
 
     /// The leaf of the main lane.
@@ -71,12 +74,12 @@ impl Lanes {
     /// were imported, its old leaf loses the label.
     pub(super) fn labels(&self, known_lines: u64) -> Vec<ImpliedLabel> {
         let mut labels = Vec::new();
-        for (lane, moves) in self.0.iter().filter(|(lane, _)| *lane != MAIN_LANE) {
-            let known = moves.iter().take_while(|known| known.line <= known_lines).count();
-            let old = known.checked_sub(1).and_then(|at| moves.get(at)).and_then(|old| old.leaf.as_ref());
-            let Some(last) = moves.last() else { continue };
+        for (lane, changes) in self.changes.iter().filter(|(lane, _)| *lane != MAIN_LANE) {
+            let known = changes.iter().take_while(|known| known.line <= known_lines).count();
+            let old = known.checked_sub(1).and_then(|at| changes.get(at)).and_then(|old| old.leaf.as_ref());
+            let Some(last) = changes.last() else { continue };
             let mut add = |leaf: &String, text: Option<String>| {
-                let visits = moves.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
+                let visits = changes.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
                 let key = key(&[lane, leaf, &visits.to_string(), text.as_ref().map_or("removed", |_| "set")]);
                 labels.push(ImpliedLabel { key, line: last.line, target: leaf.clone(), text });
             };

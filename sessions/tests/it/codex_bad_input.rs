@@ -67,7 +67,7 @@ async fn a_line_over_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn wrong_fields_are_kept_as_they_are() {
+async fn lines_with_wrong_fields_are_kept_unchanged() {
     let bytes = std::fs::read(fixtures().join("bad/codex-fields.jsonl")).unwrap();
     let (mut codes, found) = import_bytes(&bytes).await;
     codes.sort_unstable();

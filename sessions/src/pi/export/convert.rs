@@ -82,7 +82,7 @@ impl ThreadWriter<'_, '_> {
             let parent = self.parent_line(entry);
             let given = object.text("parentId");
             // If the entry is a root, a named parent that is not in the file stays: with it, the line is a root, too.
-            let is_root = parent.is_none() && given.as_ref().is_none_or(|given| !self.ids.used.contains(given));
+            let is_root = parent.is_none() && given.as_ref().is_none_or(|given| !self.ids.used_ids.contains(given));
             if given != parent && !is_root || object.raw("parentId").is_none() {
                 changes.push(("parentId", parent.map_or_else(|| "null".to_owned(), |parent| quoted(&parent))));
             }
@@ -146,7 +146,7 @@ impl ThreadWriter<'_, '_> {
             _ if self.frame.is_v4 && has_kind("session_info") => {
                 self.leave_out_of_tree(entry);
                 let fields: Vec<_> = std::iter::once(("fact", "\"name\"")).chain(fields).collect();
-                let line = self.frame.side("fact", &fields);
+                let line = self.frame.side_line("fact", &fields);
                 self.out.write_line(line.as_bytes(), b"\n")
             }
             _ if self.frame.is_v4 && has_kind("custom_message") => {

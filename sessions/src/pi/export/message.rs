@@ -12,7 +12,7 @@ use crate::{
     pi::message::NO_PROVIDER,
 };
 
-/// What a message of pi contains, but the message of the entry does not.
+/// What a message of pi contains besides the message of the entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageContext<'a> {
     /// The time of the entry.
@@ -27,7 +27,7 @@ pub(super) struct PiMessages {
     /// Messages, as JSON.
     pub(super) messages: Vec<String>,
     /// Blocks, each with its path in the message.
-    pub(super) moved: Vec<(String, Block)>,
+    pub(super) moved_blocks: Vec<(String, Block)>,
 }
 
 /// Whether pi has a message for this one. If not, only a line that pi does not send can contain it.
@@ -69,13 +69,13 @@ pub(super) fn encode(message: &Message, context: MessageContext<'_>, losses: &mu
 
 /// The provider, API and model that the message of pi names. Signatures are valid for them only.
 fn origin_of(message: &Message) -> Option<Origin> {
-    let named = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
-    let of_block = |block: &Block| match (&block.opaque, &block.kind) {
+    let origin_of_message = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
+    let origin_of_block = |block: &Block| match (&block.opaque, &block.kind) {
         (Some(opaque), _) => Some(opaque.origin.clone()),
         (None, BlockKind::Thinking(thinking)) => thinking.origin.clone(),
         _ => None,
     };
-    named.or_else(|| message.blocks.iter().find_map(of_block))
+    origin_of_message.or_else(|| message.blocks.iter().find_map(origin_of_block))
 }
 
 struct Encoder<'a, 'l, 'm, 'n> {
@@ -127,8 +127,8 @@ impl Encoder<'_, '_, '_, '_> {
 
     fn assistant(&mut self) {
         let content = self.content(&self.message.blocks, "");
-        let made = Origin::new(NO_PROVIDER);
-        let origin = self.origin.unwrap_or(&made);
+        let unknown_origin = Origin::new(NO_PROVIDER);
+        let origin = self.origin.unwrap_or(&unknown_origin);
         let unknown = || "unknown".to_owned();
         let (api, model) = (origin.api.clone().unwrap_or_else(unknown), origin.model.clone().unwrap_or_else(unknown));
         let usage = losses::usage(self.message, self.losses);
@@ -165,9 +165,9 @@ impl Encoder<'_, '_, '_, '_> {
 
     fn result(&mut self, result: &ToolResult, path: &str) {
         let content = self.content(&result.blocks, path);
-        let given = self.message.metadata.get("toolName").and_then(|name| parse_json_string(name.as_str()));
-        let of_call = || self.context.tool_names.get(&result.tool_use_id).cloned();
-        let name = given.or_else(of_call).unwrap_or_else(|| "unknown".to_owned());
+        let name_in_message = self.message.metadata.get("toolName").and_then(|name| parse_json_string(name.as_str()));
+        let name_of_call = || self.context.tool_names.get(&result.tool_use_id).cloned();
+        let name = name_in_message.or_else(name_of_call).unwrap_or_else(|| "unknown".to_owned());
         // The tokens of several results are counted once.
         let counted = self.message.usage.as_ref().filter(|_| self.out.messages.is_empty());
         let usage = counted.map(|_| losses::usage(self.message, self.losses));
@@ -218,7 +218,7 @@ impl Encoder<'_, '_, '_, '_> {
             BlockKind::Video(media) => Some(self.media("video", (block, media), path)),
             _ => {
                 self.losses.add(path, ("unknown_block", "the format has no such block", "moved"));
-                self.out.moved.push((path.to_owned(), block.clone()));
+                self.out.moved_blocks.push((path.to_owned(), block.clone()));
                 None
             }
         }
@@ -264,7 +264,7 @@ impl Encoder<'_, '_, '_, '_> {
         }
         if self.message.role != Role::Assistant {
             self.losses.add(path, ("thinking", "the format has thoughts in answers only", "moved"));
-            self.out.moved.push((path.to_owned(), block.clone()));
+            self.out.moved_blocks.push((path.to_owned(), block.clone()));
             return None;
         }
         Some(encode_block("thinking", |object| {
@@ -319,7 +319,7 @@ impl Encoder<'_, '_, '_, '_> {
     fn media(&mut self, kind: &str, (block, media): (&Block, &Media), path: &str) -> String {
         let reason = "the format has texts and images with inline bytes only";
         self.losses.add(path, ("unsupported_media", reason, "moved"));
-        self.out.moved.push((path.to_owned(), block.clone()));
+        self.out.moved_blocks.push((path.to_owned(), block.clone()));
         let url = match &media.source {
             MediaSource::Url(url) => Some(url),
             MediaSource::Base64(_) | MediaSource::Blob(_) => None,
@@ -380,12 +380,12 @@ fn write_metadata(object: &mut Writer<'_>, metadata: &JsonMap, timestamp: Timest
 }
 
 /// The data of a custom line with the blocks of an entry that no message of pi can contain.
-pub(super) fn moved_blocks(entry: &str, moved: &[(String, Block)]) -> String {
+pub(super) fn moved_blocks_json(entry: &str, moved_blocks: &[(String, Block)]) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);
     object.field("entry", &entry.to_owned());
     let list = object.key("blocks");
-    for (at, (path, block)) in moved.iter().enumerate() {
+    for (at, (path, block)) in moved_blocks.iter().enumerate() {
         list.push(if at == 0 { '[' } else { ',' });
         let mut item = Writer::open(list);
         item.field("path", path);

@@ -9,7 +9,7 @@ use super::{
     frame::{Frame, LineIds, Place},
     header::{ImportedHeader, quoted},
     losses::MessageLosses,
-    message::{self, MessageContext, has_message, moved_blocks},
+    message::{self, MessageContext, has_message, moved_blocks_json},
 };
 use crate::{
     error::Result,
@@ -35,7 +35,7 @@ pub(super) struct ThreadWriter<'a, 'b> {
     last_lines: HashMap<EntryId, Option<String>>,
     /// The line of the last label that follows an entry. In version 3 the children of the entry hang below it.
     labels: HashMap<EntryId, String>,
-    /// The id of the last line of the tree: a reader of version 3 takes it for the head.
+    /// The id of the last line of the tree. In version 3, this line is the head.
     leaf: Option<String>,
     /// The leaf of the main lane, if a line of version 4 names it.
     pub(super) main_leaf: Option<Option<String>>,
@@ -74,9 +74,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     pub(super) async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref().filter(|origin| origin.format.starts_with("pi-v"));
-        let is_same = origin.is_some_and(|origin| origin.format == self.format);
-        let foreign = loss_of_foreign_line(entry).filter(|(path, _)| origin.is_none() || path.is_empty() && !is_same);
-        if let Some((path, what)) = foreign {
+        let is_same_version = origin.is_some_and(|origin| origin.format == self.format);
+        let foreign_line_loss =
+            loss_of_foreign_line(entry).filter(|(path, _)| origin.is_none() || path.is_empty() && !is_same_version);
+        if let Some((path, what)) = foreign_line_loss {
             Losses::new(&entry.id, &mut self.losses).add(path, what);
         }
         if Provenance::read(entry).is_some() {
@@ -84,8 +85,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
         // Entries that an import made without a line are made again by an import of the exported lines. But labels of
         // lanes must be written, because version 3 has no lanes.
-        let is_made = origin.is_some_and(|origin| origin.line == 0);
-        if is_made && (is_same || !matches!(&*entry.body, Body::Label(_))) {
+        let has_no_line = origin.is_some_and(|origin| origin.line == 0);
+        if has_no_line && (is_same_version || !matches!(&*entry.body, Body::Label(_))) {
             return Ok(());
         }
         self.note_losses(entry);
@@ -96,7 +97,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             self.leave_out_of_tree(entry);
             return Ok(());
         }
-        match origin.filter(|_| !is_made) {
+        match origin.filter(|_| !has_no_line) {
             Some(origin) => self.write_line_of_pi(entry, &origin.format).await,
             None => self.write_body(entry).await,
         }
@@ -138,7 +139,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Writes a line of the tree.
     pub(super) fn write_tree_line(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> Result<()> {
-        let line = self.frame.entry(place, kind, fields);
+        let line = self.frame.tree_line(place, kind, fields);
         self.leaf = Some(place.id.to_owned());
         self.out.write_line(line.as_bytes(), b"\n")
     }
@@ -159,9 +160,9 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
         }
         let mut parent = self.parent_line(entry);
-        if !encoded.moved.is_empty() {
-            let data = moved_blocks(entry.id.as_str(), &encoded.moved);
-            let id = self.ids.made_of(&format!("{}/blocks", entry.id));
+        if !encoded.moved_blocks.is_empty() {
+            let data = moved_blocks_json(entry.id.as_str(), &encoded.moved_blocks);
+            let id = self.ids.make_id(&format!("{}/blocks", entry.id));
             let place = Place { id: &id, parent: parent.as_deref(), timestamp: entry.timestamp };
             self.write_tree_line(place, "custom", &[("customType", &custom_type("blocks")), ("data", &data)])?;
             parent = Some(id);
@@ -169,7 +170,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         for (at, message) in encoded.messages.iter().enumerate() {
             let id = match at {
                 0 => entry.id.as_str().to_owned(),
-                _ => self.ids.made_of(&format!("{}/{at}", entry.id)),
+                _ => self.ids.make_id(&format!("{}/{at}", entry.id)),
             };
             let place = Place { id: &id, parent: parent.as_deref(), timestamp: entry.timestamp };
             self.write_tree_line(place, "message", &[("message", message)])?;
@@ -198,10 +199,11 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             can_name_first_kept,
             context,
         };
-        let found = compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
+        let compaction_fields =
+            compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
         self.summaries.extend(summary.map(|summary| summary.id.clone()));
-        let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
-        let raw = found.raw(first_kept);
+        let first_kept = compaction_fields.first_kept.as_ref().unwrap_or(&entry.id).as_str();
+        let raw = compaction_fields.raw(first_kept);
         let mut fields: Vec<(&str, &str)> = raw.iter().map(|(name, raw)| (*name, raw.as_str())).collect();
         if self.frame.is_v4 {
             fields.retain(|(name, _)| *name != "firstKeptEntryId");
@@ -225,7 +227,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             if !entry.side {
                 self.leave_out_of_tree(entry);
             }
-            let line = self.frame.side("fact", &fields);
+            let line = self.frame.side_line("fact", &fields);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         let parent = self.parent_line(entry);
@@ -238,7 +240,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         Ok(())
     }
 
-    /// Writes an entry for which pi has no line, in a form that the importer of this crate reads back.
+    /// Writes an entry for which pi has no line, in a form that an import reads back.
     fn write_custom(&mut self, entry: &Entry) -> Result<()> {
         let mut body = (*entry.body).clone();
         if let Body::Rewind(rewind) = &mut body {
@@ -265,13 +267,13 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 return Ok(());
             }
             let leaf = head.as_deref().map_or_else(|| "null".to_owned(), quoted);
-            let line = self.frame.side("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
+            let line = self.frame.side_line("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         if head == self.leaf {
             return Ok(());
         }
-        let id = self.ids.made_of(&format!("{}/head.{}", thread.id, thread.version.number()));
+        let id = self.ids.make_id(&format!("{}/head.{}", thread.id, thread.version.number()));
         let place = Place { id: &id, parent: head.as_deref(), timestamp };
         let data = AgentstoreField::head();
         self.write_tree_line(place, "custom", &[("customType", &custom_type("head")), ("data", &data)])
@@ -279,10 +281,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     fn write_title(&mut self, title: &str, head: Option<&str>, timestamp: Timestamp) -> Result<()> {
         if self.frame.is_v4 {
-            let line = self.frame.side("fact", &[("fact", "\"name\""), ("name", title)]);
+            let line = self.frame.side_line("fact", &[("fact", "\"name\""), ("name", title)]);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
-        let id = self.ids.made_of(&format!("{}/title", self.source.thread.id));
+        let id = self.ids.make_id(&format!("{}/title", self.source.thread.id));
         self.write_tree_line(Place { id: &id, parent: head, timestamp }, "session_info", &[("name", title)])
     }
 
@@ -307,7 +309,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     }
 }
 
-/// The type of a line for which pi has none, as JSON.
+/// The type of a line for an entry for which pi has no type, as JSON.
 fn custom_type(name: &str) -> String {
     quoted(&format!("{AGENTSTORE}.{name}"))
 }
