@@ -125,7 +125,8 @@ impl ClaudeCode {
         }
     }
 
-    /// The format for the thread of a subagent whose lines are in the main file. `session` is the id of the main thread.
+    /// The format for the thread of a subagent whose lines are in the main file. `session` is the id of the main
+    /// thread.
     pub(super) fn for_sidechain(facts: Arc<FileFacts>, at: usize, session: &str) -> Self {
         let agent = facts.sidechains.get(at).map(|found| (found.agent.clone(), found.call.clone()));
         let mut format = Self::of(facts);

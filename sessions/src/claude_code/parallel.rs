@@ -80,8 +80,8 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
         let parent = adjuster.parent(tree, at);
         adjuster.parents.push(parent);
     }
-    // The usage of a message counts at its last line. Lines that repeat the uuid of another line are not in these lists,
-    // so they do not count it again.
+    // The usage of a message counts at its last line. Lines that repeat the uuid of another line are not in these
+    // lists, so they do not count it again.
     for last_line in adjuster.messages.iter().map(|message| message.last_line).chain(adjuster.single_lines) {
         if let Some(data) = tree.data_mut(last_line as usize) {
             data.carries_usage = true;
@@ -165,8 +165,8 @@ impl<'a> Adjuster<'a> {
         });
     }
 
-    /// The open message that a line is part of, or one of whose calls the line answers. The line must be below the first
-    /// line of the message.
+    /// The open message that a line is part of, or one of whose calls the line answers. The line must be below the
+    /// first line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
             NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),

@@ -80,7 +80,8 @@ impl Session {
     }
 }
 
-/// The id in the header of the rollout that the thread was imported from. `first_entry` is the first entry of the thread.
+/// The id in the header of the rollout that the thread was imported from. `first_entry` is the first entry of the
+/// thread.
 pub(super) fn imported_id(first_entry: &Entry) -> Option<String> {
     let header = imported_header(first_entry);
     let (_, raw) = header.iter().rev().find(|(name, _)| name == "id")?;

@@ -8,7 +8,8 @@ pub(crate) struct LineEnds {
     /// For each line, the distance of its end from that of the preceding line, with seven bits in each byte, the lowest
     /// first. If the eighth bit of a byte is set, more bytes follow.
     distances: Vec<u8>,
-    /// For the first of every 64 lines: the end of the preceding line, and the place of its own distance in `distances`.
+    /// For the first of every 64 lines: the end of the preceding line, and the place of its own distance in
+    /// `distances`.
     samples: Vec<(u64, usize)>,
     count: usize,
     /// The end of the last line.

@@ -33,8 +33,8 @@ pub(crate) struct TextTable {
     /// Where the first of every 16 texts begins.
     starts: Vec<usize>,
     count: u32,
-    /// The numbers of the texts. The hash of a text gives a slot, and its number is in this slot or, if it was in use, in
-    /// the next one that was free.
+    /// The numbers of the texts. The hash of a text gives a slot, and its number is in this slot or, if it was in use,
+    /// in the next one that was free.
     slots: Vec<u32>,
     hasher: RandomState,
 }

@@ -1,6 +1,6 @@
 //! Messages that were logged as several entries, such as those of Claude Code, which has a line for each block. An
-//! export to a format whose tool does not merge lines writes each of these messages as a whole. The entries of one message,
-//! and the message that they form, are those of the context (CX-17).
+//! export to a format whose tool does not merge lines writes each of these messages as a whole. The entries of one
+//! message, and the message that they form, are those of the context (CX-17).
 //!
 //! ```text
 //! as logged                        as written

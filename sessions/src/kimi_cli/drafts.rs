@@ -159,7 +159,7 @@ impl<'a> KimiDrafts<'a> {
 
     /// The time of a line of a context, if the wire file says it.
     fn time_of_line(&self, at: HistoryLine) -> Option<Timestamp> {
-        self.session.wire.as_ref()?.rows.time(self.layout().wire_matches.record_of_line(at)?)
+        self.session.wire.as_ref()?.line_data.time(self.layout().wire_matches.record_of_line(at)?)
     }
 
     fn open_context(&mut self, at: usize) -> Result<Stage<'a>> {

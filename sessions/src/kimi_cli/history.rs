@@ -1,7 +1,7 @@
 //! The history of a session over all its context files: one tree, and the position of each line in it.
 //!
-//! The tree has an entry for almost every line of large files. To save memory, it keeps one value for many entries: most
-//! entries are children of the preceding entry, and most lines of a file are new and in order.
+//! The tree has an entry for almost every line of large files. To save memory, it keeps one value for many entries:
+//! most entries are children of the preceding entry, and most lines of a file are new and in order.
 
 use std::collections::HashSet;
 

@@ -16,9 +16,9 @@ impl<T> Default for InheritedValues<T> {
 
 impl<T: Clone> InheritedValues<T> {
     /// Finds the values of all nodes. `changes` are the nodes whose value may differ from that of their parent.
-    /// `value_of` gets a node and the value of its parent, and returns the value of the node. It is called for the nodes
-    /// in `changes`, for roots, and for some other nodes, parents first. For these other nodes it must return the value
-    /// of the parent.
+    /// `value_of` gets a node and the value of its parent, and returns the value of the node. It is called for the
+    /// nodes in `changes`, for roots, and for some other nodes, parents first. For these other nodes it must return the
+    /// value of the parent.
     pub(crate) fn of<D>(
         tree: &Tree<D>,
         order: &PathOrder,

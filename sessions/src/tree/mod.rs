@@ -313,8 +313,8 @@ impl<D> Tree<D> {
         self.shape.path_order()
     }
 
-    /// Cuts cycles. A segment is a run of nodes, each the parent of the next. A cycle that enters a segment contains its
-    /// first node, so the walk goes from segment to segment.
+    /// Cuts cycles. A segment is a run of nodes, each the parent of the next. A cycle that enters a segment contains
+    /// its first node, so the walk goes from segment to segment.
     fn cut_cycles(&self, parents: &mut Parents, issues: &mut Issues) {
         // 0 for a segment that was not visited, else the number of the walk that visited it first.
         let mut first_visits = vec![0_u32; parents.segments().len()];

@@ -89,8 +89,8 @@ pub(crate) struct Shape {
     places: Vec<(u32, u32)>,
     /// For each segment, the end of its part of `children`.
     child_ends: Vec<u32>,
-    /// For each segment: its child segments, each as the position of its parent and its own number. The children of later
-    /// nodes come first.
+    /// For each segment: its child segments, each as the position of its parent and its own number. The children of
+    /// later nodes come first.
     children: Vec<(u32, u32)>,
     /// The segments in the order.
     order: Vec<u32>,

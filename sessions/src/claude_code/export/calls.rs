@@ -29,8 +29,8 @@ pub(super) struct Arguments {
     pub(super) is_replaced: bool,
 }
 
-/// Returns the arguments of a call. An object is unchanged. Any other JSON value is put into an object. Text that is not
-/// JSON is replaced by an empty object.
+/// Returns the arguments of a call. An object is unchanged. Any other JSON value is put into an object. Text that is
+/// not JSON is replaced by an empty object.
 pub(super) fn arguments(call: &ToolUse) -> Arguments {
     let raw = call.raw.as_deref().filter(|raw| !raw.is_empty()).unwrap_or(call.input.as_str());
     let unchanged = |json: &str| Arguments { json: json.to_owned(), is_replaced: false };

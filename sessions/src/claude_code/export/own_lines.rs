@@ -32,8 +32,8 @@ pub(super) struct OwnLineContext<'a> {
     pub(super) is_promoted: bool,
 }
 
-/// Returns the imported line of an entry. A line of the tree without a uuid gets one. If the thread of a subagent becomes
-/// a session of its own, its lines become ordinary lines.
+/// Returns the imported line of an entry. A line of the tree without a uuid gets one. If the thread of a subagent
+/// becomes a session of its own, its lines become ordinary lines.
 pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<OwnLine> {
     let bytes = line_of(&ClaudeCode::without_facts(), entry)?;
     let changed = {
