@@ -9,11 +9,11 @@ use std::{
 use crate::{
     blocks::cut_to_1_kib,
     error::{Error, Result},
-    foreign,
     formats::{FORMATS, FormatName},
     json::Object,
     lenient,
     options::ImportOptions,
+    other_tools,
     source::{NextLine, Source},
 };
 
@@ -191,7 +191,7 @@ pub(crate) fn describe_first_line(path: &Path, options: &ImportOptions) -> Resul
 
 /// Recognises the format of a source by its beginning.
 fn recognise(sample: &Sample<'_>) -> Detected {
-    if let Some(tool) = foreign::recognise(sample) {
+    if let Some(tool) = other_tools::recognise(sample) {
         return Detected::Foreign(tool);
     }
     FORMATS.iter().find_map(|format| format.recognise(sample)).unwrap_or(Detected::Unknown)

@@ -18,19 +18,19 @@ use crate::{
 };
 
 /// Threads that have the name of a session of this import, but were imported from other bytes. Many files may have the
-/// same name, for example in different folders. Without this list, each of them would load the threads of all files
-/// before it from the store.
+/// same name, for example in different folders. Without this list, the import of each of these files would load the
+/// threads of all earlier ones from the store.
 #[derive(Debug, Default)]
-pub(crate) struct KnownThreads(Mutex<HashMap<ThreadId, (String, Provenance)>>);
+pub(crate) struct ThreadsOfOtherFiles(Mutex<HashMap<ThreadId, (String, Provenance)>>);
 
-impl KnownThreads {
+impl ThreadsOfOtherFiles {
     fn note(&self, thread: ThreadId, imported_from: (String, Provenance)) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, imported_from);
     }
 
     /// Whether a thread is known not to be that of a session. A thread that may be that of the session is removed from
     /// the list, so that the caller asks the store.
-    fn is_known_as_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
+    fn is_of_other_file(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };
         let may_be_same =
@@ -56,7 +56,7 @@ impl ImportTarget<'_> {
         let mut conflict = None;
         for n in 1_u32.. {
             let id = candidate_id(&info.thread, n)?;
-            if self.known_threads.is_known_as_other(&id, session)? {
+            if self.threads_of_other_files.is_of_other_file(&id, session)? {
                 conflict = Some(other_bytes_issue(&id));
                 continue;
             }
@@ -85,7 +85,7 @@ impl ImportTarget<'_> {
                 }
                 Some(other) => {
                     conflict = Some(other_bytes_issue(&id));
-                    self.known_threads.note(id, other);
+                    self.threads_of_other_files.note(id, other);
                 }
                 None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
             }

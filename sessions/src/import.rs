@@ -9,7 +9,7 @@ use store_core::{
 use crate::{
     detect::{self, Detected, FoundSources},
     error::{Error, Result},
-    find_thread::{FoundThread, KnownThreads, ReplacedThread},
+    find_thread::{FoundThread, ReplacedThread, ThreadsOfOtherFiles},
     formats::FormatName,
     issue::{IssueCode, Issues},
     options::ImportOptions,
@@ -52,7 +52,7 @@ pub struct Importer<'a> {
     options: &'a ImportOptions,
     /// The threads that were written to.
     written: BTreeSet<ThreadId>,
-    known_threads: KnownThreads,
+    threads_of_other_files: ThreadsOfOtherFiles,
 }
 
 impl fmt::Debug for Importer<'_> {
@@ -73,7 +73,7 @@ impl<'a> Importer<'a> {
             threads: commits.threads(),
             options,
             written: BTreeSet::new(),
-            known_threads: KnownThreads::default(),
+            threads_of_other_files: ThreadsOfOtherFiles::default(),
         }
     }
 
@@ -82,8 +82,8 @@ impl<'a> Importer<'a> {
     /// # Errors
     /// As for [`import`].
     pub async fn import(&mut self, path: &Path) -> Result<Vec<ImportReport>> {
-        let Self { commits, threads, options, known_threads, .. } = &*self;
-        let target = ImportTarget { commits: *commits, threads: &**threads, options, known_threads };
+        let Self { commits, threads, options, threads_of_other_files, .. } = &*self;
+        let target = ImportTarget { commits: *commits, threads: &**threads, options, threads_of_other_files };
         let mut reports = Vec::new();
         let result = import_all(&target, path, &mut reports).await;
         let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
@@ -276,7 +276,7 @@ pub(crate) struct ImportTarget<'a> {
     pub(crate) commits: &'a dyn CommitCoordinator,
     pub(crate) threads: &'a dyn ThreadRunStore,
     pub(crate) options: &'a ImportOptions,
-    pub(crate) known_threads: &'a KnownThreads,
+    pub(crate) threads_of_other_files: &'a ThreadsOfOtherFiles,
 }
 
 impl ImportTarget<'_> {

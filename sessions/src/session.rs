@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
-pub(crate) use crate::stored::{StoredEntries, StoredParent};
+pub(crate) use crate::stored_entries::{StoredEntries, StoredParent};
 use crate::{activity::Activity, error::Result, issue::Issues, provenance::Provenance};
 
 /// A session that the first pass has read. It becomes one thread.

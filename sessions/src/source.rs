@@ -102,7 +102,7 @@ pub(crate) struct Line {
     pub(crate) bytes: Vec<u8>,
     /// The offset at which the next line begins.
     pub(crate) end: u64,
-    /// Whether a byte order mark comes before it.
+    /// Whether a byte order mark was removed from the beginning of the line.
     pub(crate) bom: bool,
     /// How it ends.
     pub(crate) ending: LineEnding,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::preserved::PreservedSegment;
+use super::preserved_segment::PreservedSegment;
 use crate::{
     compact::{BitSet, TextTable, push, to_u32},
     error::Result,
@@ -214,7 +214,8 @@ impl FileFacts {
         }
     }
 
-    /// The position of the subagent of a line: the one that the line names, or that of its parent, or a new one.
+    /// The position of the subagent of a line. This is the subagent that the line names, or else the subagent of its
+    /// parent, or else a new one.
     fn sidechain_at(&mut self, line: &FactLine) -> usize {
         let known =
             match (&line.agent, &line.parent) {

@@ -10,7 +10,7 @@ use super::{
     facts::{AgentCall, FileFacts, OnlyAgent},
     message,
     parallel::{self, MessageLinks},
-    preserved::{self, CompactionData, PreservedSegment},
+    preserved_segment::{self, CompactionData, PreservedSegment},
     read,
 };
 use crate::{
@@ -217,8 +217,8 @@ impl ClaudeCode {
         preceding.map_or(ParentField::Root, ParentField::Named)
     }
 
-    /// Notes an issue for a message that names no parent although other messages come before it in the file: its
-    /// context contains none of these.
+    /// Notes an issue if a message names no parent although other messages come earlier in the file. Its context then
+    /// contains none of them.
     fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
         if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
             return;
@@ -345,7 +345,7 @@ impl LineFormat for ClaudeCode {
 
     fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Parents> {
         self.titles.summaries.retain(|(leaf, _)| !tree.nodes_with_id(leaf).is_empty());
-        if let Some(parents) = preserved::adjust_parents(tree) {
+        if let Some(parents) = preserved_segment::adjust_parents(tree) {
             let _order = tree.set_parents(parents);
         }
         Some(parallel::adjust_parents(tree, &std::mem::take(&mut self.links)))
@@ -356,14 +356,14 @@ impl LineFormat for ClaudeCode {
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, _order: &PathOrder) {
-        preserved::derive_coverage(tree);
-        preserved::mark_contained_summaries(tree, &|_| false);
+        preserved_segment::derive_coverage(tree);
+        preserved_segment::mark_contained_summaries(tree, &|_| false);
     }
 
     /// If the usage of a message is already stored, it does not count again when the file contains more lines of this
     /// message.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
-        preserved::mark_contained_summaries(tree, is_stored);
+        preserved_segment::mark_contained_summaries(tree, is_stored);
         let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));
         let mut stored_messages = BitSet::default();
         counted.filter_map(|(_, data)| data.message_id).for_each(|id| stored_messages.insert(id.get() as usize));

@@ -19,7 +19,7 @@ mod files;
 mod line_format;
 mod message;
 mod parallel;
-mod preserved;
+mod preserved_segment;
 mod read;
 mod tool_results;
 

@@ -1,7 +1,7 @@
 //! Puts the lines of one message of the model, and the results of its calls, on one path.
 //!
-//! Claude Code writes one line for each block of a message. The result of each call hangs below the line of that call,
-//! so that parallel calls fork the tree, although all of them are part of the conversation:
+//! Claude Code writes one line for each block of a message. The line of each call is the parent of its result. So
+//! parallel calls fork the tree, although all of them are part of the conversation:
 //!
 //! ```text
 //! as written                       as imported

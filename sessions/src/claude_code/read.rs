@@ -7,7 +7,7 @@ use super::{
     facts::Sidechain,
     line_format::{LineData, NodeKind},
     message,
-    preserved::{Coverage, PreservedSegment},
+    preserved_segment::{Coverage, PreservedSegment},
 };
 use crate::{
     blocks::{cut_to_1_kib, with_provenance},
@@ -116,8 +116,8 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
     }
 }
 
-/// A compaction covers everything before it except the messages that it keeps. Its summary is the message after it. But
-/// if it keeps messages that must follow the summary, it contains the summary itself.
+/// A compaction covers everything before it except the messages that it keeps. In most cases, its summary is the next
+/// message. If it keeps messages that must follow the summary, it contains the summary itself.
 fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> NewBody {
     let mut compaction = Compaction::default();
     let Some(data) = position.data().and_then(|data| data.compaction.as_deref()) else { return compaction.into() };

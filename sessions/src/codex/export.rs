@@ -56,13 +56,13 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
 
 /// Notes every entry that is not on the only path that becomes a file.
 async fn note_other_branches(source: &ExportSource<'_>, path: &Path, losses: &mut LossList) -> Result<()> {
-    let what = ("branch", "a rollout has one branch; other branches need files of their own", "dropped");
+    let loss = ("branch", "a rollout has one branch; other branches need files of their own", "dropped");
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         let others = page.iter().filter(|entry| !path.has(entry) && !matches!(&*entry.body, Body::Rewind(_)));
         for entry in others {
             losses.visit(&entry.id);
-            losses.add(&entry.id, "", what);
+            losses.add(&entry.id, "", loss);
         }
     }
     Ok(())
@@ -95,8 +95,8 @@ async fn write_branch(
     while let Some(page) = pages.next().await? {
         for entry in page.iter().filter(|entry| path.has(entry)) {
             writer.losses.visit(&entry.id);
-            if let Some(what) = whole_messages.loss(entry) {
-                writer.losses.add(&entry.id, "", what);
+            if let Some(loss) = whole_messages.loss(entry) {
+                writer.losses.add(&entry.id, "", loss);
             }
             if let Some(entry) = whole_messages.entry(source, entry).await? {
                 writer.write_entry(&entry).await?;
@@ -288,8 +288,8 @@ impl BranchWriter<'_, '_> {
             Some(&covers.from) == self.path.root.as_ref() && Some(&covers.to) == entry.parent.as_ref()
         });
         if !covers_path {
-            let what = ("compaction", "a compaction of a rollout replaces everything before it", "replaced");
-            self.losses.add(&entry.id, "/covers", what);
+            let loss = ("compaction", "a compaction of a rollout replaces everything before it", "replaced");
+            self.losses.add(&entry.id, "/covers", loss);
         }
         let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
         let loaded = self.source.threads.load_context(&self.source.thread.id, request).await?;

@@ -30,9 +30,9 @@ impl LossList {
     }
 
     /// Adds a loss of the current entry.
-    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: LossDescription) {
+    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, loss: LossDescription) {
         if !self.is_repeated {
-            Losses::new(entry, &mut self.list).add(path, what);
+            Losses::new(entry, &mut self.list).add(path, loss);
         }
     }
 
@@ -45,8 +45,8 @@ impl LossList {
 
     /// Adds the losses of an entry, apart from those of its body. `is_own` says whether it was imported from a rollout.
     pub(super) fn note_entry(&mut self, entry: &Entry, is_own: bool) {
-        if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own) {
-            self.add(&entry.id, path, what);
+        if let Some((path, loss)) = loss_of_foreign_line(entry).filter(|_| !is_own) {
+            self.add(&entry.id, path, loss);
         }
         for (is_lost, path, kind) in
             [(entry.run.is_some(), "/run", "run"), (!entry.extra.is_empty(), "", "unknown_field")]
@@ -59,13 +59,13 @@ impl LossList {
 
     /// Adds the losses of an entry for which a rollout has no record.
     pub(super) fn note_other_body(&mut self, entry: &Entry) {
-        let what = match &*entry.body {
+        let loss = match &*entry.body {
             Body::Custom(custom) if custom.kind == IMPORT_LINE => ("raw", "a line that Codex cannot read", "dropped"),
             Body::Message(_) | Body::Compaction(_) => ("side_entry", "a rollout has no side entries", "dropped"),
             Body::Rewind(_) => return,
             body => (body.kind().name(), NO_FIELD, "dropped"),
         };
-        self.add(&entry.id, "", what);
+        self.add(&entry.id, "", loss);
     }
 
     /// Adds the losses of an entry and its message, apart from those of its blocks. Returns whether the message is part

@@ -1,7 +1,7 @@
 //! The format of Codex: rollouts, with a record in each line. Each line is the child of the preceding one, unless a
 //! rollback moves the conversation to an earlier line. In the old shape, a line is an item without a record around it.
 
-mod canonical;
+mod canonical_item;
 mod export;
 mod export_losses;
 mod header;

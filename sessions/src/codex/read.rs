@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use store_core::{Block, Compaction, Custom, Interval, NewBody, RewindTo, TokenCounts, UsageRecord, Visibility};
 
 use super::{
-    LineData, canonical,
+    LineData, canonical_item,
     item::{self, ItemOrigin},
     record::{COMPACTED, EVENT_MSG, RESPONSE_ITEM, Record, SESSION_META, TURN_CONTEXT, WORLD_STATE},
 };
@@ -50,7 +50,7 @@ pub(super) fn body(
         return Custom::new(format!("codex.{kind}"), line.object.without(&[])).into();
     };
     let found = match record.kind.as_str() {
-        RESPONSE_ITEM => match record.fields().and_then(|fields| canonical::unknown_role(&fields)) {
+        RESPONSE_ITEM => match record.fields().and_then(|fields| canonical_item::unknown_role(&fields)) {
             Some(role) => {
                 issues.add(line.number, IssueCode::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
                 Ok(custom_of(record))

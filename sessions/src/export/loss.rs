@@ -83,8 +83,8 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a loss with its kind, its reason and the action of the export.
-    pub(crate) fn add(&mut self, path: impl Into<String>, what: LossDescription) {
-        let (kind, reason, action) = what;
+    pub(crate) fn add(&mut self, path: impl Into<String>, description: LossDescription) {
+        let (kind, reason, action) = description;
         let loss = Loss { thread: None, entry: self.entry.cloned(), path: path.into(), kind, reason, action };
         self.list.push(loss);
     }

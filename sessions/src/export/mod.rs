@@ -6,7 +6,7 @@ mod ids;
 mod loss;
 mod source;
 mod thread_losses;
-mod unchanged;
+mod unchanged_thread;
 mod whole_messages;
 
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(crate) use self::{
     loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, of_child},
     source::ExportSource,
     thread_losses::{note_metadata, note_parent, pointer},
-    unchanged::{FileRestorer, line_of, write_unchanged},
+    unchanged_thread::{FileRestorer, line_of, write_unchanged},
     whole_messages::WholeMessages,
 };
 pub use self::{

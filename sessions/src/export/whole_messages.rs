@@ -8,7 +8,7 @@
 //! ```
 //!
 //! If branches leave such a message at different entries, it becomes the message on the path of the head. A message
-//! that a compaction covers only in part stays as it is.
+//! that a compaction covers only in part is not changed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -55,7 +55,7 @@ struct MergedEntry {
 
 impl WholeMessages {
     /// Finds the messages of a thread, as the path of `leaf` has them. Entries that were imported from the written
-    /// format (`is_own`) stay as they are.
+    /// format (`is_own`) are not changed.
     pub(crate) async fn find(
         source: &ExportSource<'_>,
         leaf: Option<&EntryId>,
@@ -99,20 +99,20 @@ impl WholeMessages {
         is_in_the_middle.then_some(CHILD_OF_PART)
     }
 
-    /// The entry as it is written, or `None` if it is a part of an earlier one. Notes what is lost.
+    /// The entry in the form that is written, or `None` if it is a part of an earlier one. Notes what is lost.
     pub(crate) async fn written(
         &self,
         source: &ExportSource<'_>,
         entry: &Arc<Entry>,
         losses: &mut Vec<Loss>,
     ) -> Result<Option<Arc<Entry>>> {
-        if let Some(what) = self.loss(entry) {
-            Losses::new(&entry.id, losses).add("", what);
+        if let Some(loss) = self.loss(entry) {
+            Losses::new(&entry.id, losses).add("", loss);
         }
         self.entry(source, entry).await
     }
 
-    /// The entry as it is written, or `None` if it is a part of an earlier one.
+    /// The entry in the form that is written, or `None` if it is a part of an earlier one.
     pub(crate) async fn entry(&self, source: &ExportSource<'_>, entry: &Arc<Entry>) -> Result<Option<Arc<Entry>>> {
         if self.is_merged(&entry.id) {
             return Ok(None);
@@ -133,8 +133,8 @@ impl WholeMessages {
         Ok(Some(Arc::new(written)))
     }
 
-    /// Changes a body that names merged entries, so that it names entries that have lines. Returns `None` if it names
-    /// no merged entry.
+    /// Replaces the merged entries that a body names by entries that have lines. Returns `None` if the body names no
+    /// merged entry.
     fn body_with_lines(&self, body: &Body) -> Option<Body> {
         let merged = |id: &EntryId| self.merged_entries.get(id);
         match body {

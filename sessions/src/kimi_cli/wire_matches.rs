@@ -32,7 +32,7 @@ impl WireMatches {
         usize::try_from(self.lines.get(at)?.1).ok()
     }
 
-    /// The line that a record matches. A record without a match has the line of the last record before it that has a
+    /// The line that a record matches. If the record has no match, it is the line of the last earlier record with a
     /// match.
     pub(super) fn line_of_record(&self, record: usize) -> Option<HistoryLine> {
         let record = to_u32(record);
@@ -150,7 +150,7 @@ impl Matcher<'_> {
         match context_lines.get(row).map(|row| row.kind) {
             Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, context_lines.calls(row)),
             Some(ContextLineKind::Message(Role::Tool)) => self.match_result_line(at, context_lines.answered_call(row)),
-            // A user message without a known turn ends the turn before it.
+            // A user message without a known turn ends the current turn.
             Some(ContextLineKind::Message(Role::User)) => self.turn_range = (0, 0),
             _ => {}
         }

@@ -87,8 +87,8 @@ pub(super) fn usual_line(source_ids: &SourceIds, id: &str) -> Option<u32> {
     usual_lines(source_ids, id).min()
 }
 
-/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the ids that
-/// the incomplete line got are left out.
+/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the
+/// candidates do not include the ids of its incomplete form.
 fn candidates<'a>(
     line: u32,
     source_id: Option<&'a str>,

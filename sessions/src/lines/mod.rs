@@ -227,11 +227,11 @@ impl ThreadInfo {
 pub(crate) struct LinePosition<'a, D> {
     /// The tree.
     pub(crate) tree: &'a Tree<D>,
-    /// The position of the line in the tree. For a side entry it is that of the node before it.
+    /// The position of the line in the tree. For a side entry, it is the position of the preceding node.
     pub(crate) at: Option<usize>,
     /// The ids of all lines.
     pub(crate) ids: &'a LineIds<'a>,
-    /// What comes before it in the log.
+    /// The nodes that come earlier in the log.
     pub(crate) earlier: &'a EarlierNodes,
 }
 
@@ -257,10 +257,10 @@ impl<D> LinePosition<'_, D> {
     }
 }
 
-/// What comes before a line in the log.
+/// The nodes that come earlier in the log than a line.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierNodes {
-    /// The nodes that come before it.
+    /// The nodes that come earlier in the log.
     nodes: BitSet,
     /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,

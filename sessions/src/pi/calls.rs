@@ -51,7 +51,7 @@ pub(super) fn name_of_message(source_id: Option<&str>, line: u64) -> String {
     source_id.filter(|id| !id.trim().is_empty()).map_or_else(|| format!("L{line}"), str::to_owned)
 }
 
-/// The calls that a result may answer, and how many results before it answer them.
+/// The calls that a result may answer, and how many earlier results answer them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The node with the calls.

@@ -54,8 +54,8 @@ pub(super) enum Coverage {
     Covers(usize, usize),
     /// It covers everything before it, because the first entry that it keeps is not on its path.
     FirstKeptMissing(usize, usize),
-    /// It covers everything before it, and its replacement contains what it keeps: everything from the root on, or
-    /// the messages in the compaction.
+    /// It covers everything before it. Its replacement contains the messages that it keeps: all messages from the root
+    /// on, or those in the line of the compaction.
     Replaces(usize, usize),
 }
 

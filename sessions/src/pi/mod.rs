@@ -192,7 +192,7 @@ impl Pi {
         }
     }
 
-    /// Whether the line is a header, which is the first line, or the second if a title comes before it.
+    /// Whether the line is the header. The header is the first line, or the second line if the first is a title.
     fn is_header(&self, object: &Object<'_>) -> bool {
         let is_header = object.text("type").as_deref() == Some("session") || is_v4_header(object);
         is_header && self.header.is_none() && self.object_count <= 1

@@ -5,7 +5,7 @@ use std::slice::Iter;
 use super::{Link, PackedParent, ParentPolicy, Tree, shape::to_position};
 use crate::issue::{IssueCode, Issues};
 
-/// A line that has no parent in the file although another line comes before it.
+/// A line without a parent in the file, and the issue to note about it.
 pub(super) struct MissingParent {
     pub(super) at: usize,
     pub(super) code: IssueCode,

@@ -1,7 +1,7 @@
 //! The tree that the lines of a file form: ids, parents, cycles and paths.
 
 mod finder;
-mod inherited;
+mod inherited_values;
 mod shape;
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use self::{
     shape::{Shape, to_position},
 };
 pub(crate) use self::{
-    inherited::InheritedValues,
+    inherited_values::InheritedValues,
     shape::{Parents, PathOrder},
 };
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) enum ParentField {
     Invalid,
     /// Its parent is the line with this id.
     Named(String),
-    /// Its parent is the node at this position, which comes before it.
+    /// Its parent is the earlier node at this position.
     Node(usize),
 }
 

@@ -128,7 +128,7 @@ impl Shape {
         shape
     }
 
-    /// Finds the order and the places. `pending` are the roots, the last of which comes first.
+    /// Finds the order and the places. `pending` contains the roots, in reverse order.
     fn number(&mut self, mut pending: Vec<usize>) {
         let mut next = 0;
         while let Some(segment) = pending.pop() {

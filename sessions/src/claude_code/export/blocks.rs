@@ -188,8 +188,8 @@ impl BlockEncoder<'_, '_> {
                     }
                 }
                 None => {
-                    let what = ("signature", "only its own provider understands it", "dropped");
-                    self.losses.add(format!("{path}/opaque"), what);
+                    let loss = ("signature", "only its own provider understands it", "dropped");
+                    self.losses.add(format!("{path}/opaque"), loss);
                 }
             }
         }

@@ -118,8 +118,8 @@ fn result_parts(encoded: &[(&Block, String)], message: &Message, losses: &mut Lo
         match details_of(block) {
             Some(found) if is_first => (details, is_first) = (found, false),
             Some(Some(_)) => {
-                let what = ("details", "a line has the details of one result", "dropped");
-                losses.add(format!("/blocks/{at}/details"), what);
+                let loss = ("details", "a line has the details of one result", "dropped");
+                losses.add(format!("/blocks/{at}/details"), loss);
             }
             _ => {}
         }

@@ -80,7 +80,7 @@ fn changed_line(entry: &Entry, object: &Object<'_>, context: OwnLineContext<'_>,
     ChangedLine { bytes: Some(bytes), uuid, title, is_replaced: is_odd }
 }
 
-/// Whether an entry is the line with the summary of the compaction before it.
+/// Whether an entry represents the line with the summary of the preceding compaction.
 pub(crate) fn is_summary_line(entry: &Entry) -> bool {
     let origin = entry.origin.as_ref().filter(|origin| origin.format == NAME.name());
     let Some(raw) = origin.and_then(|origin| origin.raw.as_ref()) else { return false };

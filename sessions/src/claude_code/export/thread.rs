@@ -139,8 +139,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
         let first_leaf = self.source.leaves().await?.into_iter().next();
         if let Some(entry) = self.source.thread.head.clone().or(first_leaf) {
-            let what = ("head", "the tool always continues at a message", "dropped");
-            Losses::new(&entry, &mut self.losses).add("", what);
+            let loss = ("head", "the tool always continues at a message", "dropped");
+            Losses::new(&entry, &mut self.losses).add("", loss);
         }
         Ok(())
     }
@@ -151,8 +151,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
             return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
         }
-        if let Some((path, what)) = loss_of_foreign_line(entry) {
-            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        if let Some((path, loss)) = loss_of_foreign_line(entry) {
+            Losses::new(&entry.id, &mut self.losses).add(path, loss);
         }
         if Provenance::read(entry).is_some() {
             return Ok(());
@@ -190,8 +190,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             OwnLineContext { uuid: self.uuid_of(entry), parent: parent.as_deref(), is_promoted: self.is_promoted };
         let Some(line) = own_line(entry, context) else { return Ok(()) };
         if line.is_replaced {
-            let what = ("raw", "characters that are not valid in JSON", "replaced");
-            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+            let loss = ("raw", "characters that are not valid in JSON", "replaced");
+            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         }
         self.titles.extend(line.title);
         let _is_fork = self.note_child(entry);
@@ -424,8 +424,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                     line.text = with_fields(&object, &[("timestamp", time.as_str().to_owned())]).into_bytes();
                     let time_is_in_earlier_line = previous_entry.as_ref() == Some(&line.entry);
                     if !time_is_in_earlier_line {
-                        let what = ("time", "the tool continues at the line with the latest time", "replaced");
-                        Losses::new(&line.entry, &mut self.losses).add("/timestamp", what);
+                        let loss = ("time", "the tool continues at the line with the latest time", "replaced");
+                        Losses::new(&line.entry, &mut self.losses).add("/timestamp", loss);
                     }
                 }
             }

@@ -220,12 +220,12 @@ fn adapt_result(result: &ToolResult, path: &str, losses: &mut Losses<'_>) -> Too
     }
     match result.is_error {
         None => {
-            let what = ("is_error", "the format always says whether a tool failed", "replaced");
-            losses.add(format!("{path}/is_error"), what);
+            let loss = ("is_error", "the format always says whether a tool failed", "replaced");
+            losses.add(format!("{path}/is_error"), loss);
         }
         Some(true) if first_text(&adapted.blocks).is_none_or(|text| !text.starts_with(FAILURE_MARKER)) => {
-            let what = ("is_error", "the format marks a failure in the text of the result", "replaced");
-            losses.add(format!("{path}/is_error"), what);
+            let loss = ("is_error", "the format marks a failure in the text of the result", "replaced");
+            losses.add(format!("{path}/is_error"), loss);
             mark_failure(&mut adapted.blocks);
         }
         Some(_) => {}

@@ -195,8 +195,8 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             losses.add("/body/checkpoint/label", ("label", "the format has no field for it", "dropped"));
         }
         if number != checkpoint.number {
-            let what = ("checkpoint", "the numbers of a context increase", "replaced");
-            losses.add("/body/checkpoint/number", what);
+            let loss = ("checkpoint", "the numbers of a context increase", "replaced");
+            losses.add("/body/checkpoint/number", loss);
         }
         let line = kimi_line(entry).filter(|_| number == checkpoint.number);
         self.lines.push_checkpoint((number, line.unwrap_or_else(|| checkpoint_line(number))));
@@ -314,8 +314,8 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     /// Adds results for the calls without one. Every provider that kimi-cli knows refuses such calls.
     fn add_missing_results(&mut self, message: &ContextMessage, entry: &Entry) {
         if self.writer.written.answered_entries.insert(entry.id.clone()) {
-            let what = ("open_call", "kimi-cli cannot continue after a call without a result", "replaced");
-            Losses::new(&entry.id, &mut self.writer.losses).add("", what);
+            let loss = ("open_call", "kimi-cli cannot continue after a call without a result", "replaced");
+            Losses::new(&entry.id, &mut self.writer.losses).add("", loss);
         }
         let mut ignored = Vec::new();
         for adapted in adapt(&message.message, &mut Losses::new(&entry.id, &mut ignored)) {

@@ -20,8 +20,8 @@ pub(super) const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state",
 /// Notes the parts of an entry that are in no file.
 pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec<Loss>) {
     let mut losses = Losses::new(&entry.id, list);
-    if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_of_kimi_cli(entry)) {
-        losses.add(path, what);
+    if let Some((path, loss)) = loss_of_foreign_line(entry).filter(|_| !is_of_kimi_cli(entry)) {
+        losses.add(path, loss);
     }
     if entry.run.is_some() {
         losses.add_no_field_for("/run", "run");
@@ -39,11 +39,11 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
         }
         return;
     }
-    let what = match &*entry.body {
+    let loss = match &*entry.body {
         // The files themselves say where the head is.
         Body::Rewind(_) => return,
         Body::Custom(custom) if is_of_kimi_cli(entry) => match unreadable_line_loss(entry, &custom.kind) {
-            Some(what) => what,
+            Some(loss) => loss,
             None => return,
         },
         // Such an entry contains nothing but its line.
@@ -61,7 +61,7 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
         Body::Decision(_) => ("decision", NO_LINE, "dropped"),
         _ => ("unknown_body", NO_LINE, "dropped"),
     };
-    losses.add("", what);
+    losses.add("", loss);
 }
 
 /// What is lost with an entry of an import from kimi-cli: a line of a context that kimi-cli does not read. All other

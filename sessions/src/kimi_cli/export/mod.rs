@@ -53,8 +53,8 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     }
     for _subfolder in missing_subfolders.difference(&subfolders) {
         written.exact = false;
-        let what = ("subagent", "its thread is not a child of this thread", "dropped");
-        Losses::of_thread(&mut written.losses).add("", what);
+        let loss = ("subagent", "its thread is not a child of this thread", "dropped");
+        Losses::of_thread(&mut written.losses).add("", loss);
     }
     Ok(written)
 }

@@ -73,8 +73,8 @@ async fn write_state(
     }
     let is_left_out = file.is_none() && provenance.file_named(STATE_FILE_NAME).is_some();
     if provenance.files.iter().all(|file| file.name.is_none()) || is_left_out {
-        let what = ("title", "the session has no file for it", "dropped");
-        Losses::of_thread(&mut written.losses).add("/title", what);
+        let loss = ("title", "the session has no file for it", "dropped");
+        Losses::of_thread(&mut written.losses).add("/title", loss);
         return Ok(());
     }
     written.exact = false;
@@ -99,8 +99,8 @@ async fn is_earlier_title(source: &ExportSource<'_>) -> Result<bool> {
 /// Notes the files that the import left out.
 pub(super) fn note_left_out(provenance: &Provenance, losses: &mut Vec<Loss>) {
     for _file in provenance.files.iter().filter(|file| file.stored == StoredAs::LeftOut) {
-        let what = ("file", "the import left out a link, or a file of more than 1 MiB", "dropped");
-        Losses::of_thread(losses).add("", what);
+        let loss = ("file", "the import left out a link, or a file of more than 1 MiB", "dropped");
+        Losses::of_thread(losses).add("", loss);
     }
 }
 

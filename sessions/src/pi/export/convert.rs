@@ -60,8 +60,8 @@ impl ThreadWriter<'_, '_> {
         if let Some(raw) = raw.filter(|_| format == self.format && !self.frame.is_v4) {
             return self.write_same_line(raw, None);
         }
-        let what = ("raw", "the bytes of a line that the format does not accept", "dropped");
-        Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+        let loss = ("raw", "the bytes of a line that the format does not accept", "dropped");
+        Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         Ok(())
     }
 
@@ -101,8 +101,8 @@ impl ThreadWriter<'_, '_> {
             return self.write_same_line(bytes, id);
         }
         if may_lose {
-            let what = ("lone_surrogate", "the id or the parent of the line changed", "replaced");
-            Losses::new(&entry.id, &mut self.losses).add("", what);
+            let loss = ("lone_surrogate", "the id or the parent of the line changed", "replaced");
+            Losses::new(&entry.id, &mut self.losses).add("", loss);
         }
         self.write_same_line(with_fields(object, &changes).as_bytes(), id)
     }
@@ -128,8 +128,8 @@ impl ThreadWriter<'_, '_> {
     /// Writes a line of another version.
     async fn convert(&mut self, entry: &Entry, object: &Object<'_>, from_v4: bool) -> Result<()> {
         if from_v4 {
-            let what = ("raw", "version 3 has no lanes, and no numbers of lines", "dropped");
-            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+            let loss = ("raw", "version 3 has no lanes, and no numbers of lines", "dropped");
+            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         }
         let kind = object.text("type").unwrap_or_default();
         let is_entry = !from_v4 || object.text("kind").as_deref() == Some("entry");

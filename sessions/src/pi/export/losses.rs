@@ -19,8 +19,8 @@ impl<'a, 'b> MessageLosses<'a, 'b> {
         Self { losses, prefix: prefix.into() }
     }
 
-    pub(super) fn add(&mut self, path: impl AsRef<str>, what: (&'static str, &'static str, &'static str)) {
-        self.losses.add(format!("{}{}", self.prefix, path.as_ref()), what);
+    pub(super) fn add(&mut self, path: impl AsRef<str>, loss: (&'static str, &'static str, &'static str)) {
+        self.losses.add(format!("{}{}", self.prefix, path.as_ref()), loss);
     }
 }
 
@@ -49,8 +49,8 @@ pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>
     let kept_names = ["timestamp", "toolName"];
     for name in message.metadata.keys().filter(|name| is_own_field(message.role, name)) {
         if !kept_names.contains(&name.as_str()) {
-            let what = ("metadata", "the format has a field of its own with this name", "dropped");
-            losses.add(pointer("/metadata", name), what);
+            let loss = ("metadata", "the format has a field of its own with this name", "dropped");
+            losses.add(pointer("/metadata", name), loss);
         }
     }
     if !message.extra.is_empty() {

@@ -150,8 +150,8 @@ impl Encoder<'_, '_, '_, '_> {
                 let path = format!("/blocks/{at}");
                 losses::note_unknown_fields(block, &path, self.losses);
                 if block.opaque.is_some() {
-                    let what = ("signature", "the format has signatures in answers only", "dropped");
-                    self.losses.add(format!("{path}/opaque"), what);
+                    let loss = ("signature", "the format has signatures in answers only", "dropped");
+                    self.losses.add(format!("{path}/opaque"), loss);
                 }
                 self.result(result, &path);
             }
@@ -235,8 +235,8 @@ impl Encoder<'_, '_, '_, '_> {
             _ if self.origin != Some(&opaque.origin) => "its origin is not that of the message",
             None => "the format has signatures that are texts only",
             Some(_) if !is_whole => {
-                let what = ("signature", "the format has nothing else that the provider added", "replaced");
-                self.losses.add(format!("{path}/opaque"), what);
+                let loss = ("signature", "the format has nothing else that the provider added", "replaced");
+                self.losses.add(format!("{path}/opaque"), loss);
                 return signature;
             }
             Some(_) => return signature,
@@ -248,8 +248,8 @@ impl Encoder<'_, '_, '_, '_> {
     fn thinking(&mut self, block: &Block, path: &str) -> Option<String> {
         let BlockKind::Thinking(thinking) = &block.kind else { return None };
         if block.opaque.is_some() {
-            let what = ("signature", "the format has one signature for a thought", "dropped");
-            self.losses.add(format!("{path}/opaque"), what);
+            let loss = ("signature", "the format has one signature for a thought", "dropped");
+            self.losses.add(format!("{path}/opaque"), loss);
         }
         let is_foreign = thinking.origin.as_ref().is_some_and(|origin| self.origin != Some(origin));
         if thinking.redacted && (is_foreign || thinking.signature.is_none()) {
@@ -259,8 +259,8 @@ impl Encoder<'_, '_, '_, '_> {
         let signature = thinking.signature.clone().filter(|_| !is_foreign);
         let signature = signature.map(|signature| self.thinking_signature(signature, block, path));
         if is_foreign && thinking.signature.is_some() {
-            let what = ("signature", "its origin is not that of the message", "dropped");
-            self.losses.add(format!("{path}/signature"), what);
+            let loss = ("signature", "its origin is not that of the message", "dropped");
+            self.losses.add(format!("{path}/signature"), loss);
         }
         if self.message.role != Role::Assistant {
             self.losses.add(path, ("thinking", "the format has thoughts in answers only", "moved"));
@@ -280,8 +280,8 @@ impl Encoder<'_, '_, '_, '_> {
         if !api.ends_with("responses") || signature.starts_with('{') {
             return signature;
         }
-        let what = ("signature", "the format has the whole item of the provider", "replaced");
-        self.losses.add(format!("{path}/signature"), what);
+        let loss = ("signature", "the format has the whole item of the provider", "replaced");
+        self.losses.add(format!("{path}/signature"), loss);
         let id = block.opaque.as_ref().and_then(|opaque| native_field(opaque, "/id"));
         let summary = match thinking.text.is_empty() {
             true => String::new(),
@@ -299,16 +299,16 @@ impl Encoder<'_, '_, '_, '_> {
     fn image(&mut self, block: &Block, media: &Media, path: &str) -> String {
         let MediaSource::Base64(data) = &media.source else { return self.media("image", (block, media), path) };
         if block.opaque.is_some() {
-            let what = ("signature", "the format has signatures of texts and calls only", "dropped");
-            self.losses.add(format!("{path}/opaque"), what);
+            let loss = ("signature", "the format has signatures of texts and calls only", "dropped");
+            self.losses.add(format!("{path}/opaque"), loss);
         }
         if media.title.is_some() {
             self.losses.add(format!("{path}/title"), ("title", "the format has no titles of images", "dropped"));
         }
         let media_type = media.media_type.clone().unwrap_or_else(|| "image/png".to_owned());
         if media.media_type.is_none() {
-            let what = ("media_type", "the format requires a media type", "replaced");
-            self.losses.add(format!("{path}/media_type"), what);
+            let loss = ("media_type", "the format requires a media type", "replaced");
+            self.losses.add(format!("{path}/media_type"), loss);
         }
         encode_block("image", |object| {
             object.field("data", data).field("mimeType", &media_type);
@@ -342,8 +342,8 @@ impl Encoder<'_, '_, '_, '_> {
         let arguments = if call.input.is_object() {
             call.input.as_str().to_owned()
         } else {
-            let what = ("bad_arguments", "the format has arguments that are objects only", "replaced");
-            self.losses.add(format!("{path}/input"), what);
+            let loss = ("bad_arguments", "the format has arguments that are objects only", "replaced");
+            self.losses.add(format!("{path}/input"), loss);
             format!("{{\"value\":{}}}", call.input)
         };
         encode_block("toolCall", |object| {

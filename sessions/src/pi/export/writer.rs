@@ -33,7 +33,8 @@ pub(super) struct ThreadWriter<'a, 'b> {
     /// The last line of an entry, if it is not the one with the id of the entry. The inner `None` means that neither
     /// the entry nor an ancestor has a line of the tree.
     last_lines: HashMap<EntryId, Option<String>>,
-    /// The line of the last label that follows an entry. In version 3 the children of the entry hang below it.
+    /// The line of the last label that follows an entry. In version 3, this line is the parent of the children of the
+    /// entry.
     labels: HashMap<EntryId, String>,
     /// The id of the last line of the tree. In version 3, this line is the head.
     leaf: Option<String>,
@@ -77,8 +78,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let is_same_version = origin.is_some_and(|origin| origin.format == self.format);
         let foreign_line_loss =
             loss_of_foreign_line(entry).filter(|(path, _)| origin.is_none() || path.is_empty() && !is_same_version);
-        if let Some((path, what)) = foreign_line_loss {
-            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        if let Some((path, loss)) = foreign_line_loss {
+            Losses::new(&entry.id, &mut self.losses).add(path, loss);
         }
         if Provenance::read(entry).is_some() {
             return Ok(());
@@ -92,8 +93,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.note_losses(entry);
         self.note_calls(entry);
         if self.summaries.contains(&entry.id) {
-            let what = ("summary", "it is the summary of the compaction before it", "moved");
-            Losses::new(&entry.id, &mut self.losses).add("", what);
+            let loss = ("summary", "it is the summary of the compaction before it", "moved");
+            Losses::new(&entry.id, &mut self.losses).add("", loss);
             self.leave_out_of_tree(entry);
             return Ok(());
         }
@@ -109,8 +110,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             Body::Message(message) if !entry.side && has_message(message) => self.write_message(entry, message),
             Body::Message(message) => {
                 if message.role == Role::System {
-                    let what = ("system", "the format has no system messages", "moved");
-                    Losses::new(&entry.id, &mut self.losses).add("", what);
+                    let loss = ("system", "the format has no system messages", "moved");
+                    Losses::new(&entry.id, &mut self.losses).add("", loss);
                 }
                 self.write_custom(entry)
             }
@@ -120,7 +121,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    /// The line below which an entry hangs.
+    /// The line that becomes the parent of the line of an entry.
     pub(super) fn parent_line(&self, entry: &Entry) -> Option<String> {
         let parent = entry.parent.as_ref()?;
         self.labels.get(parent).cloned().or_else(|| self.last_line(parent))
@@ -131,7 +132,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.last_lines.get(entry).cloned().unwrap_or_else(|| Some(entry.as_str().to_owned()))
     }
 
-    /// Notes that an entry has no line of the tree. Its children then hang below the line of its parent.
+    /// Notes that an entry has no line of the tree. The line of its parent then becomes the parent of its children.
     pub(super) fn leave_out_of_tree(&mut self, entry: &Entry) {
         let parent = self.parent_line(entry);
         self.last_lines.insert(entry.id.clone(), parent);
@@ -233,7 +234,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let parent = self.parent_line(entry);
         let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
         self.write_tree_line(place, "label", &fields)?;
-        // In version 3 a label is a line of the tree, so the children of its parent hang below the label.
+        // In version 3, a label is a line of the tree, and becomes the parent of the next children of its parent.
         if let Some(parent) = entry.parent.as_ref().filter(|_| entry.side) {
             self.labels.insert(parent.clone(), entry.id.as_str().to_owned());
         }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 1 ── 2 ── 3 ── 4 ── boundary ── summary     the boundary keeps 3 and 4 after the summary
-//!                └─ 5                         what follows hangs below the last kept line
+//!                └─ 5                         the next line is a child of the last kept line
 //! ```
 //!
 //! When it loads the file, Claude Code moves the kept lines behind the line that the boundary names. In the thread they
@@ -103,7 +103,7 @@ fn ancestor_with_id(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usi
     tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
 }
 
-/// The summary that a boundary names as the line before those that it keeps.
+/// The summary, if the boundary names it as the line after which the kept lines continue.
 fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
     let segment = preserved(tree.data(boundary)?)?;
     let at = tree.nodes_with_id(&segment.anchor).into_iter().find(|found| *found > boundary)?;

@@ -34,8 +34,8 @@ pub(crate) async fn write_unchanged<F: LineFormat>(
     if let Some(title) = &source.thread.title
         && !has_title(source, &mut format, title).await?
     {
-        let what = ("title", "the imported bytes have another title, or none", "dropped");
-        Losses::of_thread(&mut written.losses).add("/title", what);
+        let loss = ("title", "the imported bytes have another title, or none", "dropped");
+        Losses::of_thread(&mut written.losses).add("/title", loss);
     }
     Ok(Some(written))
 }
@@ -137,7 +137,8 @@ fn missing_line(thread: &ThreadId, line: u64) -> Error {
 /// Holds each line until all earlier lines are written.
 struct LineQueue<'a> {
     file: &'a FileProvenance,
-    /// For each line, how many outdated entries are still to come. Each import of an incomplete line left one.
+    /// For each line, how many outdated entries still come before its newest entry. Each import of an incomplete line
+    /// left one.
     outdated_entries: BTreeMap<u64, u64>,
     /// The bytes of lines that cannot be written yet.
     waiting_lines: BTreeMap<u64, Vec<u8>>,
@@ -176,7 +177,7 @@ impl<'a> LineQueue<'a> {
         }
     }
 
-    /// Writes the lines that come next, as far as they are known.
+    /// Writes the next lines, up to the first one that is not known yet.
     fn flush(&mut self, out: &mut ExportFiles<'_>) -> Result<()> {
         while let Some(bytes) = self.waiting_lines.remove(&self.next_line) {
             let is_unterminated = self.next_line == self.file.lines && self.file.last != LastLine::Ended;
