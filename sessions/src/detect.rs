@@ -19,9 +19,9 @@ use crate::{
 
 const SAMPLED_LINES: usize = 50;
 
-/// What a source was recognised as.
+/// The kind that a source was recognised as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detected {
+pub(crate) enum SourceKind {
     /// A format that this release reads.
     Known(FormatName),
     /// A file of a known format that cannot be read by itself: its name, and a hint for the user.
@@ -143,10 +143,10 @@ pub(crate) fn is_session_file(path: &Path) -> bool {
 }
 
 /// Recognises a file or a session folder.
-pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
+pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<SourceKind> {
     if path.is_dir() {
         let folder_format = FORMATS.iter().find(|format| matches!(format.source_of(path), Ok(Some(_))));
-        return Ok(folder_format.map_or(Detected::Unknown, |format| Detected::Known(format.newest())));
+        return Ok(folder_format.map_or(SourceKind::Unknown, |format| SourceKind::Known(format.newest())));
     }
     let source = Source::new(path.to_owned(), options.max_line);
     let mut lines = source.lines(u64::MAX)?;
@@ -168,7 +168,7 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
         }
     }
     let lines = texts.iter().filter_map(|text| Object::parse(text)).collect();
-    Ok(if is_empty { Detected::Empty } else { recognise(&Sample { lines }) })
+    Ok(if is_empty { SourceKind::Empty } else { recognise(&Sample { lines }) })
 }
 
 /// Describes the first line of a source without its content, which may be secret.
@@ -190,19 +190,19 @@ pub(crate) fn describe_first_line(path: &Path, options: &ImportOptions) -> Resul
 }
 
 /// Recognises the format of a source by its beginning.
-fn recognise(sample: &Sample<'_>) -> Detected {
+fn recognise(sample: &Sample<'_>) -> SourceKind {
     if let Some(tool) = other_tools::recognise(sample) {
-        return Detected::Foreign(tool);
+        return SourceKind::Foreign(tool);
     }
-    FORMATS.iter().find_map(|format| format.recognise(sample)).unwrap_or(Detected::Unknown)
+    FORMATS.iter().find_map(|format| format.recognise(sample)).unwrap_or(SourceKind::Unknown)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Detected, Sample, recognise};
+    use super::{Sample, SourceKind, recognise};
     use crate::json::Object;
 
-    fn detected(lines: &[&str]) -> Detected {
+    fn detected(lines: &[&str]) -> SourceKind {
         recognise(&Sample { lines: lines.iter().map(|line| Object::parse(line).unwrap()).collect() })
     }
 
@@ -220,7 +220,7 @@ mod tests {
             ("agent-core", &[r#"{"id":"a","type":"metadata","metadata":{}}"#]),
             ("agent-core", &[r#"{"id":"a","type":"user","role":"user","content":"x"}"#]),
         ] {
-            assert_eq!(detected(lines), Detected::Known(name.parse().unwrap()), "{lines:?}");
+            assert_eq!(detected(lines), SourceKind::Known(name.parse().unwrap()), "{lines:?}");
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             ("a session of Mistral Vibe", &[r#"{"role":"user","content":"x","message_id":"m"}"#]),
             ("a session of Copilot CLI", &[r#"{"type":"session.start","data":{},"id":"e1"}"#]),
         ] {
-            assert_eq!(detected(lines), Detected::Foreign(name), "{lines:?}");
+            assert_eq!(detected(lines), SourceKind::Foreign(name), "{lines:?}");
         }
     }
 
@@ -250,10 +250,10 @@ mod tests {
             r#"{"type":"metadata","protocol_version":"1.8"}"#,
             r#"{"timestamp":1.5,"message":{"type":"TurnEnd","payload":{}}}"#,
         ];
-        assert!(matches!(detected(&lines), Detected::Unsupported("kimi-cli wire", _)));
+        assert!(matches!(detected(&lines), SourceKind::Unsupported("kimi-cli wire", _)));
         let lines =
             [r#"{"type":"session","version":3,"id":"a"}"#, r#"{"type":"agent_start"}"#, r#"{"type":"turn_start"}"#];
-        assert!(matches!(detected(&lines), Detected::Unsupported("pi events", _)));
+        assert!(matches!(detected(&lines), SourceKind::Unsupported("pi events", _)));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             &[r#"{"role":"user","content":"x","timestamp":"2025-01-27T03:30:00.000Z"}"#],
             &[r#"{"role":"user","content":"x","model":"m"}"#, r#"{"type":"tool_call","function":{"name":"f"}}"#],
         ] {
-            assert_eq!(detected(lines), Detected::Unknown, "{lines:?}");
+            assert_eq!(detected(lines), SourceKind::Unknown, "{lines:?}");
         }
     }
 }

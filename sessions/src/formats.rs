@@ -28,9 +28,9 @@ use crate::{
     agent_core::AgentCoreFormat,
     claude_code::ClaudeCodeFormat,
     codex::CodexFormat,
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::{Error, Result},
-    export::{ExportFiles, ExportSource, Written},
+    export::{ExportFiles, ExportSource, WrittenSession},
     kimi_cli::KimiCliFormat,
     options::ImportOptions,
     pi::PiFormat,
@@ -70,8 +70,8 @@ pub(crate) trait Format: Sync {
     fn names(&self) -> &'static [FormatName];
 
     /// Returns what a file is, or `None` if it is not of this format. A file that could be mistaken for one of this
-    /// format, but cannot be read, is also recognised here ([`Detected::Unsupported`]).
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected>;
+    /// format, but cannot be read, is also recognised here ([`SourceKind::Unsupported`]).
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind>;
 
     /// The source that contains this file or folder, if its name and the names around it show that it is part of a
     /// session of this format.
@@ -84,8 +84,12 @@ pub(crate) trait Format: Sync {
 
     /// Writes a thread. A thread that has not changed since its import from this format is written as the bytes that
     /// were imported ([`ExportSource::unchanged_provenance`]).
-    async fn export(&self, name: FormatName, source: &ExportSource<'_>, files: &mut ExportFiles<'_>)
-    -> Result<Written>;
+    async fn export(
+        &self,
+        name: FormatName,
+        source: &ExportSource<'_>,
+        files: &mut ExportFiles<'_>,
+    ) -> Result<WrittenSession>;
 
     /// Whether a tool continues the sessions of the format, so that [`Self::place`] returns a place.
     fn has_tool(&self) -> bool {

@@ -7,7 +7,7 @@ use store_core::{
 };
 
 use crate::{
-    detect::{self, Detected, FoundSources},
+    detect::{self, FoundSources, SourceKind},
     error::{Error, Result},
     find_thread::{FoundThread, ReplacedThread, ThreadsOfOtherFiles},
     formats::FormatName,
@@ -171,13 +171,13 @@ async fn import_file(
     let options = target.options;
     let detected = detect::detect(path, options)?;
     let format = match (options.format, detected) {
-        (_, Detected::Empty) => return Ok(vec![unsupported_report(path, Detected::Empty, options)?]),
-        (Some(format), _) | (None, Detected::Known(format)) => format,
+        (_, SourceKind::Empty) => return Ok(vec![unsupported_report(path, SourceKind::Empty, options)?]),
+        (Some(format), _) | (None, SourceKind::Known(format)) => format,
         (None, other) => return Ok(vec![unsupported_report(path, other, options)?]),
     };
     let surveyed = match format.format() {
         Some(found) => found.survey(format, path, options)?,
-        None => return Ok(vec![unsupported_report(path, Detected::Unknown, options)?]),
+        None => return Ok(vec![unsupported_report(path, SourceKind::Unknown, options)?]),
     };
     let sessions = match surveyed {
         SurveyOutcome::Sessions(sessions) => sessions,
@@ -221,16 +221,16 @@ fn unreadable_report(path: &Path, error: &Error) -> ImportReport {
 }
 
 /// The report of a source that no format reads.
-fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) -> Result<ImportReport> {
+fn unsupported_report(path: &Path, detected: SourceKind, options: &ImportOptions) -> Result<ImportReport> {
     let mut issues = Issues::default();
     let known = FormatName::known_names();
     let format = match detected {
-        Detected::Unsupported(name, instead) => {
+        SourceKind::Unsupported(name, instead) => {
             let detail = format!("this is {name}: {instead}; this release reads {known}");
             issues.add_for_file(IssueCode::UnsupportedFormat, detail, "refused");
             Some(name)
         }
-        Detected::Foreign(name) => {
+        SourceKind::Foreign(name) => {
             issues.add_for_file(
                 IssueCode::UnknownFormat,
                 format!("this is {name}; known formats are {known}"),
@@ -238,11 +238,11 @@ fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) 
             );
             Some(name)
         }
-        Detected::Empty => {
+        SourceKind::Empty => {
             issues.add_for_file(IssueCode::EmptyFile, "the source is empty or contains only blank lines", "refused");
             None
         }
-        Detected::Unknown | Detected::Known(_) => {
+        SourceKind::Unknown | SourceKind::Known(_) => {
             let first = detect::describe_first_line(path, options)?;
             let detail = format!("no known format begins with {first}; known formats are {known}");
             issues.add_for_file(IssueCode::UnknownFormat, detail, "refused");

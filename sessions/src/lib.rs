@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! - `import`, `detect`, `find_thread`, `write`: the driver, which recognises and reads a source, finds its thread and
-//! writes new entries
+//!   writes new entries
 //! - `formats`: the list of the formats, and what each provides; start there to add a format
 //! - `session`: what a format makes of a source; `stored_entries`: what the thread of a session already contains
 //! - `lines`, `tree`: formats whose lines form a tree; `compact`: lists and tables that need few bytes for each line

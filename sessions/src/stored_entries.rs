@@ -76,7 +76,7 @@ impl StoredEntries {
     }
 
     /// Whether no entry was imported.
-    pub(crate) fn has_no_imported(&self) -> bool {
+    pub(crate) fn has_no_imported_entry(&self) -> bool {
         self.lines.is_empty() && self.other_entries.is_empty()
     }
 

@@ -11,14 +11,16 @@ use super::{
 };
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, WholeMessages, Written, file_name_part, loss_of_foreign_line},
+    export::{
+        ExportFiles, ExportSource, Loss, Losses, WholeMessages, WrittenSession, file_name_part, loss_of_foreign_line,
+    },
     json::{Object, json_string},
     lines::EncodableEntry,
     provenance::Provenance,
 };
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     let thread = source.thread;
     out.start(&format!("{}.jsonl", file_name_part(thread.id.as_str())))?;
     let mut writer =
@@ -34,7 +36,7 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
         }
     }
     writer.write_head(thread, thread.head.as_ref().map(|head| whole.line_of(head)))?;
-    Ok(Written::with_losses(writer.losses))
+    Ok(WrittenSession::with_losses(writer.losses))
 }
 
 /// Whether an entry was imported from this format.

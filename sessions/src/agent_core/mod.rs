@@ -18,9 +18,9 @@ use self::{
     line::{encode, encode_head, encode_result},
 };
 use crate::{
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, file_name_part, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, file_name_part, write_unchanged},
     field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName},
     issue::Issues,
@@ -54,8 +54,8 @@ impl Format for AgentCoreFormat {
         false
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
-        sample.mostly(is_line).then_some(Detected::Known(NAME))
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
+        sample.mostly(is_line).then_some(SourceKind::Known(NAME))
     }
 
     fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
@@ -67,7 +67,7 @@ impl Format for AgentCoreFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         let file_name = format!("{}.jsonl", file_name_part(source.thread.id.as_str()));
         if let Some(written) = write_unchanged(source, AgentCore::default(), (&file_name, files)).await? {
             return Ok(written);

@@ -12,14 +12,14 @@ use crate::{
 
 /// Where content stands. This decides which blocks it may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ContentPlace {
     User,
     Assistant,
     Result,
 }
 
 /// Reads `content`: text, or a list of blocks.
-pub(super) fn read_content(raw: &str, place: Place, blocks: &mut MessageBlocks<'_>) -> Result<(), String> {
+pub(super) fn read_content(raw: &str, place: ContentPlace, blocks: &mut MessageBlocks<'_>) -> Result<(), String> {
     if let Some(text) = parse_json_string(raw) {
         blocks.push_text(text);
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn read_content(raw: &str, place: Place, blocks: &mut MessageBlocks<'
     Ok(())
 }
 
-fn read_block(raw: &str, place: Place, blocks: &mut MessageBlocks<'_>) {
+fn read_block(raw: &str, place: ContentPlace, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     let kind = item.text("type").unwrap_or_default();
     match kind.as_str() {
@@ -61,13 +61,13 @@ fn read_block(raw: &str, place: Place, blocks: &mut MessageBlocks<'_>) {
             Some(media) => push(blocks, BlockKind::Document(media), &item, &["source", "title"]),
             None => blocks.push_malformed(raw, "media without a source that can be read"),
         },
-        "tool_use" if place == Place::Assistant => {
+        "tool_use" if place == ContentPlace::Assistant => {
             let call = SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("input") };
             if blocks.push_call(raw, call).is_some() {
-                attach_others(blocks, &item, &["id", "name", "input"]);
+                attach_other_fields(blocks, &item, &["id", "name", "input"]);
             }
         }
-        "tool_result" if place == Place::User => read_result(raw, &item, blocks),
+        "tool_result" if place == ContentPlace::User => read_result(raw, &item, blocks),
         "tool_use" | "tool_result" => blocks.push_malformed(raw, format!("a `{kind}` block in a wrong place")),
         _ => blocks.push_unknown(raw),
     }
@@ -80,7 +80,7 @@ fn read_result(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
     let mut content = MessageBlocks::new(blocks.line, blocks.origin.clone(), blocks.issues);
     let outcome = match item.raw("content") {
         None | Some("null") => Ok(()),
-        Some(raw) => read_content(raw, Place::Result, &mut content),
+        Some(raw) => read_content(raw, ContentPlace::Result, &mut content),
     };
     let content = content.list;
     if let Err(detail) = outcome {
@@ -99,18 +99,18 @@ fn read_result(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
 
 fn push(blocks: &mut MessageBlocks<'_>, kind: BlockKind, item: &Object<'_>, read_fields: &[&str]) {
     blocks.list.push(Block::new(kind));
-    attach_others(blocks, item, read_fields);
+    attach_other_fields(blocks, item, read_fields);
 }
 
 /// Attaches to the last block the fields of its item that were not read. They have the form from which the crate
 /// `providers` restores them: `{"part":{"set":{POINTER:VALUE}}}`.
-fn attach_others(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read_fields: &[&str]) {
-    let others: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read_fields.contains(name)).collect();
+fn attach_other_fields(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read_fields: &[&str]) {
+    let other_fields: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read_fields.contains(name)).collect();
     let origin = blocks.origin.clone();
-    if let (false, Some(block)) = (others.is_empty(), blocks.list.last_mut()) {
+    if let (false, Some(block)) = (other_fields.is_empty(), blocks.list.last_mut()) {
         let mut set = String::new();
         let mut object = Writer::open(&mut set);
-        for (name, raw) in others {
+        for (name, raw) in other_fields {
             object.key(&pointer("", name)).push_str(raw);
         }
         object.close();

@@ -199,7 +199,7 @@ impl FileFacts {
     }
 
     fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
-        let at = self.sidechain_at(&line);
+        let at = self.position_of_sidechain(&line);
         push(&mut self.sidechain_lines, (to_u32(line.number), to_u32(at)));
         if let Some(sidechain) = self.sidechains.get_mut(at)
             && sidechain.prompt.is_none()
@@ -216,7 +216,7 @@ impl FileFacts {
 
     /// The position of the subagent of a line. This is the subagent that the line names, or else the subagent of its
     /// parent, or else a new one.
-    fn sidechain_at(&mut self, line: &FactLine) -> usize {
+    fn position_of_sidechain(&mut self, line: &FactLine) -> usize {
         let known =
             match (&line.agent, &line.parent) {
                 (Some(agent), _) => self.sidechains.iter().position(|known| known.agent == *agent),

@@ -135,14 +135,14 @@ fn agent_of(path: &Path) -> Option<String> {
 
 /// Finds the summary of a conversation in the other files of its folder. Claude Code writes it at the beginning or the
 /// end of the file of a later session. `is_own_line` says whether a uuid is that of a line of the conversation.
-pub(super) fn summary_beside(main: &Path, is_own_line: &dyn Fn(&str) -> bool) -> Option<String> {
+pub(super) fn summary_in_other_files(main: &Path, is_own_line: &dyn Fn(&str) -> bool) -> Option<String> {
     let folder = main.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut files: Vec<_> = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "jsonl") && path.file_name() != main.file_name());
     files.retain(|path| path.is_file());
     files.sort();
     // A file that cannot be read gets a report of its own.
-    let summaries = files.iter().rev().filter_map(|path| last_summary(&ends_of(path).ok()?, is_own_line));
+    let summaries = files.iter().rev().filter_map(|path| last_summary(&beginning_and_end_of(path).ok()?, is_own_line));
     summaries.into_iter().next()
 }
 
@@ -158,7 +158,7 @@ fn last_summary(lines: &[u8], is_own_line: &dyn Fn(&str) -> bool) -> Option<Stri
 }
 
 /// The beginning and the end of a file, which are the whole file if it is short.
-fn ends_of(path: &Path) -> std::io::Result<Vec<u8>> {
+fn beginning_and_end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();

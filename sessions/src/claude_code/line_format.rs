@@ -144,8 +144,9 @@ impl ClaudeCode {
         (agent, session, description): (&str, &str, Option<&Result<Json, String>>),
     ) -> Self {
         let description = description.and_then(|description| description.as_ref().ok());
-        let named = description.and_then(|description| Object::parse(description.as_str())?.text("toolUseId"));
-        let call = main.call_of(agent, (named, facts.prompt()));
+        let call_in_description =
+            description.and_then(|description| Object::parse(description.as_str())?.text("toolUseId"));
+        let call = main.call_of(agent, (call_in_description, facts.prompt()));
         let mut format = Self::of(facts);
         format.thread.id = Some(child_id(session, agent));
         format.thread.metadata.extend(description.map(|description| (DESCRIPTION_KEY.to_owned(), description.clone())));
@@ -246,7 +247,7 @@ impl ClaudeCode {
         let object = &line.object;
         let id = object.text("uuid");
         if !self.is_node(object) {
-            return other_line(LineKind::Side);
+            return line_without_ids(LineKind::Side);
         }
         let kind = NodeKind::of(object);
         let (calls, results) = message::call_and_result_ids(object, kind);
@@ -277,8 +278,8 @@ impl MainId {
     /// Claude Code names a file after its session. So the name of the file decides, if it can be the id of a session.
     /// If not, as for a pipe or a renamed copy, the last line that names a session decides.
     pub(super) fn of(stem: &str, facts: &FileFacts) -> Self {
-        let named = facts.session.as_ref().filter(|_| !is_session_id(stem));
-        let (session, agent) = match (named, &facts.only_agent) {
+        let named_session = facts.session.as_ref().filter(|_| !is_session_id(stem));
+        let (session, agent) = match (named_session, &facts.only_agent) {
             (Some(session), OnlyAgent::None) => (session.as_str(), None),
             (Some(session), OnlyAgent::Named(agent)) => (session.as_str(), Some(agent.clone())),
             _ => (stem, None),
@@ -307,7 +308,7 @@ fn child_id(session: &str, agent: &str) -> String {
 }
 
 /// A line without an id, calls or results.
-const fn other_line(kind: LineKind<LineData>) -> ParsedLine<LineData> {
+const fn line_without_ids(kind: LineKind<LineData>) -> ParsedLine<LineData> {
     ParsedLine { id: None, parent: ParentField::Root, kind, calls: Vec::new(), results: Vec::new() }
 }
 
@@ -326,10 +327,10 @@ impl LineFormat for ClaudeCode {
         let object = &line.object;
         let sidechain = self.facts.sidechain_of(line.number);
         if self.sidechain.is_some() && sidechain != self.sidechain {
-            return other_line(LineKind::OfOtherThread);
+            return line_without_ids(LineKind::OfOtherThread);
         }
         if self.sidechain.is_none() && sidechain.is_some() {
-            return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };
+            return ParsedLine { id: object.text("uuid"), ..line_without_ids(LineKind::Side) };
         }
         self.note_session(object);
         self.parse_line_of_thread(line, issues)

@@ -4,7 +4,7 @@ use store_core::{BlockKind, Json, Message, Origin, Provenance, Role, TokenCounts
 
 use super::{
     agentstore::MessageFields,
-    blocks::{Place, read_content},
+    blocks::{ContentPlace, read_content},
     line_format::NodeKind,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub(super) fn read_user(line: &ObjectLine<'_>, issues: &mut Issues) -> Result<Me
     let object = &line.object;
     let message = object.object("message").ok_or("`message` is not an object")?;
     let mut blocks = MessageBlocks::new(line.number, origin_of_model(None), issues);
-    read_content(message.raw("content").ok_or("`content` is missing")?, Place::User, &mut blocks)?;
+    read_content(message.raw("content").ok_or("`content` is missing")?, ContentPlace::User, &mut blocks)?;
     let mut list = blocks.list;
     let result = list.iter_mut().find_map(|block| match &mut block.kind {
         BlockKind::ToolResult(result) => Some(result),
@@ -98,7 +98,7 @@ pub(super) fn read_assistant(
     let is_synthetic = model.as_deref() == Some(SYNTHETIC_MODEL);
     let origin = origin_of_model(model.as_deref());
     let mut blocks = MessageBlocks::new(line.number, origin.clone(), issues);
-    read_content(source.raw("content").ok_or("`content` is missing")?, Place::Assistant, &mut blocks)?;
+    read_content(source.raw("content").ok_or("`content` is missing")?, ContentPlace::Assistant, &mut blocks)?;
     let mut message = Message::new(Role::Assistant, blocks.list);
     if is_synthetic || object.bool("isApiErrorMessage") == Some(true) {
         message.visibility = Visibility::Aside;

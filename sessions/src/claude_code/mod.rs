@@ -37,9 +37,9 @@ use self::{
     line_format::{ClaudeCode, MainId},
 };
 use crate::{
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, uuid_of},
+    export::{ExportFiles, ExportSource, WrittenSession, uuid_of},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::Object,
@@ -76,11 +76,11 @@ impl Format for ClaudeCodeFormat {
         &[NAME]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let first = sample.first()?;
         let is_stream_start = first.text("subtype").as_deref() == Some("init") && first.has("session_id");
         if is_stream_start && first.text("type").as_deref() == Some("system") {
-            return Some(Detected::Unsupported("the printed output of Claude Code", "import the session file"));
+            return Some(SourceKind::Unsupported("the printed output of Claude Code", "import the session file"));
         }
         // Qwen Code writes the same fields, but its messages have `parts`.
         let has_parts = |line: &Object<'_>| {
@@ -89,7 +89,7 @@ impl Format for ClaudeCodeFormat {
         if sample.lines.iter().any(has_parts) {
             return None;
         }
-        sample.lines.iter().any(is_line).then_some(Detected::Known(NAME))
+        sample.lines.iter().any(is_line).then_some(SourceKind::Known(NAME))
     }
 
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
@@ -108,7 +108,7 @@ impl Format for ClaudeCodeFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         export::write(source, files).await
     }
 
@@ -149,7 +149,7 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
     if main.session.info().fields.title.is_none() {
         let session = &*main.session;
         let is_own_line = |uuid: &str| EntryId::new(uuid).is_ok_and(|id| session.usual_line(&id).is_some());
-        let title = files::summary_beside(path, &is_own_line);
+        let title = files::summary_in_other_files(path, &is_own_line);
         main.session.info_mut().fields.title = title;
     }
     let mut sessions = vec![tool_results::add(main, &files::results_folder(path), options.max_line)?];

@@ -55,8 +55,8 @@ fn number_of(ids: &mut TextTable, id: &str) -> Option<u32> {
 /// The numbers of the calls that a line names.
 fn calls_of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
     let first = links.partition_point(|(other, _)| u64::from(*other) < line);
-    let same = links.iter().skip(first).take_while(move |(other, _)| u64::from(*other) == line);
-    same.map(|(_, number)| *number)
+    let links_of_line = links.iter().skip(first).take_while(move |(other, _)| u64::from(*other) == line);
+    links_of_line.map(|(_, number)| *number)
 }
 
 /// The lines of a message of the model, as positions in the tree.
@@ -191,7 +191,7 @@ impl<'a> Adjuster<'a> {
         (at, line, data): (usize, u64, &LineData),
     ) -> Option<usize> {
         push(&mut self.message_of_node, (to_u32(at), to_u32(message)));
-        let before = self.messages.get(message).map(|lines| lines.last as usize)?;
+        let previous_node = self.messages.get(message).map(|lines| lines.last as usize)?;
         if let Some(lines) = self.messages.get_mut(message) {
             lines.last = to_u32(at);
             if data.kind == NodeKind::Assistant {
@@ -200,10 +200,10 @@ impl<'a> Adjuster<'a> {
         }
         calls_of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
         // Lines of other kinds may stand between the last line of the message and this one.
-        if named_parent.is_some_and(|named_parent| self.is_below(named_parent, before)) {
+        if named_parent.is_some_and(|named_parent| self.is_below(named_parent, previous_node)) {
             named_parent
         } else {
-            Some(before)
+            Some(previous_node)
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     blocks::joined_text,
     error::Result,
-    export::{ExportFiles, ExportSource, NO_FIELD, WholeMessages, Written, line_of, uuid_of},
+    export::{ExportFiles, ExportSource, NO_FIELD, WholeMessages, WrittenSession, line_of, uuid_of},
     issue::IssueCode,
     json::{Object, json_string},
     lenient,
@@ -28,7 +28,7 @@ use crate::{
 const DEFAULT_MODEL: &str = "gpt-5";
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     let thread = source.thread;
     let mut other_leaves = source.leaves().await?;
     other_leaves.retain(|leaf| Some(leaf) != thread.head.as_ref());
@@ -45,23 +45,23 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
     let path = write_branch(source, thread.head.as_ref(), &main_session, (files, &mut losses)).await?;
     if !source.options.all_branches {
         note_other_branches(source, &path, &mut losses).await?;
-        return Ok(Written::with_losses(losses.list));
+        return Ok(WrittenSession::with_losses(losses.list));
     }
     for leaf in other_leaves {
         let fork = session(uuid_of(&format!("{}#{leaf}", thread.id))).forked_from(Some(main_id.clone()));
         let _path = write_branch(source, Some(&leaf), &fork, (files, &mut losses)).await?;
     }
-    Ok(Written::with_losses(losses.list))
+    Ok(WrittenSession::with_losses(losses.list))
 }
 
 /// Notes every entry that is not on the only path that becomes a file.
-async fn note_other_branches(source: &ExportSource<'_>, path: &Path, losses: &mut LossList) -> Result<()> {
+async fn note_other_branches(source: &ExportSource<'_>, path: &BranchPath, losses: &mut LossList) -> Result<()> {
     let loss = ("branch", "a rollout has one branch; other branches need files of their own", "dropped");
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
-        let others = page.iter().filter(|entry| !path.has(entry) && !matches!(&*entry.body, Body::Rewind(_)));
-        for entry in others {
-            losses.visit(&entry.id);
+        let other_entries = page.iter().filter(|entry| !path.has(entry) && !matches!(&*entry.body, Body::Rewind(_)));
+        for entry in other_entries {
+            losses.set_current_entry(&entry.id);
             losses.add(&entry.id, "", loss);
         }
     }
@@ -74,9 +74,9 @@ async fn write_branch(
     leaf: Option<&EntryId>,
     session: &Session,
     (files, losses): (&mut ExportFiles<'_>, &mut LossList),
-) -> Result<Path> {
+) -> Result<BranchPath> {
     let whole_messages = WholeMessages::find(source, leaf, is_of_codex).await?;
-    let path = Path::load(source, leaf).await?;
+    let path = BranchPath::load(source, leaf).await?;
     let mut writer = BranchWriter {
         source,
         session,
@@ -94,7 +94,7 @@ async fn write_branch(
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in page.iter().filter(|entry| path.has(entry)) {
-            writer.losses.visit(&entry.id);
+            writer.losses.set_current_entry(&entry.id);
             if let Some(loss) = whole_messages.loss(entry) {
                 writer.losses.add(&entry.id, "", loss);
             }
@@ -114,7 +114,7 @@ fn is_of_codex(entry: &Entry) -> bool {
 
 /// The path that becomes a file.
 #[derive(Debug, Default)]
-struct Path {
+struct BranchPath {
     ids: HashSet<EntryId>,
     root: Option<EntryId>,
     /// The first model of OpenAI that made a message of the path.
@@ -123,7 +123,7 @@ struct Path {
     end_time: Option<Timestamp>,
 }
 
-impl Path {
+impl BranchPath {
     async fn load(source: &ExportSource<'_>, leaf: Option<&EntryId>) -> Result<Self> {
         let mut path = Self::default();
         let Some(leaf) = leaf else { return Ok(path) };
@@ -166,7 +166,7 @@ struct BranchWriter<'a, 'b> {
     session: &'a Session,
     files: &'a mut ExportFiles<'b>,
     losses: &'a mut LossList,
-    path: &'a Path,
+    path: &'a BranchPath,
     items: ItemWriter,
     /// The model in the last settings of a turn that were written.
     model: Option<String>,

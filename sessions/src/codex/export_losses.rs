@@ -25,7 +25,7 @@ pub(super) struct LossList {
 
 impl LossList {
     /// Makes an entry the current one.
-    pub(super) fn visit(&mut self, entry: &EntryId) {
+    pub(super) fn set_current_entry(&mut self, entry: &EntryId) {
         self.is_repeated = !self.visited.insert(entry.clone());
     }
 

@@ -65,7 +65,7 @@ pub(super) fn read(line: u64, raw: &str, item_origin: ItemOrigin<'_>, issues: &m
         origin::drop_layout(block);
     }
     if item_origin.model.is_none() {
-        origin::forget_models(&mut message);
+        origin::remove_models(&mut message);
     }
     if let Some(BlockKind::ToolResult(result)) = message.blocks.first_mut().map(|block| &mut block.kind) {
         result.is_error = canonical.success.map(|success| !success);

@@ -28,9 +28,9 @@ use self::{
 use crate::{
     blocks::cut_to_1_kib,
     compact::to_u32,
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, file_name_part, shell_word, uuid_of, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, file_name_part, shell_word, uuid_of, write_unchanged},
     field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
@@ -61,13 +61,13 @@ impl Format for CodexFormat {
         &[NAME]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let is_old = || {
             let mut later_lines = sample.lines.iter().skip(1).peekable();
             let has_old_lines = later_lines.peek().is_none() || later_lines.any(record::is_old_line);
             sample.first().is_some_and(record::is_old_header) && has_old_lines
         };
-        (sample.lines.iter().any(record::is_record) || is_old()).then_some(Detected::Known(NAME))
+        (sample.lines.iter().any(record::is_record) || is_old()).then_some(SourceKind::Known(NAME))
     }
 
     fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
@@ -79,7 +79,7 @@ impl Format for CodexFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         let name = file_name(source.thread.created_at, &session_id(source).await?);
         if let Some(written) = write_unchanged(source, Codex::default(), (&name, files)).await? {
             return Ok(written);

@@ -27,16 +27,16 @@ fn says_only_layout(data: &Object<'_>) -> bool {
 }
 
 /// Removes the model from every origin in a message whose model is not known.
-pub(super) fn forget_models(message: &mut Message) {
+pub(super) fn remove_models(message: &mut Message) {
     if let Some(origin) = message.provenance.as_mut().and_then(|provenance| provenance.origin.as_mut()) {
         origin.model = None;
     }
     for block in &mut message.blocks {
-        each_origin(block, &mut |origin| origin.model = None);
+        change_origins(block, &mut |origin| origin.model = None);
     }
 }
 
-fn each_origin(block: &mut Block, change: &mut dyn FnMut(&mut Origin)) {
+fn change_origins(block: &mut Block, change: &mut dyn FnMut(&mut Origin)) {
     if let Some(opaque) = &mut block.opaque {
         change(&mut opaque.origin);
     }
@@ -45,7 +45,7 @@ fn each_origin(block: &mut Block, change: &mut dyn FnMut(&mut Origin)) {
         BlockKind::Opaque(opaque) => change(&mut opaque.origin),
         BlockKind::ToolResult(result) => {
             for block in &mut result.blocks {
-                each_origin(block, change);
+                change_origins(block, change);
             }
         }
         _ => {}

@@ -94,10 +94,10 @@ impl Items {
         let mut fields: Vec<(&str, String)> = item.iter().map(|(name, raw)| (name, raw.to_owned())).collect();
         if kind == "message" {
             let Some(content) = self.content(item) else { return };
-            set(&mut fields, "type", json_string("message").as_str());
-            set(&mut fields, "content", &content);
+            set_field(&mut fields, "type", json_string("message").as_str());
+            set_field(&mut fields, "content", &content);
             if item.text("role").as_deref() == Some("system") {
-                set(&mut fields, "role", json_string("developer").as_str());
+                set_field(&mut fields, "role", json_string("developer").as_str());
                 self.add_loss("/role", ("role", "Codex leaves out the messages of other roles", "replaced"));
             }
         }
@@ -147,7 +147,7 @@ impl Items {
     }
 }
 
-fn set(fields: &mut Vec<(&str, String)>, name: &'static str, raw: &str) {
+fn set_field(fields: &mut Vec<(&str, String)>, name: &'static str, raw: &str) {
     match fields.iter_mut().find(|(known, _)| *known == name) {
         Some((_, value)) => raw.clone_into(value),
         None => fields.push((name, raw.to_owned())),

@@ -31,8 +31,8 @@ pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
 
 /// Half of the SHA-256 of an id. In practice, two different ids never share it.
 pub(crate) fn digest(id: &str) -> [u8; 16] {
-    let whole: [u8; 32] = Sha256::digest(id).into();
+    let full_digest: [u8; 32] = Sha256::digest(id).into();
     let mut half = [0; 16];
-    half.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
+    half.iter_mut().zip(full_digest).for_each(|(to, from)| *to = from);
     half
 }

@@ -7,18 +7,18 @@ use crate::source::hex;
 const TEXTS_PER_START: u32 = 16;
 
 /// The first byte of a text of at most this many bytes is its length.
-const MAX_SHORT: usize = 127;
+const MAX_SHORT_LENGTH: usize = 127;
 
 /// The first byte of a text of hexadecimal digits is this number plus the number of pairs of digits.
-const HEX: u8 = 127;
+const HEX_MARKER: u8 = 127;
 
 const MAX_HEX_BYTES: usize = 126;
 
 /// The first byte of a UUID.
-const UUID: u8 = 254;
+const UUID_MARKER: u8 = 254;
 
 /// The first byte of any other text. Its length follows, in eight bytes.
-const LONG: u8 = 255;
+const LONG_MARKER: u8 = 255;
 
 /// Where a UUID has hyphens.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
@@ -152,15 +152,15 @@ fn encode(text: &str) -> Vec<u8> {
         false => Vec::new(),
     };
     if let Some(packed) = pack(&digits).filter(|packed| packed.len() == 16) {
-        return [&[UUID], packed.as_slice()].concat();
+        return [&[UUID_MARKER], packed.as_slice()].concat();
     }
     if let Some(packed) = pack(bytes).filter(|packed| (1..=MAX_HEX_BYTES).contains(&packed.len())) {
         let pairs = u8::try_from(packed.len()).unwrap_or_default();
-        return [&[HEX + pairs], packed.as_slice()].concat();
+        return [&[HEX_MARKER + pairs], packed.as_slice()].concat();
     }
     match u8::try_from(bytes.len()) {
-        Ok(len) if bytes.len() <= MAX_SHORT => [&[len], bytes].concat(),
-        _ => [&[LONG], to_u64(bytes.len()).to_le_bytes().as_slice(), bytes].concat(),
+        Ok(len) if bytes.len() <= MAX_SHORT_LENGTH => [&[len], bytes].concat(),
+        _ => [&[LONG_MARKER], to_u64(bytes.len()).to_le_bytes().as_slice(), bytes].concat(),
     }
 }
 
@@ -179,12 +179,12 @@ fn pack(digits: &[u8]) -> Option<Vec<u8>> {
 fn encoded_len(bytes: &[u8]) -> usize {
     match bytes.first() {
         None => 0,
-        Some(&UUID) => 17,
-        Some(&LONG) => {
+        Some(&UUID_MARKER) => 17,
+        Some(&LONG_MARKER) => {
             let len = bytes.get(1..9).and_then(|len| len.try_into().ok()).map_or(0, u64::from_le_bytes);
             usize::try_from(len).unwrap_or_default().saturating_add(9)
         }
-        Some(&first) if first > HEX => usize::from(first - HEX) + 1,
+        Some(&first) if first > HEX_MARKER => usize::from(first - HEX_MARKER) + 1,
         Some(&first) => usize::from(first) + 1,
     }
 }
@@ -192,15 +192,15 @@ fn encoded_len(bytes: &[u8]) -> usize {
 fn decode(encoded: &[u8]) -> Option<String> {
     let (first, rest) = encoded.split_first()?;
     match *first {
-        UUID => {
+        UUID_MARKER => {
             let mut text = hex(rest);
             for at in HYPHENS {
                 text.insert(at, '-');
             }
             Some(text)
         }
-        LONG => String::from_utf8(rest.get(8..)?.to_vec()).ok(),
-        first if first > HEX => Some(hex(rest)),
+        LONG_MARKER => String::from_utf8(rest.get(8..)?.to_vec()).ok(),
+        first if first > HEX_MARKER => Some(hex(rest)),
         _ => String::from_utf8(rest.to_vec()).ok(),
     }
 }

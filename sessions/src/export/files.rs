@@ -144,8 +144,8 @@ impl<'a> ExportFiles<'a> {
 impl Drop for ExportFiles<'_> {
     /// Removes the files of an export that did not finish, because a part of a session would look like a whole one.
     fn drop(&mut self) {
-        let open = self.file.take().map(|(path, _)| path);
-        for path in self.finished.drain(..).chain(open) {
+        let unfinished = self.file.take().map(|(path, _)| path);
+        for path in self.finished.drain(..).chain(unfinished) {
             let _ = fs::remove_file(path);
         }
     }

@@ -45,8 +45,8 @@ pub(super) fn by_kind(losses: &[Loss]) -> Vec<LossesOfKind<'_>> {
     let mut kinds: BTreeMap<&'static str, LossesOfKind<'_>> = BTreeMap::new();
     let mut listed = HashSet::new();
     for loss in losses {
-        let new = || LossesOfKind { kind: loss.kind, reasons: Vec::new(), first_of_each: Vec::new() };
-        let group = kinds.entry(loss.kind).or_insert_with(new);
+        let new_group = || LossesOfKind { kind: loss.kind, reasons: Vec::new(), first_of_each: Vec::new() };
+        let group = kinds.entry(loss.kind).or_insert_with(new_group);
         if !group.reasons.contains(&loss.reason) {
             group.reasons.push(loss.reason);
         }

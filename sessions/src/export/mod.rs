@@ -70,7 +70,7 @@ fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S:
 
 /// What a format wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenSession {
     /// Whether the bytes are those that the thread was imported from.
     pub(crate) exact: bool,
     /// The agent of the runs that an import of the thread makes, if the files contain these runs.
@@ -80,7 +80,7 @@ pub(crate) struct Written {
     pub(crate) children: Vec<ThreadId>,
 }
 
-impl Written {
+impl WrittenSession {
     /// The bytes that the thread was imported from.
     pub(crate) const fn exact() -> Self {
         Self { exact: true, agent_of_imported_runs: None, losses: Vec::new(), children: Vec::new() }
@@ -115,11 +115,11 @@ pub async fn export(
     let mut files = ExportFiles::new(target, name, thread.as_str().to_owned());
     let written = match name.format() {
         Some(format) => format.export(name, &source, &mut files).await,
-        None => Ok(Written::default()),
+        None => Ok(WrittenSession::default()),
     };
     let mut written = written?;
     thread_losses::note_thread(&source, &mut written).await?;
-    let Written { exact, losses, .. } = written;
+    let WrittenSession { exact, losses, .. } = written;
     files.finish()?;
     Ok(Exported {
         thread: thread.clone(),

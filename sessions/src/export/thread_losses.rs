@@ -3,14 +3,14 @@
 use store_core::{ContextRequest, MAX_PAGE, PageRequest, Run, RunFilter, RunQuery, Thread, ThreadId};
 
 use super::{
-    ExportSource, Loss, Losses, Written,
+    ExportSource, Loss, Losses, WrittenSession,
     loss::{NO_FIELD, of_child},
 };
 use crate::{activity, error::Result, parents::parent_of};
 
 /// Notes the parts of a thread that no format can represent: its child threads that were not written, its runs and its
 /// state.
-pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written) -> Result<()> {
+pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut WrittenSession) -> Result<()> {
     note_children(source, &written.children, &mut written.losses).await?;
     note_data_of_thread(source, written.agent_of_imported_runs, &mut written.losses).await?;
     for child in &written.children {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use store_core::{Entry, ThreadId};
 
-use super::{ExportFiles, ExportSource, Losses, Written, note_metadata};
+use super::{ExportFiles, ExportSource, Losses, WrittenSession, note_metadata};
 use crate::{
     error::{Error, Result},
     issue::Issues,
@@ -25,11 +25,11 @@ pub(crate) async fn write_unchanged<F: LineFormat>(
     source: &ExportSource<'_>,
     mut format: F,
     (name, files): (&str, &mut ExportFiles<'_>),
-) -> Result<Option<Written>> {
+) -> Result<Option<WrittenSession>> {
     let Some(provenance) = source.unchanged_provenance().await? else { return Ok(None) };
     files.start(name)?;
     write_file(source, &format, &provenance, files).await?;
-    let mut written = Written::exact();
+    let mut written = WrittenSession::exact();
     note_metadata(source.thread, |key| IMPORTED_METADATA.contains(&key), &mut written.losses);
     if let Some(title) = &source.thread.title
         && !has_title(source, &mut format, title).await?

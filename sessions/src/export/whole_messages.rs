@@ -144,9 +144,9 @@ impl WholeMessages {
                 Some(Body::Label(label))
             }
             Body::Rewind(rewind) => {
-                let before = merged(rewind.to.as_ref()?)?.preceding_line.clone();
+                let preceding_line = merged(rewind.to.as_ref()?)?.preceding_line.clone();
                 let mut rewind = rewind.clone();
-                rewind.to = Some(before);
+                rewind.to = Some(preceding_line);
                 Some(Body::Rewind(rewind))
             }
             Body::Compaction(compaction) => {
@@ -295,17 +295,19 @@ impl Finder {
 impl WholeMessages {
     /// Adds a message with the entries that follow its first one.
     fn add(&mut self, first: &EntryId, path: &[&EntryId], continuations: &HashSet<&EntryId>) {
-        let mut before = first;
+        let mut preceding_line = first;
         let mut parts = Vec::new();
         self.message_entries.insert(first.clone(), false);
         for (at, id) in path.iter().enumerate() {
             self.message_entries.insert((*id).clone(), at + 1 == path.len());
             if continuations.contains(id) {
                 parts.push((*id).clone());
-                self.merged_entries
-                    .insert((*id).clone(), MergedEntry { merged_into: first.clone(), preceding_line: before.clone() });
+                self.merged_entries.insert(
+                    (*id).clone(),
+                    MergedEntry { merged_into: first.clone(), preceding_line: preceding_line.clone() },
+                );
             } else {
-                before = id;
+                preceding_line = id;
             }
         }
         self.parts.insert(first.clone(), parts);

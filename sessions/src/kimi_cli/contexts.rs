@@ -89,7 +89,7 @@ impl<'a> ContextDrafts<'a> {
                 ready.push_back(draft);
             }
         }
-        if self.compaction().is_some_and(|compaction| row >= compaction.at + compaction.kept.len()) {
+        if self.compaction().is_some_and(|compaction| row >= compaction.at + compaction.kept_lines.len()) {
             ready.extend(self.held_summary.take());
         }
         Ok(())

@@ -25,7 +25,7 @@ pub(super) struct Compaction {
     /// The line of the summary.
     pub(super) at: usize,
     /// The lines of the previous file that this file repeats after the summary.
-    pub(super) kept: Vec<usize>,
+    pub(super) kept_lines: Vec<usize>,
     /// The first and the last entry that the summary replaces.
     pub(super) covers: (usize, usize),
     /// Whether the lines before the summary differ from the first lines of the previous file. The compaction then
@@ -105,13 +105,13 @@ impl FilePair<'_> {
         let opening_nodes = self.lines.iter().take(at).filter(|row| row.kind.is_node()).count();
         if self.shared_lines != at || opening_depth != opening_nodes {
             let root = self.history.path(Some(last)).last()?;
-            return Some(Compaction { at, kept: Vec::new(), covers: (root, last), has_new_instructions: true });
+            return Some(Compaction { at, kept_lines: Vec::new(), covers: (root, last), has_new_instructions: true });
         }
         let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - opening_depth).last()?;
-        let kept = self.find_kept_lines(at, opening_depth).unwrap_or_default();
-        let first_kept = kept.first().and_then(|row| self.position(*row)?.node);
-        let to = first_kept.and_then(|kept| self.history.node(kept)?.parent).unwrap_or(last);
-        Some(Compaction { at, kept, covers: (from, to), has_new_instructions: false })
+        let kept_lines = self.find_kept_lines(at, opening_depth).unwrap_or_default();
+        let first_kept = kept_lines.first().and_then(|row| self.position(*row)?.node);
+        let to = first_kept.and_then(|first_kept| self.history.node(first_kept)?.parent).unwrap_or(last);
+        Some(Compaction { at, kept_lines, covers: (from, to), has_new_instructions: false })
     }
 
     /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
@@ -259,8 +259,8 @@ mod tests {
     fn earlier_decisions_about_stored_lines_are_kept() {
         check(&["s0a1B", "s0=a"], &[StoredDecision::Rewind(1, 0)], "s2 02 =2 a2");
         check(&["s0a1B2cD", "s0=cD"], &[StoredDecision::Line(1, 2)], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2 D2");
-        let kept = [StoredDecision::Reference(1, 3), StoredDecision::Reference(1, 4), StoredDecision::Line(1, 2)];
-        check(&["s0a1B2cD", "s0=cDe"], &kept, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) e2");
+        let kept_lines = [StoredDecision::Reference(1, 3), StoredDecision::Reference(1, 4), StoredDecision::Line(1, 2)];
+        check(&["s0a1B2cD", "s0=cDe"], &kept_lines, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) e2");
         check(&["s0a1B", "s0a1Bc"], &[StoredDecision::Rewind(1, 4)], "s1 01 a1 11 B2 c2");
     }
 

@@ -143,12 +143,12 @@ impl History {
         let row = usize::try_from(*self.rows.get(at)?).ok()?;
         let file = self.files.partition_point(|file| file.first_node <= at).checked_sub(1)?;
         let sequence = self.sequence_of(at)?;
-        let above = at - sequence.first;
+        let offset = at - sequence.first;
         Some(Node {
             file,
             row,
-            parent: if above == 0 { sequence.parent } else { Some(at - 1) },
-            depth: sequence.depth + above,
+            parent: if offset == 0 { sequence.parent } else { Some(at - 1) },
+            depth: sequence.depth + offset,
             is_compaction: self.files.get(file)?.summary == Some(at),
         })
     }
@@ -191,8 +191,8 @@ impl History {
     /// The lines of a file that repeat no line of an earlier file.
     pub(super) fn new_lines(&self, file: usize) -> impl Iterator<Item = usize> {
         let segments = self.files.get(file).into_iter().flat_map(|placed| &placed.segments);
-        let new = segments.filter(move |segment| segment.original == (file, segment.row));
-        new.flat_map(|segment| segment.row..segment.row + segment.count)
+        let new_segments = segments.filter(move |segment| segment.original == (file, segment.row));
+        new_segments.flat_map(|segment| segment.row..segment.row + segment.count)
     }
 
     /// The entry after which kimi-cli would continue the session.
@@ -255,7 +255,7 @@ struct FileBuilder<'a> {
 
 impl FileBuilder<'_> {
     /// Changes the file. The function `change` also gets the previous file.
-    fn change(&mut self, change: impl FnOnce(&mut PlacedFile, &PlacedFile)) {
+    fn change_file(&mut self, change: impl FnOnce(&mut PlacedFile, &PlacedFile)) {
         let Some((last, earlier)) = self.history.files.split_last_mut() else { return };
         change(last, earlier.last().unwrap_or(&PlacedFile::default()));
     }
@@ -266,7 +266,7 @@ impl FileBuilder<'_> {
 
     /// Adds the first `count` lines, which the previous file contains, too.
     fn repeat_first(&mut self, count: usize) {
-        self.change(|placed, previous| placed.repeat_first(previous, count));
+        self.change_file(|placed, previous| placed.repeat_first(previous, count));
         self.next_parent = self.history.head();
     }
 
@@ -276,21 +276,21 @@ impl FileBuilder<'_> {
         let previous_len = self.history.files.get(previous).map_or(0, PlacedFile::len);
         let last = previous_len.checked_sub(1).and_then(|last| self.history.position(previous, last));
         if !compaction.has_new_instructions {
-            self.change(|placed, previous| placed.repeat_first(previous, compaction.at));
+            self.change_file(|placed, previous| placed.repeat_first(previous, compaction.at));
         }
         self.next_parent = last.and_then(|last| last.next_parent);
         self.append(compaction.at, false);
         if let Some(last) = self.next_parent.filter(|_| compaction.has_new_instructions) {
             compaction.covers.1 = last;
         }
-        self.append(compaction.at + 1, compaction.kept.is_empty());
+        self.append(compaction.at + 1, compaction.kept_lines.is_empty());
         let summary = self.next_parent;
-        let kept = compaction.kept.iter().filter_map(|row| self.history.position(previous, *row));
-        let kept: Vec<_> = kept.map(|position| position.original).collect();
-        self.change(|placed, _| {
+        let kept_lines = compaction.kept_lines.iter().filter_map(|row| self.history.position(previous, *row));
+        let kept_lines: Vec<_> = kept_lines.map(|position| position.original).collect();
+        self.change_file(|placed, _| {
             placed.summary = summary;
-            for (at, original) in kept.iter().enumerate() {
-                placed.push(1, *original, NextParent::Fixed(summary), at + 1 == kept.len());
+            for (at, original) in kept_lines.iter().enumerate() {
+                placed.push(1, *original, NextParent::Fixed(summary), at + 1 == kept_lines.len());
             }
         });
     }
@@ -305,6 +305,6 @@ impl FileBuilder<'_> {
             }
         }
         let original = (self.file, from);
-        self.change(|placed, _| placed.push(count, original, NextParent::LastNode(before), is_exact));
+        self.change_file(|placed, _| placed.push(count, original, NextParent::LastNode(before), is_exact));
     }
 }

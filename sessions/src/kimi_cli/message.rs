@@ -87,8 +87,8 @@ impl MessageReader<'_, '_> {
 
     /// The fields that no other part of the message contains.
     fn remaining_fields(&self, used: &[&str]) -> JsonMap {
-        let others = self.object.iter().filter(|(name, _)| !used.contains(name));
-        others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
+        let other_fields = self.object.iter().filter(|(name, _)| !used.contains(name));
+        other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 

@@ -37,9 +37,9 @@ use async_trait::async_trait;
 
 use self::folder::CONTEXT_FILE_NAME;
 use crate::{
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written},
+    export::{ExportFiles, ExportSource, WrittenSession},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     json::Object,
     options::ImportOptions,
@@ -65,17 +65,17 @@ impl Format for KimiCliFormat {
         &[NAME]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let is_wire_record = |line: &Object<'_>| {
             line.object("message").is_some_and(|message| message.has("type") && message.has("payload"))
         };
         if sample.lines.iter().any(is_wire_record) {
-            return Some(Detected::Unsupported("kimi-cli wire", "import the session's folder"));
+            return Some(SourceKind::Unsupported("kimi-cli wire", "import the session's folder"));
         }
         let is_context_line = |line: &Object<'_>| {
             line.text("role").is_some() && line.iter().all(|(name, _)| CONTEXT_FIELDS.contains(&name))
         };
-        sample.mostly(is_context_line).then_some(Detected::Known(NAME))
+        sample.mostly(is_context_line).then_some(SourceKind::Known(NAME))
     }
 
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
@@ -99,7 +99,7 @@ impl Format for KimiCliFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         export::write(source, files).await
     }
 

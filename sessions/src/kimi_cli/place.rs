@@ -43,7 +43,7 @@ pub(super) fn place(thread: &ThreadId, folders: &ToolFolders) -> ToolPlace {
         String::new()
     };
     let continue_command = format!("kimi{option} --session {id}");
-    if is_known(&kimi_folder, &working_folder) {
+    if is_known_folder(&kimi_folder, &working_folder) {
         return ToolPlace::new(folder, continue_command);
     }
     ToolPlace::new(folder, format!("kimi{option} --print </dev/null; {continue_command}"))
@@ -70,7 +70,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Whether kimi-cli was started in this working folder before.
-fn is_known(kimi_folder: &Path, working_folder: &Path) -> bool {
+fn is_known_folder(kimi_folder: &Path, working_folder: &Path) -> bool {
     let Ok(bytes) = fs::read(kimi_folder.join(KNOWN_FOLDERS_FILE)) else { return false };
     let lenient = lenient::read(&bytes);
     let known = Object::parse(&lenient.text).and_then(|object| object.list("work_dirs")).unwrap_or_default();

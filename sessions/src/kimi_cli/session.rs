@@ -110,7 +110,7 @@ impl KimiSession {
         | StoredDecision::Reference(file, _)
         | StoredDecision::Rewind(file, _)
         | StoredDecision::OpenRewind(file, _)) = decision;
-        let Some(ids) = ids.get(file).filter(|_| !stored.has_no_imported()) else { return false };
+        let Some(ids) = ids.get(file).filter(|_| !stored.has_no_imported_entry()) else { return false };
         let id = match decision {
             StoredDecision::Line(_, row) => ids.line(line(row)),
             StoredDecision::Reference(_, row) => ids.reference(line(row)),

@@ -174,8 +174,8 @@ impl<'a> SessionReader<'a> {
         }
         if let Some(found) = &folder.state {
             self.state = StateFile::read(found, &mut self.issues)?;
-            let whole = self.state.as_ref().map(|state| state.whole.clone());
-            self.keep_whole_file("state", found, whole)?;
+            let whole_file = self.state.as_ref().map(|state| state.file.clone());
+            self.keep_whole_file("state", found, whole_file)?;
         }
         for found in &folder.other_files {
             self.keep_whole_file("file", found, WholeFile::read(found)?)?;
@@ -200,10 +200,15 @@ impl<'a> SessionReader<'a> {
         self.provenance.push(FileProvenance::without_entries("", StoredAs::WholeFolder));
     }
 
-    fn keep_whole_file(&mut self, prefix: &'static str, found: &FoundFile, whole: Option<WholeFile>) -> Result<()> {
-        if let Some(whole) = whole {
-            self.provenance.push(whole.provenance.clone());
-            self.whole_files.push((prefix, whole));
+    fn keep_whole_file(
+        &mut self,
+        prefix: &'static str,
+        found: &FoundFile,
+        whole_file: Option<WholeFile>,
+    ) -> Result<()> {
+        if let Some(whole_file) = whole_file {
+            self.provenance.push(whole_file.provenance.clone());
+            self.whole_files.push((prefix, whole_file));
             return Ok(());
         }
         let name = found.name.clone().unwrap_or_default();

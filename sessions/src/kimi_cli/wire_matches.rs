@@ -96,12 +96,12 @@ struct RecordsOfCalls(Vec<(u32, u32)>);
 
 impl RecordsOfCalls {
     fn of(records: &WireRecords, call_of: fn(WireEvent) -> Option<u32>) -> Self {
-        let mut all = Vec::new();
+        let mut calls_and_records = Vec::new();
         for (record, event) in records.events().iter().enumerate() {
-            call_of(*event).into_iter().for_each(|call| push(&mut all, (call, to_u32(record))));
+            call_of(*event).into_iter().for_each(|call| push(&mut calls_and_records, (call, to_u32(record))));
         }
-        all.sort_unstable();
-        Self(all)
+        calls_and_records.sort_unstable();
+        Self(calls_and_records)
     }
 
     /// The records about a call from the record `from` on, in order.
@@ -145,7 +145,7 @@ impl Matcher<'_> {
         {
             self.turn_range = (*begin, *end);
             self.next_part = *begin;
-            return self.record_match(*begin, at);
+            return self.add_match(*begin, at);
         }
         match context_lines.get(row).map(|row| row.kind) {
             Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, context_lines.calls(row)),
@@ -156,7 +156,7 @@ impl Matcher<'_> {
         }
     }
 
-    fn record_match(&mut self, record: usize, at: SmallLine) {
+    fn add_match(&mut self, record: usize, at: SmallLine) {
         self.matched_records.insert(record);
         push(&mut self.wire_matches.records, (to_u32(record), at));
         let lines = &mut self.wire_matches.lines;
@@ -182,13 +182,13 @@ impl Matcher<'_> {
             // All of these calls are part of the line, and so are the parts of their step. The last call completed the
             // line, so the line gets its time.
             let parts = calls.first().map(|call| self.parts_of_step(*call)).unwrap_or_default();
-            return parts.into_iter().chain(calls).for_each(|record| self.record_match(record, at));
+            return parts.into_iter().chain(calls).for_each(|record| self.add_match(record, at));
         }
         self.next_part = (self.next_part..self.turn_range.1)
             .find(|record| self.is_unmatched_part(*record))
             .unwrap_or(self.turn_range.1);
         if self.next_part < self.turn_range.1 {
-            self.parts_of_step(self.next_part).into_iter().for_each(|part| self.record_match(part, at));
+            self.parts_of_step(self.next_part).into_iter().for_each(|part| self.add_match(part, at));
         }
     }
 
@@ -209,7 +209,7 @@ impl Matcher<'_> {
         let Some(call) = call else { return };
         let record = self.find_unmatched_record(&self.answers, call).or_else(|| self.find_unique_answer(call));
         if let Some(record) = record {
-            self.record_match(record, at);
+            self.add_match(record, at);
         }
     }
 

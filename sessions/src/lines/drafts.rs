@@ -44,7 +44,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     expects_header: bool,
     implied_labels: Vec<ImpliedLabel>,
     /// The tokens that the current line counts beside its body.
-    usage_beside: Option<UsageRecord>,
+    separate_usage: Option<UsageRecord>,
 }
 
 impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
@@ -85,7 +85,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             earlier: EarlierNodes { nodes: BitSet::new(session.tree.len()), ..EarlierNodes::default() },
             expects_header: session.has_header,
             implied_labels: Vec::new(),
-            usage_beside: None,
+            separate_usage: None,
         };
         if !session.has_header {
             drafts.push_provenance("L0")?;
@@ -194,7 +194,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let Some(body) = self.read_body(&line, Some(at), issues) else { return };
         self.keep_messages(at, &body);
         let number = line.number;
-        let usage = self.usage_beside.take();
+        let usage = self.separate_usage.take();
         self.push(line, body, EntryPosition { parent, side: false });
         if let Some(usage) = usage {
             let parent = self.parent_ref_to(at);
@@ -224,13 +224,13 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     fn add_side_entry(&mut self, line: Line, issues: &mut Issues) {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text).map(|object| ObjectLine { number: line.number, object });
-        let named = object.and_then(|line| self.session.format.side_parent(&line));
+        let parent_id = object.and_then(|line| self.session.format.side_parent(&line));
         drop(lenient);
-        let parent = match named {
-            Some(named) => match self.earlier.nearest(&self.session.tree, &named) {
+        let parent = match parent_id {
+            Some(parent_id) => match self.earlier.nearest(&self.session.tree, &parent_id) {
                 Some(at) => self.parent_ref_to(at),
                 // The first node with this id has no draft yet.
-                None => match self.session.tree.nodes_with_id(&named).first().copied() {
+                None => match self.session.tree.nodes_with_id(&parent_id).first().copied() {
                     Some(at) => return self.waiting_side_entries.entry(at).or_default().push(line),
                     None => self.last_parent(),
                 },
@@ -251,7 +251,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text)?;
         let line = ObjectLine { number: line.number, object };
-        self.usage_beside = self.session.format.usage_beside(&line);
+        self.separate_usage = self.session.format.separate_usage(&line);
         let position = LinePosition { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
         let BodyAndTime { body, time } = self.session.format.read_body_and_time(&line, &position, issues);
         match time {

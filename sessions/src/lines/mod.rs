@@ -112,7 +112,7 @@ pub(crate) trait LineFormat: Send + Sync {
     }
 
     /// In the second pass: the tokens that a line counts beside its body. They become a side entry of their own.
-    fn usage_beside(&self, _line: &ObjectLine<'_>) -> Option<UsageRecord> {
+    fn separate_usage(&self, _line: &ObjectLine<'_>) -> Option<UsageRecord> {
         None
     }
 

@@ -139,10 +139,10 @@ impl RepeatedCalls {
         let line = tree.line(answer.message)?;
         let source_ids = self.calls.get(&line)?;
         let unique = unique_call_ids(source_ids, &name_of_message(tree.source_id(answer.message).as_deref(), line));
-        let mut same =
+        let mut ids_of_calls =
             source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
         let count = source_ids.iter().filter(|source_id| *source_id == id).count();
-        same.nth(answer.earlier.min(count.checked_sub(1)?))
+        ids_of_calls.nth(answer.earlier.min(count.checked_sub(1)?))
     }
 }
 
@@ -162,8 +162,8 @@ impl CallsSoFar {
 
     /// The id of the call that the next result with this id answers.
     pub(super) fn answer(&mut self, source_id: &str) -> Option<String> {
-        let open = self.0.get_mut(source_id)?;
-        if open.len() > 1 { open.pop() } else { open.last().cloned() }
+        let open_ids = self.0.get_mut(source_id)?;
+        if open_ids.len() > 1 { open_ids.pop() } else { open_ids.last().cloned() }
     }
 }
 

@@ -236,9 +236,13 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
         };
         let name = format!("{compaction_name}.{at}");
         calls.add(&source_call_ids(&object), &name);
-        let answers = source_result_id(&object).and_then(|id| calls.answer(&id));
-        let source =
-            MessageSource { line: line.number, name: &name, answers: answers.as_deref(), ..MessageSource::default() };
+        let answered_call = source_result_id(&object).and_then(|id| calls.answer(&id));
+        let source = MessageSource {
+            line: line.number,
+            name: &name,
+            answered_call: answered_call.as_deref(),
+            ..MessageSource::default()
+        };
         match message::read(source, &object, issues) {
             Ok(message) => messages.push(message),
             Err(detail) => note_bad_field(issues, line.number, detail),

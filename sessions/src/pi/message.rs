@@ -48,7 +48,7 @@ pub(super) struct MessageSource<'a> {
     /// The provider and model that apply to the line.
     pub(super) origin: Option<&'a Origin>,
     /// For a result: the id of its call in the thread. If it is absent, it is the same as the id in the file.
-    pub(super) answers: Option<&'a str>,
+    pub(super) answered_call: Option<&'a str>,
 }
 
 /// Reads a message.
@@ -142,7 +142,7 @@ impl MessageReader<'_, '_> {
 
     fn result(&mut self) -> Result<Message, String> {
         let id_in_file = || self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
-        let call = self.source.answers.map(str::to_owned).or_else(id_in_file).ok_or("`toolCallId` is missing")?;
+        let call = self.source.answered_call.map(str::to_owned).or_else(id_in_file).ok_or("`toolCallId` is missing")?;
         let mut result = ToolResult::new(call, self.read_blocks(Origin::new("pi"), false)?);
         result.details = self.object.json("details");
         result.is_error = match self.object.raw("isError") {
@@ -190,8 +190,8 @@ impl MessageReader<'_, '_> {
 
     /// The fields that no other part of the message contains.
     fn remaining_fields(&self, used: &[&str]) -> JsonMap {
-        let others = self.object.iter().filter(|(name, _)| !used.contains(name));
-        others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
+        let other_fields = self.object.iter().filter(|(name, _)| !used.contains(name));
+        other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 
@@ -241,7 +241,7 @@ pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
     let (before, after) = BRANCH_SUMMARY_MARKERS;
     let message = Message::user(format!("{before}{summary}{after}"));
     let mut message = with_provenance(message, None, Some("pi.branch_summary"));
-    let others = object.iter().filter(|(name, _)| !FRAME_FIELDS.contains(name));
-    message.metadata = others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
+    let other_fields = object.iter().filter(|(name, _)| !FRAME_FIELDS.contains(name));
+    message.metadata = other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
     Ok(message)
 }

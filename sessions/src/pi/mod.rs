@@ -26,9 +26,9 @@ use crate::{
     activity::Activity,
     blocks::cut_to_1_kib,
     compact::{RangeMap, to_u32},
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::{Error, Result},
-    export::{ExportFiles, ExportSource, Written, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, write_unchanged},
     field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
@@ -73,19 +73,19 @@ impl Format for PiFormat {
         &[V1, V2, V3, V4]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let first = sample.first()?;
         if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
-            return Some(Detected::Known(V4));
+            return Some(SourceKind::Known(V4));
         }
         let is_header = |line: &&Object<'_>| line.text("type").as_deref() == Some("session") && line.has("id");
         // Some writers put the title before the header.
         let header = sample.lines.iter().take(2).find(is_header)?;
         let is_event = |line: &Object<'_>| line.text("type").is_some_and(|kind| EVENT_TYPES.contains(&kind.as_str()));
         if sample.lines.iter().any(is_event) {
-            return Some(Detected::Unsupported("pi events", "import the session file that pi wrote"));
+            return Some(SourceKind::Unsupported("pi events", "import the session file that pi wrote"));
         }
-        Some(Detected::Known(match header.raw("version") {
+        Some(SourceKind::Known(match header.raw("version") {
             None | Some("null" | "1") => V1,
             Some("2") => V2,
             Some(_) => V3,
@@ -101,7 +101,7 @@ impl Format for PiFormat {
         name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         let file_name = export::file_name(source.thread);
         let unchanged = write_unchanged(source, Pi::new(name), (&file_name, files)).await?;
         if unchanged.is_none() && name != V3 && name != V4 {
@@ -117,7 +117,7 @@ impl Format for PiFormat {
             None => export::write(name == V4, source, files).await?,
         };
         // The lines of imported operations are kept.
-        Ok(Written { agent_of_imported_runs: (name == V4).then_some(operations::AGENT), ..written })
+        Ok(WrittenSession { agent_of_imported_runs: (name == V4).then_some(operations::AGENT), ..written })
     }
 
     async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {
@@ -423,7 +423,7 @@ impl LineFormat for Pi {
         self.operations.take_activity(tree)
     }
 
-    fn usage_beside(&self, line: &ObjectLine<'_>) -> Option<UsageRecord> {
+    fn separate_usage(&self, line: &ObjectLine<'_>) -> Option<UsageRecord> {
         let is_summary = matches!(line.object.text("type").as_deref(), Some("compaction" | "branch_summary"));
         if is_summary { message::usage_record(&line.object) } else { None }
     }

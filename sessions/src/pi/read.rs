@@ -79,7 +79,7 @@ fn body(
         line: line.number,
         name: &name,
         origin: position.at.and_then(|at| pi.origins.get(at)).map(|origin| &**origin),
-        answers: pi.rare.calls.answered_by(line.number),
+        answered_call: pi.rare.calls.answered_by(line.number),
     };
     match kind.as_str() {
         "message" => {

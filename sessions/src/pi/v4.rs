@@ -76,15 +76,15 @@ impl Lanes {
         let mut labels = Vec::new();
         for (lane, changes) in self.changes.iter().filter(|(lane, _)| *lane != MAIN_LANE) {
             let known = changes.iter().take_while(|known| known.line <= known_lines).count();
-            let old = known.checked_sub(1).and_then(|at| changes.get(at)).and_then(|old| old.leaf.as_ref());
+            let old_leaf = known.checked_sub(1).and_then(|at| changes.get(at)).and_then(|change| change.leaf.as_ref());
             let Some(last) = changes.last() else { continue };
             let mut add = |leaf: &String, text: Option<String>| {
                 let visits = changes.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
                 let key = key(&[lane, leaf, &visits.to_string(), text.as_ref().map_or("removed", |_| "set")]);
                 labels.push(ImpliedLabel { key, line: last.line, target: leaf.clone(), text });
             };
-            if let Some(old) = old.filter(|old| last.leaf.as_ref() != Some(*old)) {
-                add(old, None);
+            if let Some(old_leaf) = old_leaf.filter(|old_leaf| last.leaf.as_ref() != Some(*old_leaf)) {
+                add(old_leaf, None);
             }
             if let Some(leaf) = &last.leaf {
                 add(leaf, Some(format!("lane:{lane}")));

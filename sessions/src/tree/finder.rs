@@ -64,7 +64,7 @@ impl<'a, D> ParentFinder<'a, D> {
     }
 
     fn parent_of_unknown_name(&mut self, at: usize, name: u32) -> Option<usize> {
-        let name = self.tree.unknown.text(name);
+        let name = self.tree.unknown_names.text(name);
         let id = name.as_ref().and_then(|name| self.tree.source_ids.find(name));
         let found = id.and_then(|id| self.node_with_id(at, &self.tree.nodes_with_number(id), id));
         found.unwrap_or_else(|| self.parent_without_id(at, name))

@@ -65,7 +65,7 @@ enum PackedParent {
 enum Link {
     /// A line whose id has this number among the ids of lines.
     Id(u32),
-    /// A line whose id has this number in `unknown`. No earlier line has this id.
+    /// A line whose id has this number in `unknown_names`. No earlier line has this id.
     Unknown(u32),
     /// The node at this position.
     Node(u32),
@@ -110,7 +110,7 @@ pub(crate) struct Tree<D> {
     packed_parents: Vec<PackedParent>,
     links: Vec<Link>,
     /// The names of parents that are not the id of an earlier line.
-    unknown: TextTable,
+    unknown_names: TextTable,
     shape: Shape,
 }
 
@@ -122,7 +122,7 @@ impl<D> Default for Tree<D> {
             data: Vec::new(),
             packed_parents: Vec::new(),
             links: Vec::new(),
-            unknown: TextTable::default(),
+            unknown_names: TextTable::default(),
             shape: Shape::default(),
         }
     }
@@ -142,7 +142,7 @@ impl<D> Tree<D> {
                 Some(id) if Some(id) == self.number_of(at.checked_sub(1)) => PackedParent::Preceding,
                 Some(id) => self.push_link(Link::Id(id)),
                 None => {
-                    let name = self.unknown.add(&name).map_or(u32::MAX, |(number, _)| number);
+                    let name = self.unknown_names.add(&name).map_or(u32::MAX, |(number, _)| number);
                     self.push_link(Link::Unknown(name))
                 }
             },
@@ -210,7 +210,7 @@ impl<D> Tree<D> {
 
     /// The names of parents that are not ids of lines.
     pub(crate) fn unknown_parents(&self) -> impl Iterator<Item = String> {
-        let names = (0..self.unknown.len()).filter_map(|number| self.unknown.text(number));
+        let names = (0..self.unknown_names.len()).filter_map(|number| self.unknown_names.text(number));
         names.filter(|name| self.nodes_with_id(name).is_empty())
     }
 
@@ -267,7 +267,7 @@ impl<D> Tree<D> {
         let mut parents = Parents::default();
         (0..self.data.len()).for_each(|at| parents.push(finder.parent(at)));
         let missing_parents = finder.into_missing_parents();
-        (self.packed_parents, self.links, self.unknown) = (Vec::new(), Vec::new(), TextTable::default());
+        (self.packed_parents, self.links, self.unknown_names) = (Vec::new(), Vec::new(), TextTable::default());
         self.cut_cycles(&mut parents, issues);
         let order = self.set_parents(parents);
         if !missing_parents.is_empty() {
@@ -280,10 +280,10 @@ impl<D> Tree<D> {
     fn messages_on_paths(&self, order: &PathOrder, is_message: &dyn Fn(&D) -> bool) -> Vec<u32> {
         let mut counts = vec![0; self.data.len()];
         for at in order.iter() {
-            let above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
-            let own = u32::from(self.data(at).is_some_and(is_message));
+            let count_above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
+            let own_count = u32::from(self.data(at).is_some_and(is_message));
             if let Some(count) = counts.get_mut(at) {
-                *count = above + own;
+                *count = count_above + own_count;
             }
         }
         counts

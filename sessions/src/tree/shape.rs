@@ -116,9 +116,9 @@ impl Shape {
             }
         }
         for segment in 1..count {
-            let before = child_ends.get(segment - 1).copied().unwrap_or_default();
+            let previous_end = child_ends.get(segment - 1).copied().unwrap_or_default();
             if let Some(end) = child_ends.get_mut(segment) {
-                *end = before.max(*end);
+                *end = previous_end.max(*end);
             }
         }
         let children = children.into_iter().map(|(_, parent, segment)| (parent, segment)).collect();

@@ -5,11 +5,11 @@ mod blocks;
 mod calls;
 mod children;
 mod envelope;
+mod imported_lines;
 mod messages;
-mod own_lines;
 mod thread;
 
-pub(crate) use self::own_lines::is_summary_line;
+pub(crate) use self::imported_lines::is_summary_line;
 use self::{
     children::{Child, ChildState, children},
     thread::ThreadWriter,
@@ -17,12 +17,12 @@ use self::{
 use super::{SIDECHAIN_PREFIX, line_format::ClaudeCode};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Written, of_child, uuid_of, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, of_child, uuid_of, write_unchanged},
     provenance::Provenance,
 };
 
 /// Writes a thread, and in a folder also the threads of its subagents. Returns what was lost.
-pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     let session = uuid_of(source.thread.id.as_str());
     let mut children = children(source).await?;
     if !files.is_folder() {
@@ -41,7 +41,7 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
         None => {
             files.start(&name)?;
             let writer = ThreadWriter::new(source, files, &session, None).without_sidechains(replaced_agents);
-            Written::with_losses(writer.write().await?)
+            WrittenSession::with_losses(writer.write().await?)
         }
     };
     for child in children {
@@ -58,10 +58,10 @@ async fn write_child(
     source: &ExportSource<'_>,
     child: &Child,
     (session, files): (&str, &mut ExportFiles<'_>),
-) -> Result<Written> {
+) -> Result<WrittenSession> {
     let source = ExportSource { thread: &child.thread, ..*source };
     if let ChildState::InMainFile = child.state {
-        return Ok(Written::exact());
+        return Ok(WrittenSession::exact());
     }
     if let ChildState::Unchanged(name) = &child.state {
         let name = if name.contains('/') { format!("{session}/{name}") } else { name.clone() };
@@ -70,7 +70,7 @@ async fn write_child(
     }
     files.start(&format!("{session}/subagents/agent-{}.jsonl", child.file_name()))?;
     let writer = ThreadWriter::new(&source, files, session, Some(&child.agent));
-    Ok(Written::with_losses(writer.write().await?))
+    Ok(WrittenSession::with_losses(writer.write().await?))
 }
 
 /// Whether the lines of a thread are only some of the lines of their file.

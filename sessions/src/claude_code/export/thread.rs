@@ -11,8 +11,8 @@ use store_core::{
 
 use super::{
     envelope::{Envelope, LineFields, with_fields},
+    imported_lines::{ImportedLineContext, imported_line, sidechain_of},
     messages::{MessageLines, has_parts, parts_of},
-    own_lines::{OwnLineContext, own_line, sidechain_of},
 };
 use crate::{
     claude_code::{AGENT_KEY, CALL_KEY, NAME, agentstore, read::ATTACHMENT_FORMAT},
@@ -149,7 +149,11 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let origin = entry.origin.as_ref();
         self.has_message |= !entry.side && tool_can_continue_at(entry);
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
-            return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
+            return if origin.is_some_and(|origin| origin.line == 0) {
+                Ok(())
+            } else {
+                self.write_imported_line(entry)
+            };
         }
         if let Some((path, loss)) = loss_of_foreign_line(entry) {
             Losses::new(&entry.id, &mut self.losses).add(path, loss);
@@ -181,14 +185,14 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    fn write_own_line(&mut self, entry: &Entry) -> Result<()> {
+    fn write_imported_line(&mut self, entry: &Entry) -> Result<()> {
         if sidechain_of(entry).is_some_and(|agent| self.left_out_agents.contains(&agent)) {
             return Ok(());
         }
         let parent = self.parent_line(entry);
         let context =
-            OwnLineContext { uuid: self.uuid_of(entry), parent: parent.as_deref(), is_promoted: self.is_promoted };
-        let Some(line) = own_line(entry, context) else { return Ok(()) };
+            ImportedLineContext { uuid: self.uuid_of(entry), parent: parent.as_deref(), is_promoted: self.is_promoted };
+        let Some(line) = imported_line(entry, context) else { return Ok(()) };
         if line.is_replaced {
             let loss = ("raw", "characters that are not valid in JSON", "replaced");
             Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
@@ -196,7 +200,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.titles.extend(line.title);
         let _is_fork = self.note_child(entry);
         self.line_of_entry.insert(entry.id.clone(), line.uuid.or(parent));
-        self.emit(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
+        self.write_or_hold(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
     }
 
     fn write_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
@@ -220,7 +224,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             let fields =
                 LineFields { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
             let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
-            self.emit(entry, text.into_bytes(), Some(time))?;
+            self.write_or_hold(entry, text.into_bytes(), Some(time))?;
             parent = Some(uuid);
         }
         self.line_of_entry.insert(entry.id.clone(), parent);
@@ -264,7 +268,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 field.close();
             }
         });
-        self.emit(entry, text.into_bytes(), Some(entry.timestamp))?;
+        self.write_or_hold(entry, text.into_bytes(), Some(entry.timestamp))?;
         let mut written = 0;
         for (number, (message, parts)) in messages.iter().enumerate() {
             let id = made_message_id(&format!("{prefix}.message.{number}"));
@@ -276,7 +280,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 fields =
                     LineFields { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
                 let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
-                self.emit(entry, text.into_bytes(), Some(time))?;
+                self.write_or_hold(entry, text.into_bytes(), Some(time))?;
                 parent = uuid;
             }
         }
@@ -321,7 +325,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             field.close();
         });
         self.line_of_entry.insert(entry.id.clone(), Some(uuid));
-        self.emit(entry, text.into_bytes(), Some(entry.timestamp))
+        self.write_or_hold(entry, text.into_bytes(), Some(entry.timestamp))
     }
 
     /// Writes a side entry: a label as a line of the type `summary`, anything else as a line that the tool ignores.
@@ -340,7 +344,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 field.close();
             }),
         };
-        self.emit(entry, text.into_bytes(), None)
+        self.write_or_hold(entry, text.into_bytes(), None)
     }
 
     /// Returns a body in which entries are named by the uuids of their lines.
@@ -386,12 +390,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// The uuid of the last line of an entry: the id of the entry if that is a UUID, else one made from the id.
     fn uuid_of(&self, entry: &Entry) -> String {
-        let own = uuid_of(entry.id.as_str());
-        if own == entry.id.as_str() { own } else { uuid_of(&self.prefix(entry)) }
+        let uuid = uuid_of(entry.id.as_str());
+        if uuid == entry.id.as_str() { uuid } else { uuid_of(&self.prefix(entry)) }
     }
 
     /// Writes a line, or keeps it for the end. `time` is that of the line if it is part of the tree.
-    fn emit(&mut self, entry: &Entry, text: Vec<u8>, time: Option<Timestamp>) -> Result<()> {
+    fn write_or_hold(&mut self, entry: &Entry, text: Vec<u8>, time: Option<Timestamp>) -> Result<()> {
         if self.ending.contains(&entry.id) {
             self.held_lines.push(HeldLine { entry: entry.id.clone(), text, time });
             return Ok(());

@@ -15,7 +15,7 @@ use super::{
     file_lines::{CheckpointLine, FileLines, checkpoint_line, size_line},
     is_of_kimi_cli,
     log::{ThreadLog, WrittenEntries},
-    restore::own_bytes,
+    restore::bytes_in_entry,
     wire_file::WireRecords,
 };
 use crate::{
@@ -135,7 +135,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         {
             self.lines.push_checkpoint(checkpoint);
         }
-        self.keeps_copies = self.lines.is_copy && self.keeps_two(remaining_messages);
+        self.keeps_copies = self.lines.is_copy && self.keeps_two_messages(remaining_messages);
         for (at, message) in remaining_messages.iter().enumerate() {
             let position = self.positions.get(&message.entry).copied();
             if let Some(position) = position.filter(|_| !message.synthetic) {
@@ -278,7 +278,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     }
 
     /// Whether the compaction keeps two messages of the user or the assistant, as a compaction of kimi-cli does.
-    fn keeps_two(&self, messages: &[ContextMessage]) -> bool {
+    fn keeps_two_messages(&self, messages: &[ContextMessage]) -> bool {
         let position = |message: &&ContextMessage| self.positions.get(&message.entry).copied();
         let kept = messages.iter().filter(|message| !message.synthetic);
         let kept = kept.filter(|message| position(message).is_some_and(|position| position < self.first_position));
@@ -369,7 +369,7 @@ fn is_summary(message: &Message, first: &Block) -> bool {
 
 /// The line from which an entry was imported, if kimi-cli reads it.
 fn kimi_line(entry: &Entry) -> Option<Vec<u8>> {
-    let line = own_bytes(entry).filter(|_| is_of_kimi_cli(entry))?;
+    let line = bytes_in_entry(entry).filter(|_| is_of_kimi_cli(entry))?;
     let is_readable = std::str::from_utf8(&line).is_ok_and(|text| Object::parse(text).is_some());
     is_readable.then_some(line)
 }

@@ -60,16 +60,16 @@ impl FileLines {
 
 /// A checkpoint as kimi-cli writes it.
 pub(super) fn checkpoint_line(number: u64) -> Vec<u8> {
-    encoded(&Body::Checkpoint(Checkpoint::new(number, None)))
+    encode_line(&Body::Checkpoint(Checkpoint::new(number, None)))
 }
 
 /// A size of the context as kimi-cli writes it.
 pub(super) fn size_line(tokens: u64) -> Vec<u8> {
     let mut usage = UsageRecord::default();
     usage.context_size = Some(tokens);
-    encoded(&Body::Usage(usage))
+    encode_line(&Body::Usage(usage))
 }
 
-fn encoded(body: &Body) -> Vec<u8> {
+fn encode_line(body: &Body) -> Vec<u8> {
     encode::encode_context_line(body).unwrap_or_default().into_bytes()
 }

@@ -24,13 +24,13 @@ use store_core::{Entry, Thread};
 use super::{NAME, survey::SUBAGENT_FOLDER};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Losses, Written, of_child},
+    export::{ExportFiles, ExportSource, Losses, WrittenSession, of_child},
     json::parse_json_string,
     provenance::{Provenance, StoredAs},
 };
 
 /// Writes a thread and the threads of its subagents.
-pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     let (mut written, provenance) = write_session(source, &mut SessionFiles::new(out, None)).await?;
     if !out.is_folder() {
         return Ok(written);
@@ -70,7 +70,7 @@ fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<Stri
 async fn write_session(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,
-) -> Result<(Written, Option<Provenance>)> {
+) -> Result<(WrittenSession, Option<Provenance>)> {
     match source.unchanged_provenance().await?.filter(Provenance::is_complete) {
         Some(provenance) => Ok((restore::write(source, &provenance, files).await?, Some(provenance))),
         None => {

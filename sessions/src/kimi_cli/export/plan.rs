@@ -9,7 +9,7 @@ use store_core::{Body, EntryId};
 use super::log::ThreadLog;
 
 /// The entries whose contexts become files, in the order of the files. The last is that of the head.
-pub(super) fn contexts(log: &ThreadLog, leaves: &[EntryId], head: Option<&EntryId>) -> Vec<EntryId> {
+pub(super) fn context_entries(log: &ThreadLog, leaves: &[EntryId], head: Option<&EntryId>) -> Vec<EntryId> {
     let mut targets: Vec<EntryId> = Vec::new();
     let mut previous: Vec<EntryId> = Vec::new();
     for leaf in leaves.iter().filter(|leaf| Some(*leaf) != head).chain(head) {

@@ -59,15 +59,15 @@ pub(super) async fn summary_below(
     if !compaction.summary.is_empty() || compaction.replacement.is_some() {
         return Ok(None);
     }
-    let mut above = entry.id.clone();
+    let mut parent = entry.id.clone();
     loop {
-        let children = source.first_children_of(&above).await?;
+        let children = source.first_children_of(&parent).await?;
         let [child] = children.as_slice() else { return Ok(None) };
         if let Some(message) = child.message() {
             let is_text = message.blocks.iter().all(|block| matches!(block.kind, BlockKind::Text(_)));
             return Ok(Some(Arc::clone(child)).filter(|child| is_text && is_summary_line(child)));
         }
-        above = child.id.clone();
+        parent = child.id.clone();
     }
 }
 
@@ -82,13 +82,14 @@ pub(super) async fn fields(
     let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
     let own_summary = messages.first().and_then(|first| summary_of(first, &entry.id));
-    let rest = if own_summary.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
+    let other_messages = if own_summary.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
     let summary_text = own_summary.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
     let is_shown = messages.iter().any(|found| found.synthetic && found.entry == entry.id);
     note_summary(compaction, summary_text.is_some() || is_shown && compaction.replacement.is_none(), losses);
     let has_summary = summary_text.is_some();
     let summary = summary_text.unwrap_or_default();
-    let is_suffix = has_summary && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
+    let is_suffix =
+        has_summary && compaction.replacement.is_none() && other_messages.iter().all(|found| !found.synthetic);
     if is_suffix
         && input.can_name_first_kept
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
@@ -96,7 +97,7 @@ pub(super) async fn fields(
     {
         return Ok(CompactionFields { summary, first_kept: Some(first_kept), tail: None });
     }
-    Ok(CompactionFields { summary, first_kept: None, tail: Some(encode_tail(rest, input.context, losses)) })
+    Ok(CompactionFields { summary, first_kept: None, tail: Some(encode_tail(other_messages, input.context, losses)) })
 }
 
 /// The text of a message, if the message is the summary of this compaction.

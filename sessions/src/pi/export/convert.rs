@@ -80,10 +80,11 @@ impl ThreadWriter<'_, '_> {
                 changes.push(("id", quoted(entry.id.as_str())));
             }
             let parent = self.parent_line(entry);
-            let given = object.text("parentId");
+            let named_parent = object.text("parentId");
             // If the entry is a root, a named parent that is not in the file stays: with it, the line is a root, too.
-            let is_root = parent.is_none() && given.as_ref().is_none_or(|given| !self.ids.used_ids.contains(given));
-            if given != parent && !is_root || object.raw("parentId").is_none() {
+            let is_root = parent.is_none()
+                && named_parent.as_ref().is_none_or(|named_parent| !self.ids.used_ids.contains(named_parent));
+            if named_parent != parent && !is_root || object.raw("parentId").is_none() {
                 changes.push(("parentId", parent.map_or_else(|| "null".to_owned(), |parent| quoted(&parent))));
             }
         }
@@ -140,8 +141,9 @@ impl ThreadWriter<'_, '_> {
             _ if entry.side || !is_entry || kind.is_empty() => self.write_body(entry).await,
             Body::Label(label) => self.write_label(entry, label),
             Body::Compaction(compaction) if has_kind("compaction") => {
-                let others: Vec<_> = fields.into_iter().filter(|(name, _)| !COMPACTION_FIELDS.contains(name)).collect();
-                self.write_compaction(entry, compaction, &others).await
+                let other_fields: Vec<_> =
+                    fields.into_iter().filter(|(name, _)| !COMPACTION_FIELDS.contains(name)).collect();
+                self.write_compaction(entry, compaction, &other_fields).await
             }
             _ if self.frame.is_v4 && has_kind("session_info") => {
                 self.leave_out_of_tree(entry);

@@ -156,10 +156,10 @@ impl Encoder<'_, '_, '_, '_> {
                 self.result(result, &path);
             }
         }
-        let others: Vec<_> = self.message.blocks.iter().filter(|block| !is_result(block)).cloned().collect();
-        if !others.is_empty() {
+        let other_blocks: Vec<_> = self.message.blocks.iter().filter(|block| !is_result(block)).cloned().collect();
+        if !other_blocks.is_empty() {
             self.losses.add("/blocks", ("text", "a result contains nothing else", "moved"));
-            self.user("user", &others, "");
+            self.user("user", &other_blocks, "");
         }
     }
 

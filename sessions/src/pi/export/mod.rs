@@ -13,13 +13,13 @@ use store_core::{Entry, Thread};
 use self::writer::ThreadWriter;
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, WholeMessages, Written, file_name_part, shell_word},
+    export::{ExportFiles, ExportSource, WholeMessages, WrittenSession, file_name_part, shell_word},
     formats::{ToolFolders, ToolPlace},
     time,
 };
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     out.start(&file_name(source.thread))?;
     let whole_messages = WholeMessages::find(source, source.thread.head.as_ref(), is_of_pi).await?;
     let mut writer = ThreadWriter::new(is_v4, source, (out, &whole_messages));
@@ -33,7 +33,7 @@ pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut Expo
         }
     }
     writer.write_end()?;
-    Ok(Written::with_losses(writer.losses))
+    Ok(WrittenSession::with_losses(writer.losses))
 }
 
 /// Whether an entry was imported from a version of pi.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A line that was imported.
-pub(super) struct OwnLine {
+pub(super) struct ImportedLine {
     pub(super) bytes: Vec<u8>,
     /// The uuid that lines below it name as their parent.
     pub(super) uuid: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct OwnLine {
 }
 
 /// What is needed to write an imported line again, besides its entry.
-pub(super) struct OwnLineContext<'a> {
+pub(super) struct ImportedLineContext<'a> {
     /// The uuid that the line gets if it has none.
     pub(super) uuid: String,
     /// The parent that it gets together with this uuid.
@@ -34,7 +34,7 @@ pub(super) struct OwnLineContext<'a> {
 
 /// Returns the imported line of an entry. A line of the tree without a uuid gets one. If the thread of a subagent
 /// becomes a session of its own, its lines become ordinary lines.
-pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<OwnLine> {
+pub(super) fn imported_line(entry: &Entry, context: ImportedLineContext<'_>) -> Option<ImportedLine> {
     let bytes = line_of(&ClaudeCode::without_facts(), entry)?;
     let changed = {
         let lenient = lenient::read(&bytes);
@@ -44,7 +44,7 @@ pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<Own
         }
     };
     let ChangedLine { bytes: new_bytes, uuid, title, is_replaced } = changed;
-    Some(OwnLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
+    Some(ImportedLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
 }
 
 /// An imported line with its changes. `bytes` is absent if nothing changes.
@@ -56,7 +56,7 @@ struct ChangedLine {
     is_replaced: bool,
 }
 
-fn changed_line(entry: &Entry, object: &Object<'_>, context: OwnLineContext<'_>, is_odd: bool) -> ChangedLine {
+fn changed_line(entry: &Entry, object: &Object<'_>, context: ImportedLineContext<'_>, is_odd: bool) -> ChangedLine {
     let title = match object.text("type").as_deref() {
         Some("custom-title") => object.text("customTitle"),
         Some("ai-title") => object.text("aiTitle"),
