@@ -15,7 +15,7 @@ use crate::{
     options::ImportOptions,
     parents,
     report::ImportReport,
-    session::{Session, SessionInfo, SurveyOutcome, SurveyedSession},
+    session::{FirstPassResult, Session, SessionInfo, SessionWithIssues},
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
 };
@@ -175,18 +175,18 @@ async fn import_file(
         (Some(format), _) | (None, SourceKind::Known(format)) => format,
         (None, other) => return Ok(vec![unsupported_report(path, other, options)?]),
     };
-    let surveyed = match format.format() {
-        Some(found) => found.survey(format, path, options)?,
+    let first_pass = match format.format() {
+        Some(found) => found.run_first_pass(format, path, options)?,
         None => return Ok(vec![unsupported_report(path, SourceKind::Unknown, options)?]),
     };
-    let sessions = match surveyed {
-        SurveyOutcome::Sessions(sessions) => sessions,
-        SurveyOutcome::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
+    let sessions = match first_pass {
+        FirstPassResult::Sessions(sessions) => sessions,
+        FirstPassResult::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
     };
     let mut reports: Vec<ImportReport> = Vec::new();
     let mut parent: Option<ThreadId> = None;
-    for surveyed in sessions {
-        let report = target.import(surveyed, (parent.as_ref(), progress)).await?;
+    for found in sessions {
+        let report = target.import(found, (parent.as_ref(), progress)).await?;
         let is_refused_parent = reports.is_empty() && report.thread.is_none();
         parent = parent.or_else(|| report.thread.clone());
         reports.push(report);
@@ -282,10 +282,10 @@ pub(crate) struct ImportTarget<'a> {
 impl ImportTarget<'_> {
     async fn import(
         &self,
-        surveyed: SurveyedSession,
+        found: SessionWithIssues,
         (parent, progress): (Option<&ThreadId>, &SourceProgress<'_>),
     ) -> Result<ImportReport> {
-        let SurveyedSession { mut session, mut issues } = surveyed;
+        let SessionWithIssues { mut session, mut issues } = found;
         let FoundThread::Target { thread, stored, replaced } = self.find_thread(&*session, &mut issues).await? else {
             return Ok(report(session.info(), None, &write::Tally::default(), issues));
         };

@@ -29,7 +29,7 @@ use crate::{
         self, BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
     },
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
     source::Source,
     time,
     tree::{InheritedValues, ParentField, ParentPolicy, PathOrder, Tree},
@@ -58,8 +58,8 @@ impl Format for AgentCoreFormat {
         sample.mostly(is_line).then_some(SourceKind::Known(NAME))
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        lines::survey(AgentCore::default(), Source::new(path.to_owned(), options.max_line), options)
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        lines::run_first_pass(AgentCore::default(), Source::new(path.to_owned(), options.max_line), options)
     }
 
     async fn export(

@@ -155,7 +155,7 @@ impl ClaudeCode {
     }
 
     /// The format for lines that were imported earlier. It has none of the facts that a first pass finds.
-    pub(super) fn without_facts() -> Self {
+    pub(super) fn for_imported_lines() -> Self {
         Self::of(Arc::default())
     }
 

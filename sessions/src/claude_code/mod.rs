@@ -43,9 +43,9 @@ use crate::{
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::Object,
-    lines::{FileOfThread, file_stem, survey_file},
+    lines::{FileOfThread, file_stem, run_first_pass_on_file},
     options::ImportOptions,
-    session::{SurveyOutcome, SurveyedSession},
+    session::{FirstPassResult, SessionWithIssues},
     source::Source,
 };
 
@@ -96,10 +96,10 @@ impl Format for ClaudeCodeFormat {
         files::main_file_of(path)
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        Ok(match survey_session(path, options)? {
-            Ok(sessions) => SurveyOutcome::Sessions(sessions),
-            Err(issues) => SurveyOutcome::Refused(issues),
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        Ok(match run_first_pass_on_session(path, options)? {
+            Ok(sessions) => FirstPassResult::Sessions(sessions),
+            Err(issues) => FirstPassResult::Refused(issues),
         })
     }
 
@@ -135,13 +135,13 @@ fn is_line(line: &Object<'_>) -> bool {
 
 /// Runs the first pass over a main file, the lines of subagents in it, and the files of subagents. If a file is
 /// refused, the result is the issues that say why.
-fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<SurveyedSession>, Issues>> {
+fn run_first_pass_on_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<SessionWithIssues>, Issues>> {
     let stem = file_stem(path);
     let source = Source::new(path.to_owned(), options.max_line);
     let facts = Arc::new(FileFacts::of(&source)?);
     let id = MainId::of(&stem, &facts);
     let main = FileOfThread { source: source.clone(), name: None };
-    let mut main = match survey_file(ClaudeCode::for_main_file(Arc::clone(&facts), &id), main, options)? {
+    let mut main = match run_first_pass_on_file(ClaudeCode::for_main_file(Arc::clone(&facts), &id), main, options)? {
         Ok(main) => main,
         Err(issues) => return Ok(Err(issues)),
     };
@@ -168,7 +168,7 @@ fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<Sur
         children.push((format, FileOfThread { source, name: Some(subagent.name) }, description));
     }
     for (format, file, description) in children {
-        match survey_file(format, file, options)? {
+        match run_first_pass_on_file(format, file, options)? {
             Ok(mut child) => {
                 if let Some(Err(problem)) = description {
                     child.issues.add_for_file(IssueCode::BadField, problem, "left out");

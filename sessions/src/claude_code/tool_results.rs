@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Result},
     issue::{IssueCode, Issues},
     provenance::Provenance,
-    session::{Draft, Drafts, Session, SessionInfo, StoredEntries, SurveyedSession, short_digest},
+    session::{Draft, Drafts, Session, SessionInfo, SessionWithIssues, StoredEntries, short_digest},
     source::hex,
 };
 
@@ -39,11 +39,11 @@ struct ResultFile {
 }
 
 /// Adds the files in the folder of the results of a session to its main thread.
-pub(super) fn add(surveyed: SurveyedSession, folder: &Path, max_bytes: u64) -> Result<SurveyedSession> {
-    let SurveyedSession { session, mut issues } = surveyed;
+pub(super) fn add(found: SessionWithIssues, folder: &Path, max_bytes: u64) -> Result<SessionWithIssues> {
+    let SessionWithIssues { session, mut issues } = found;
     let files = if folder.is_dir() { result_files(folder, max_bytes, &mut issues)? } else { Vec::new() };
     let session = if files.is_empty() { session } else { Box::new(SessionWithResults { inner: session, files }) };
-    Ok(SurveyedSession { session, issues })
+    Ok(SessionWithIssues { session, issues })
 }
 
 /// The files in a folder, in the order in which they were written, so that a new one comes last.

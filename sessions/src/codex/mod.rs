@@ -40,7 +40,7 @@ use crate::{
         ThreadInfo, note_bad_field,
     },
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
     source::Source,
     time,
     tree::{ParentField, ParentPolicy, Tree},
@@ -70,8 +70,8 @@ impl Format for CodexFormat {
         (sample.lines.iter().any(record::is_record) || is_old()).then_some(SourceKind::Known(NAME))
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        lines::survey(Codex::default(), Source::new(path.to_owned(), options.max_line), options)
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        lines::run_first_pass(Codex::default(), Source::new(path.to_owned(), options.max_line), options)
     }
 
     async fn export(
@@ -193,7 +193,7 @@ impl Codex {
         LineKind::Side
     }
 
-    /// Sets the model of the lines that follow.
+    /// Sets the model of the following lines.
     fn set_model(&mut self, model: String) {
         let known = self.models.iter().position(|known| *known == model);
         let at = known.unwrap_or_else(|| {

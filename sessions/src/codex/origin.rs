@@ -1,11 +1,11 @@
-//! Origins of blocks, and what the provider's own form of a block says.
+//! Origins of blocks, and the data that a provider adds to blocks.
 
 use store_core::{Block, BlockKind, Message, Origin};
 
 use crate::json::{Object, parse_json_string};
 
-/// Removes the provider's own form of a block if it says nothing but how the item is laid out, for example that its
-/// content is a list. Every item of a rollout is laid out in the same way.
+/// Removes the data of the provider from a block if it says only how the item is laid out, for example that its content
+/// is a list. Every item of a rollout is laid out in the same way.
 pub(super) fn drop_layout(block: &mut Block) {
     block.opaque.take_if(|opaque| Object::parse(opaque.data.as_str()).is_some_and(|data| says_only_layout(&data)));
     if let BlockKind::ToolResult(result) = &mut block.kind {

@@ -6,7 +6,7 @@ use crate::json::Object;
 
 /// The type of the first line in the new shape.
 pub(super) const SESSION_META: &str = "session_meta";
-/// The type of lines with the settings of the turns that follow.
+/// The type of lines with the settings of the following turns.
 pub(super) const TURN_CONTEXT: &str = "turn_context";
 /// The type of lines with an item of the conversation.
 pub(super) const RESPONSE_ITEM: &str = "response_item";

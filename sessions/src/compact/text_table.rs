@@ -40,8 +40,7 @@ pub(crate) struct TextTable {
 }
 
 impl TextTable {
-    /// The number of a text, and whether it is new. Numbers count from 0. Returns `None` if the table
-    /// is full.
+    /// The number of a text, and whether it is new. Numbers count from 0. Returns `None` if the table is full.
     pub(crate) fn add(&mut self, text: &str) -> Option<(u32, bool)> {
         let encoded = encode(text);
         if let Some(known) = self.find_encoded(&encoded) {

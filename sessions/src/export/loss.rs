@@ -96,7 +96,7 @@ impl<'a> Losses<'a> {
 }
 
 /// The losses of a child thread, in the form for the list of the exported thread: each names the child.
-pub(crate) fn of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
+pub(crate) fn losses_of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
     losses.into_iter().map(|mut loss| {
         loss.thread.get_or_insert_with(|| child.clone());
         loss
@@ -117,7 +117,7 @@ pub(crate) fn loss_of_foreign_line(entry: &Entry) -> Option<(&'static str, LossD
 mod tests {
     use store_core::{EntryId, ThreadId};
 
-    use super::{Loss, Losses, by_kind, of_child};
+    use super::{Loss, Losses, by_kind, losses_of_child};
 
     #[test]
     fn losses_are_grouped_by_kind_and_each_entry_counts_once() {
@@ -129,7 +129,7 @@ mod tests {
         Losses::new(&a, &mut list).add("/usage/cost", ("usage", "three", "dropped"));
         Losses::of_thread(&mut list).add("/usage", ("usage", "one", "dropped"));
         let child = ThreadId::new("child").unwrap();
-        list.extend(of_child(&child, list.clone()).take(1).collect::<Vec<Loss>>());
+        list.extend(losses_of_child(&child, list.clone()).take(1).collect::<Vec<Loss>>());
         let found = by_kind(&list);
         let kinds: Vec<_> = found.iter().map(|group| (group.kind, group.reasons.clone())).collect();
         assert_eq!(kinds, [("text", vec!["two"]), ("usage", vec!["one", "three"])]);

@@ -17,7 +17,7 @@ use store_core::{ThreadId, ThreadRunStore};
 pub(crate) use self::{
     files::ExportFiles,
     ids::{file_name_part, shell_word, uuid_of},
-    loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, of_child},
+    loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, losses_of_child},
     source::ExportSource,
     thread_losses::{note_metadata, note_parent, pointer},
     unchanged_thread::{FileRestorer, line_of, write_unchanged},

@@ -4,7 +4,7 @@ use store_core::{ContextRequest, MAX_PAGE, PageRequest, Run, RunFilter, RunQuery
 
 use super::{
     ExportSource, Loss, Losses, WrittenSession,
-    loss::{NO_FIELD, of_child},
+    loss::{NO_FIELD, losses_of_child},
 };
 use crate::{activity, error::Result, parents::parent_of};
 
@@ -18,7 +18,7 @@ pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written
         let mut losses = Vec::new();
         note_data_of_thread(&ExportSource { thread: &thread, ..*source }, written.agent_of_imported_runs, &mut losses)
             .await?;
-        written.losses.extend(of_child(child, losses));
+        written.losses.extend(losses_of_child(child, losses));
     }
     Ok(())
 }

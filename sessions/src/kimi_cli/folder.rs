@@ -102,7 +102,7 @@ impl SessionFolder {
 }
 
 /// Whether a folder contains other files of a session besides the current context.
-pub(super) fn is_session_folder(folder: &Path) -> Result<bool> {
+pub(super) fn has_other_session_files(folder: &Path) -> Result<bool> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
         let is_earlier_context = name != CONTEXT_FILE_NAME && is_context(Some(&name));
@@ -115,8 +115,8 @@ pub(super) fn is_session_folder(folder: &Path) -> Result<bool> {
 
 /// Whether a folder with a current context is one session: it contains other files of a session, or no other session
 /// file.
-pub(super) fn is_one_session(folder: &Path) -> Result<bool> {
-    if is_session_folder(folder)? {
+pub(super) fn is_single_session_folder(folder: &Path) -> Result<bool> {
+    if has_other_session_files(folder)? {
         return Ok(true);
     }
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {

@@ -16,6 +16,7 @@ mod continuation;
 mod drafts;
 mod encode;
 mod export;
+mod first_pass;
 mod folder;
 mod history;
 mod ids;
@@ -25,7 +26,6 @@ mod parts;
 mod place;
 mod session;
 mod state;
-mod survey;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -43,7 +43,7 @@ use crate::{
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     json::Object,
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
 };
 
 const NAME: FormatName = FormatName::new("kimi-cli");
@@ -81,17 +81,17 @@ impl Format for KimiCliFormat {
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
         if path.is_dir() {
             let has_context = path.join(CONTEXT_FILE_NAME).is_file();
-            return Ok((has_context && folder::is_one_session(path)?).then(|| path.to_owned()));
+            return Ok((has_context && folder::is_single_session_folder(path)?).then(|| path.to_owned()));
         }
         let is_context = path.file_name().is_some_and(|name| name == CONTEXT_FILE_NAME);
         let Some(folder) = path.parent().filter(|_| is_context && path.exists()) else { return Ok(None) };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         // If the folder of a context file contains other files of a session, the source is the whole folder.
-        Ok(folder::is_session_folder(folder)?.then(|| folder.to_owned()))
+        Ok(folder::has_other_session_files(folder)?.then(|| folder.to_owned()))
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        survey::survey(path, options)
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        first_pass::run_first_pass(path, options)
     }
 
     async fn export(

@@ -125,7 +125,7 @@ impl StateFile {
     }
 }
 
-/// The title in a state, in the form in which a thread has it.
+/// The title in a state, cut to the length that a title of a thread may have.
 pub(super) fn title(state: &Object<'_>) -> Option<String> {
     let title = state.text("custom_title").filter(|title| !title.trim().is_empty());
     title.map(|title| cut_to_1_kib(&title))

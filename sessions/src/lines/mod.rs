@@ -4,10 +4,10 @@ mod agentstore;
 mod bodies;
 mod calls;
 mod drafts;
+mod first_pass;
 mod ids;
 mod session;
 mod source_ids;
-mod survey;
 
 use std::collections::HashMap;
 
@@ -19,9 +19,9 @@ use store_core::{
 pub(crate) use self::{
     agentstore::{AGENTSTORE, AgentstoreField},
     bodies::draft_body,
+    first_pass::{FileOfThread, file_stem, run_first_pass, run_first_pass_on_file},
     ids::LineIds,
     source_ids::SourceIds,
-    survey::{FileOfThread, file_stem, survey, survey_file},
 };
 use crate::{
     activity::Activity,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use store_core::{Block, Compaction, Interval, Message, NewBody, Role, Visibility, context::SUMMARY_MARKER};
 
 use super::{
-    LineData, RareData,
+    LineData, SparseData,
     calls::{CallsSoFar, name_of_message, source_call_ids, source_result_id},
     edits::{self, Edits},
     message::{self, MessageSource},
@@ -100,11 +100,11 @@ struct PathInfo {
 }
 
 /// The nodes that may be the first entry that a compaction keeps.
-fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &FirstKept) -> Vec<usize> {
+fn nodes_of_first_kept(tree: &Tree<LineData>, sparse_data: &SparseData, first_kept: &FirstKept) -> Vec<usize> {
     match first_kept {
         FirstKept::Id(id) => tree.nodes_with_id(id),
         FirstKept::Object(object) => {
-            let line = u32::try_from(*object).ok().and_then(|object| rare.objects.get(object));
+            let line = u32::try_from(*object).ok().and_then(|object| sparse_data.objects.get(object));
             line.and_then(|line| tree.position(u64::from(line))).into_iter().collect()
         }
         FirstKept::RetainedTail | FirstKept::NotGiven => Vec::new(),
@@ -112,21 +112,21 @@ fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &Firs
 }
 
 /// Finds out what each compaction covers, and which message each edit changes.
-pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &mut RareData) {
+pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, sparse_data: &mut SparseData) {
     let (mut coverages, mut targets, mut needed_nodes) = (HashMap::new(), HashMap::new(), BitSet::default());
-    let lines = rare.compactions.first_kept.keys().copied().chain(rare.edits.lines());
+    let lines = sparse_data.compactions.first_kept.keys().copied().chain(sparse_data.edits.lines());
     let changes = lines.filter_map(|line| tree.position(line)).collect();
     let _paths = InheritedValues::of(tree, order, &changes, &mut |at, above: Option<PathInfo>| {
         let mut path = above.unwrap_or_default();
         let parent = tree.parent(at);
         let line = tree.line(at).unwrap_or_default();
-        if let Some(candidates) = rare.edits.candidates(tree, line) {
+        if let Some(candidates) = sparse_data.edits.candidates(tree, line) {
             let target = edits::find_target(tree, at, (&candidates, path.covered_to));
             targets.extend(target.map(|target| (line, target)));
         }
-        if let Some(first_kept) = rare.compactions.first_kept.get(&line) {
+        if let Some(first_kept) = sparse_data.compactions.first_kept.get(&line) {
             let coverage = parent.map_or(Coverage::Nothing, |parent| {
-                let kept = nodes_of_first_kept(tree, rare, first_kept);
+                let kept = nodes_of_first_kept(tree, sparse_data, first_kept);
                 coverage_of(tree, first_kept, (path, (at, parent), &kept))
             });
             if matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail {
@@ -142,8 +142,8 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &
         }
         Some(path)
     });
-    (rare.compactions.coverage, rare.compactions.needed_nodes) = (coverages, needed_nodes);
-    rare.edits.set_targets(targets);
+    (sparse_data.compactions.coverage, sparse_data.compactions.needed_nodes) = (coverages, needed_nodes);
+    sparse_data.edits.set_targets(targets);
 }
 
 /// What a compaction at `at` covers. `kept` are the nodes that may be the first entry that it keeps.
@@ -174,11 +174,11 @@ fn coverage_of(
 pub(super) fn read_body(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
-    rare: &RareData,
+    sparse_data: &SparseData,
     issues: &mut Issues,
 ) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
-    let coverage = rare.compactions.coverage.get(&line.number).ok_or("a compaction outside of the tree")?;
+    let coverage = sparse_data.compactions.coverage.get(&line.number).ok_or("a compaction outside of the tree")?;
     let mut compaction = Compaction::default();
     if !summary.is_empty() {
         compaction.summary = vec![Block::text(summary)];
@@ -195,7 +195,7 @@ pub(super) fn read_body(
             (from, to)
         }
         Coverage::Replaces(from, to) => {
-            compaction.replacement = Some(replacement(line, position, &compaction.summary, (rare, issues)));
+            compaction.replacement = Some(replacement(line, position, &compaction.summary, (sparse_data, issues)));
             (from, to)
         }
     };
@@ -209,7 +209,7 @@ fn replacement(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
     summary: &[Block],
-    (rare, issues): (&RareData, &mut Issues),
+    (sparse_data, issues): (&SparseData, &mut Issues),
 ) -> Vec<Message> {
     let marker = std::iter::once(Block::text(SUMMARY_MARKER));
     let mut messages = Vec::new();
@@ -218,7 +218,7 @@ fn replacement(
     }
     match line.object.list("retainedTail") {
         Some(tail) => messages.extend(read_tail(line, &tail, issues)),
-        None => messages.extend(kept_messages(position, &rare.edits)),
+        None => messages.extend(kept_messages(position, &sparse_data.edits)),
     }
     messages.retain(|message| message.visibility != Visibility::Aside);
     messages

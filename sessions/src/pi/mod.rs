@@ -38,7 +38,7 @@ use crate::{
         LinePosition, ObjectLine, ParsedLine, RewindTarget, ThreadInfo, note_bad_field,
     },
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
     source::Source,
     time,
     tree::{InheritedValues, ParentField, ParentPolicy, PathOrder, Tree},
@@ -92,8 +92,8 @@ impl Format for PiFormat {
         }))
     }
 
-    fn survey(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        lines::survey(Pi::new(name), Source::new(path.to_owned(), options.max_line), options)
+    fn run_first_pass(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        lines::run_first_pass(Pi::new(name), Source::new(path.to_owned(), options.max_line), options)
     }
 
     async fn export(
@@ -135,7 +135,7 @@ pub(crate) struct Pi {
     title: Option<String>,
     /// Whether it was noted that the header is missing.
     has_noted_missing_header: bool,
-    rare: RareData,
+    sparse_data: SparseData,
     /// The provider and model that apply to each line.
     origins: InheritedValues<Arc<Origin>>,
     lanes: v4::Lanes,
@@ -166,7 +166,7 @@ pub(crate) struct LineData {
 
 /// What the import keeps of only a few lines between the two passes, by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct RareData {
+pub(crate) struct SparseData {
     /// The provider and model that a line sets for itself and the lines below it.
     new_origins: HashMap<u64, Arc<Origin>>,
     /// The lines of the JSON objects, by the numbers of the objects, where the header is 0.
@@ -184,7 +184,7 @@ impl Pi {
             object_count: 0,
             title: None,
             has_noted_missing_header: false,
-            rare: RareData::default(),
+            sparse_data: SparseData::default(),
             origins: InheritedValues::default(),
             lanes: v4::Lanes::default(),
             sequence: v4::Sequence::default(),
@@ -243,15 +243,15 @@ impl Pi {
                 if let Some(message) = object.object("message") {
                     data.is_message = message::is_sent(&message);
                     data.has_usage |= message.has("usage");
-                    self.rare.calls.note(line.number, &message);
+                    self.sparse_data.calls.note(line.number, &message);
                 }
             }
             Some("custom_message" | "branch_summary") => data.is_message = true,
             Some("model_change") => {
-                self.rare.new_origins.extend(read_origin(object).map(|origin| (line.number, Arc::new(origin))));
+                self.sparse_data.new_origins.extend(read_origin(object).map(|origin| (line.number, Arc::new(origin))));
             }
-            Some("compaction") => self.rare.compactions.note(line.number, FirstKept::of(object)),
-            Some("context_edit") => self.rare.edits.note(line.number, object.text("targetId")),
+            Some("compaction") => self.sparse_data.compactions.note(line.number, FirstKept::of(object)),
+            Some("context_edit") => self.sparse_data.edits.note(line.number, object.text("targetId")),
             Some("session_info") => self.title = object.text("name").map(|name| cut_to_1_kib(&name)),
             _ => {}
         }
@@ -321,7 +321,7 @@ impl LineFormat for Pi {
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let is_header = self.is_header(object);
-        self.rare.objects.push(to_u32(self.object_count), to_u32(line.number));
+        self.sparse_data.objects.push(to_u32(self.object_count), to_u32(line.number));
         self.object_count += 1;
         if is_header {
             self.read_header(line, issues);
@@ -364,15 +364,15 @@ impl LineFormat for Pi {
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
         let first_origin = self.header.as_ref().and_then(|header| header.origin.clone());
-        let new_origins = &self.rare.new_origins;
+        let new_origins = &self.sparse_data.new_origins;
         let changes = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
         self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
             let new_origin = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
             let above = if tree.parent(at).is_some() { above } else { first_origin.clone() };
             new_origin.or(above)
         });
-        compaction::resolve_coverage(tree, order, &mut self.rare);
-        self.rare.calls.resolve(tree, order);
+        compaction::resolve_coverage(tree, order, &mut self.sparse_data);
+        self.sparse_data.calls.resolve(tree, order);
     }
 
     fn thread_info(&self) -> ThreadInfo {
@@ -396,7 +396,7 @@ impl LineFormat for Pi {
     }
 
     fn keeps_messages_of(&self, at: usize) -> bool {
-        self.rare.compactions.needs_message(at) || self.rare.edits.needs_message(at)
+        self.sparse_data.compactions.needs_message(at) || self.sparse_data.edits.needs_message(at)
     }
 
     fn read_body_and_time(

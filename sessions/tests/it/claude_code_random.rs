@@ -72,7 +72,7 @@ impl RandomThread<'_> {
         Message::new(Role::Tool, blocks)
     }
 
-    /// A compaction of a random beginning of the path, or of nothing.
+    /// A compaction of the first entries of the path, of a random number of them, or of no entry.
     async fn compaction(&mut self) -> Compaction {
         let path = if self.next_number == 0 { Vec::new() } else { head_path(self.commits, &self.id).await };
         let mut compaction = Compaction::default();
@@ -160,8 +160,8 @@ async fn random_threads_have_the_same_context_after_export_and_import() {
         let (other, copy) = reimport(&text).await;
         let (mut before, mut after) = (context_blocks(&*commits, &id).await, context_blocks(&*other, &copy).await);
         if kinds.contains(&"compaction") {
-            // A call may have several results. After an export, a text beside a result follows the result that was
-            // valid at the compaction, and not the last one.
+            // A call may have several results. The export writes a text beside a result after the result that counted
+            // when the thread was compacted, and not after the latest result.
             before.retain(|(_, block)| !block.contains("beside"));
             after.retain(|(_, block)| !block.contains("beside"));
         }

@@ -60,7 +60,7 @@ async fn any_thread_round_trips_through_agent_core() {
     let report = export(&*commits.threads(), &thread, &agent_core(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert!(!report.exact);
     let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (entry_of(loss), loss.kind)).collect();
-    assert_eq!(kinds, [("t2", "merged")]);
+    assert_eq!(kinds, [("t2", "split")]);
     let folder = tempdir().unwrap();
     let other = new_store();
     let again = import_one(&*other, &write_file(folder.path(), "all.jsonl", &out)).await;

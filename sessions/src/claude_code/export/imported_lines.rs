@@ -35,7 +35,7 @@ pub(super) struct ImportedLineContext<'a> {
 /// Returns the imported line of an entry. A line of the tree without a uuid gets one. If the thread of a subagent
 /// becomes a session of its own, its lines become ordinary lines.
 pub(super) fn imported_line(entry: &Entry, context: ImportedLineContext<'_>) -> Option<ImportedLine> {
-    let bytes = line_of(&ClaudeCode::without_facts(), entry)?;
+    let bytes = line_of(&ClaudeCode::for_imported_lines(), entry)?;
     let changed = {
         let lenient = lenient::read(&bytes);
         match Object::parse(&lenient.text) {

@@ -17,7 +17,7 @@ use self::{
 use super::{SIDECHAIN_PREFIX, line_format::ClaudeCode};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, WrittenSession, of_child, uuid_of, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, losses_of_child, uuid_of, write_unchanged},
     provenance::Provenance,
 };
 
@@ -34,7 +34,7 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
     let name = format!("{session}.jsonl");
     let mut unchanged = None;
     if replaced_agents.is_empty() && !is_sidechain(source.unchanged_provenance().await?.as_ref()) {
-        unchanged = write_unchanged(source, ClaudeCode::without_facts(), (&name, &mut *files)).await?;
+        unchanged = write_unchanged(source, ClaudeCode::for_imported_lines(), (&name, &mut *files)).await?;
     }
     let mut written = match unchanged {
         Some(written) => written,
@@ -47,7 +47,7 @@ pub(super) async fn write(source: &ExportSource<'_>, files: &mut ExportFiles<'_>
     for child in children {
         let written_child = write_child(source, &child, (&session, &mut *files)).await?;
         written.exact &= written_child.exact;
-        written.losses.extend(of_child(&child.thread.id, written_child.losses));
+        written.losses.extend(losses_of_child(&child.thread.id, written_child.losses));
         written.children.push(child.thread.id);
     }
     Ok(written)
@@ -65,7 +65,7 @@ async fn write_child(
     }
     if let ChildState::Unchanged(name) = &child.state {
         let name = if name.contains('/') { format!("{session}/{name}") } else { name.clone() };
-        let written = write_unchanged(&source, ClaudeCode::without_facts(), (&name, &mut *files)).await?;
+        let written = write_unchanged(&source, ClaudeCode::for_imported_lines(), (&name, &mut *files)).await?;
         return Ok(written.unwrap_or_default());
     }
     files.start(&format!("{session}/subagents/agent-{}.jsonl", child.file_name()))?;

@@ -205,7 +205,7 @@ fn adapt_results(message: &Message, losses: &mut Losses<'_>) -> Vec<Message> {
         }
     }
     if adapted.len() > 1 {
-        losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+        losses.add("/blocks", ("split", "a line of the format can contain only one result", "replaced"));
     }
     adapted
 }

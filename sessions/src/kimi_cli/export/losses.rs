@@ -5,7 +5,7 @@ use store_core::{Body, Entry, Role, Thread, UsageRecord, Visibility};
 use super::{is_of_kimi_cli, log::WrittenEntries};
 use crate::{
     export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata, note_parent},
-    kimi_cli::{contexts::REFERENCE_KIND, ids::WIRE_PREFIX, survey::SUBAGENT_FOLDER},
+    kimi_cli::{contexts::REFERENCE_KIND, first_pass::SUBAGENT_FOLDER, ids::WIRE_PREFIX},
     provenance::IMPORT_LINE,
 };
 
@@ -14,7 +14,7 @@ const ORPHAN_RESULT: LossDescription = ("orphan_result", "its call is missing, o
 
 const NO_LINE: &str = "the format has no such line";
 
-/// The metadata of a thread that its files contain.
+/// The keys of the metadata of a thread whose values are written to its files.
 pub(super) const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state", SUBAGENT_FOLDER];
 
 /// Notes the parts of an entry that are in no file.
@@ -64,8 +64,8 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
     losses.add("", loss);
 }
 
-/// What is lost with an entry of an import from kimi-cli: a line of a context that kimi-cli does not read. All other
-/// entries of such an import are in the files.
+/// The loss of an entry that was imported from a line of a context that kimi-cli does not read. Other entries that were
+/// imported from kimi-cli lose nothing.
 fn unreadable_line_loss(entry: &Entry, kind: &str) -> Option<(&'static str, &'static str, &'static str)> {
     let is_line = entry.origin.as_ref().is_some_and(|origin| origin.line > 0);
     let is_record = entry.id.as_str().starts_with(WIRE_PREFIX);

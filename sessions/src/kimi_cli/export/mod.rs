@@ -21,10 +21,10 @@ use std::collections::BTreeSet;
 
 use store_core::{Entry, Thread};
 
-use super::{NAME, survey::SUBAGENT_FOLDER};
+use super::{NAME, first_pass::SUBAGENT_FOLDER};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Losses, WrittenSession, of_child},
+    export::{ExportFiles, ExportSource, Losses, WrittenSession, losses_of_child},
     json::parse_json_string,
     provenance::{Provenance, StoredAs},
 };
@@ -47,7 +47,7 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
         let child = ExportSource { threads: source.threads, thread: &thread, options: source.options };
         let (written_child, provenance) = write_session(&child, &mut SessionFiles::new(out, Some(&subfolder))).await?;
         written.exact &= written_child.exact;
-        written.losses.extend(of_child(&thread.id, written_child.losses));
+        written.losses.extend(losses_of_child(&thread.id, written_child.losses));
         written.children.push(thread.id.clone());
         missing_subfolders.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
     }

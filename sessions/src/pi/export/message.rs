@@ -30,8 +30,9 @@ pub(super) struct PiMessages {
     pub(super) moved_blocks: Vec<(String, Block)>,
 }
 
-/// Whether pi has a message for this one. If not, only a line that pi does not send can contain it.
-pub(super) fn has_message(message: &Message) -> bool {
+/// Whether the message can be written as a message of pi. Otherwise it is written as a custom line, which pi never
+/// sends to a model.
+pub(super) fn can_be_pi_message(message: &Message) -> bool {
     let has_failed = matches!(message.stop.as_deref(), Some("error" | "aborted"));
     match message.role {
         Role::System => false,
@@ -150,7 +151,7 @@ impl Encoder<'_, '_, '_, '_> {
                 let path = format!("/blocks/{at}");
                 losses::note_unknown_fields(block, &path, self.losses);
                 if block.opaque.is_some() {
-                    let loss = ("signature", "the format has signatures in answers only", "dropped");
+                    let loss = ("signature", "only messages of the assistant can have signatures", "dropped");
                     self.losses.add(format!("{path}/opaque"), loss);
                 }
                 self.result(result, &path);
@@ -172,7 +173,7 @@ impl Encoder<'_, '_, '_, '_> {
         let counted = self.message.usage.as_ref().filter(|_| self.out.messages.is_empty());
         let usage = counted.map(|_| losses::usage(self.message, self.losses));
         if result.is_error.is_none() {
-            self.losses.add(format!("{path}/is_error"), ("is_error", "the format cannot leave it open", "replaced"));
+            self.losses.add(format!("{path}/is_error"), ("is_error", "the format requires this field", "replaced"));
         }
         self.push("toolResult", |object| {
             object.field("toolCallId", &result.tool_use_id).field("toolName", &name);
@@ -231,11 +232,12 @@ impl Encoder<'_, '_, '_, '_> {
         let is_whole = text.is_some();
         let signature = text.or_else(|| native_field(opaque, "/thoughtSignature"));
         let reason = match &signature {
-            _ if self.message.role != Role::Assistant => "the format has signatures in answers only",
+            _ if self.message.role != Role::Assistant => "only messages of the assistant can have signatures",
             _ if self.origin != Some(&opaque.origin) => "its origin is not that of the message",
-            None => "the format has signatures that are texts only",
+            None => "in this format, a signature must be a string",
             Some(_) if !is_whole => {
-                let loss = ("signature", "the format has nothing else that the provider added", "replaced");
+                let reason = "of the data from the provider, the format keeps only the signature";
+                let loss = ("signature", reason, "replaced");
                 self.losses.add(format!("{path}/opaque"), loss);
                 return signature;
             }
@@ -263,7 +265,7 @@ impl Encoder<'_, '_, '_, '_> {
             self.losses.add(format!("{path}/signature"), loss);
         }
         if self.message.role != Role::Assistant {
-            self.losses.add(path, ("thinking", "the format has thoughts in answers only", "moved"));
+            self.losses.add(path, ("thinking", "only messages of the assistant can have thoughts", "moved"));
             self.out.moved_blocks.push((path.to_owned(), block.clone()));
             return None;
         }
@@ -315,9 +317,9 @@ impl Encoder<'_, '_, '_, '_> {
         })
     }
 
-    /// Writes a text instead of a medium.
+    /// Writes a text that stands for a medium that pi cannot contain.
     fn media(&mut self, kind: &str, (block, media): (&Block, &Media), path: &str) -> String {
-        let reason = "the format has texts and images with inline bytes only";
+        let reason = "the format can contain only texts, and images with inline bytes";
         self.losses.add(path, ("unsupported_media", reason, "moved"));
         self.out.moved_blocks.push((path.to_owned(), block.clone()));
         let url = match &media.source {
@@ -337,12 +339,12 @@ impl Encoder<'_, '_, '_, '_> {
         if let Some(raw) = call.raw.as_ref().filter(|raw| *raw != call.input.as_str()) {
             let is_equal = Json::parse(raw).ok().as_ref() == Some(&call.input);
             let kind = if is_equal { "arguments" } else { "bad_arguments" };
-            self.losses.add(format!("{path}/raw"), (kind, "the format has objects instead of texts", "dropped"));
+            self.losses.add(format!("{path}/raw"), (kind, "the format stores an object, not its text", "dropped"));
         }
         let arguments = if call.input.is_object() {
             call.input.as_str().to_owned()
         } else {
-            let loss = ("bad_arguments", "the format has arguments that are objects only", "replaced");
+            let loss = ("bad_arguments", "in this format, the arguments must be an object", "replaced");
             self.losses.add(format!("{path}/input"), loss);
             format!("{{\"value\":{}}}", call.input)
         };
@@ -354,7 +356,7 @@ impl Encoder<'_, '_, '_, '_> {
     }
 }
 
-/// A field of the provider's own form of a block, as the opaque data of a block contains it.
+/// A field of the block as the provider sent it, which is part of the opaque data.
 fn native_field(opaque: &Opaque, pointer: &str) -> Option<String> {
     Object::parse(opaque.data.as_str())?.object("part")?.object("set")?.text(pointer)
 }

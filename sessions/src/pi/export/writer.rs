@@ -9,7 +9,7 @@ use super::{
     frame::{Frame, LineIds, Place},
     header::{ImportedHeader, quoted},
     losses::MessageLosses,
-    message::{self, MessageContext, has_message, moved_blocks_json},
+    message::{self, MessageContext, can_be_pi_message, moved_blocks_json},
 };
 use crate::{
     error::Result,
@@ -30,11 +30,11 @@ pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) header: Option<ImportedHeader>,
     pub(super) losses: Vec<Loss>,
     pub(super) ids: LineIds,
-    /// The last line of an entry, if it is not the one with the id of the entry. The inner `None` means that neither
-    /// the entry nor an ancestor has a line of the tree.
+    /// For an entry whose last line does not have the id of the entry: the id of its last line. If the entry has no
+    /// line of the tree, it is the id of the parent's last line, or `None` if no ancestor has one either.
     last_lines: HashMap<EntryId, Option<String>>,
-    /// The line of the last label that follows an entry. In version 3, this line is the parent of the children of the
-    /// entry.
+    /// For an entry that labels follow: the id of the line of the last label. In version 3, the children of the entry
+    /// have this line as their parent.
     labels: HashMap<EntryId, String>,
     /// The id of the last line of the tree. In version 3, this line is the head.
     leaf: Option<String>,
@@ -84,8 +84,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if Provenance::read(entry).is_some() {
             return Ok(());
         }
-        // Entries that an import made without a line are made again by an import of the exported lines. But labels of
-        // lanes must be written, because version 3 has no lanes.
+        // An entry that an import added without a line is not written: an import of the exported lines adds it again.
+        // But labels of lanes must be written, because version 3 has no lanes.
         let has_no_line = origin.is_some_and(|origin| origin.line == 0);
         if has_no_line && (is_same_version || !matches!(&*entry.body, Body::Label(_))) {
             return Ok(());
@@ -107,7 +107,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes an entry as a line that is made from its body.
     pub(super) async fn write_body(&mut self, entry: &Entry) -> Result<()> {
         match &*entry.body {
-            Body::Message(message) if !entry.side && has_message(message) => self.write_message(entry, message),
+            Body::Message(message) if !entry.side && can_be_pi_message(message) => self.write_message(entry, message),
             Body::Message(message) => {
                 if message.role == Role::System {
                     let loss = ("system", "the format has no system messages", "moved");
@@ -158,7 +158,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let encoded = message::encode(message, context, &mut MessageLosses::new(&mut losses, ""));
         if encoded.messages.len() > 1 {
-            losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+            losses.add("/blocks", ("split", "a line of the format can contain only one result", "replaced"));
         }
         let mut parent = self.parent_line(entry);
         if !encoded.moved_blocks.is_empty() {

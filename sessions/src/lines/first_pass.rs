@@ -16,20 +16,20 @@ use crate::{
     options::{HeadChoice, ImportOptions, ParentChoice},
     provenance::{FileProvenance, Provenance},
     scan::{LineContent, ScannedFile, scan},
-    session::{self, SurveyOutcome, SurveyedSession},
+    session::{self, FirstPassResult, SessionWithIssues},
     source::{Line, Source},
     tree::Tree,
 };
 
 /// Runs the first pass over a file of this format.
-pub(crate) fn survey<F: LineFormat + 'static>(
+pub(crate) fn run_first_pass<F: LineFormat + 'static>(
     format: F,
     source: Source,
     options: &ImportOptions,
-) -> Result<SurveyOutcome> {
-    Ok(match survey_file(format, FileOfThread { source, name: None }, options)? {
-        Ok(surveyed) => SurveyOutcome::Sessions(vec![surveyed]),
-        Err(issues) => SurveyOutcome::Refused(issues),
+) -> Result<FirstPassResult> {
+    Ok(match run_first_pass_on_file(format, FileOfThread { source, name: None }, options)? {
+        Ok(session) => FirstPassResult::Sessions(vec![session]),
+        Err(issues) => FirstPassResult::Refused(issues),
     })
 }
 
@@ -42,32 +42,32 @@ pub(crate) struct FileOfThread {
 
 /// Runs the first pass over one of the files of a session. If the file is refused, the result is the issues that say
 /// why.
-pub(crate) fn survey_file<F: LineFormat + 'static>(
+pub(crate) fn run_first_pass_on_file<F: LineFormat + 'static>(
     format: F,
     FileOfThread { source, name }: FileOfThread,
     options: &ImportOptions,
-) -> Result<Result<SurveyedSession, Issues>> {
+) -> Result<Result<SessionWithIssues, Issues>> {
     let owns_file = format.owns_file();
-    let mut survey = Survey::new(format);
+    let mut pass = FirstPass::new(format);
     // If another thread owns the file, the issues of the file are in the report of that thread.
     let (mut issues, mut issues_of_owner) = (Issues::default(), Issues::default());
     issues.set_file(name.clone());
     let scan = if owns_file {
-        scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| survey.add_line(line, content, issues))?
+        scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| pass.add_line(line, content, issues))?
     } else {
         let mut add_line = |line: &Line, content: LineContent<'_>, _: &mut Issues| match content {
-            LineContent::Broken => survey.tree.source_ids_mut().add_line(line.number, SourceLine::Blank),
-            content => survey.add_line(line, content, &mut issues),
+            LineContent::Broken => pass.tree.source_ids_mut().add_line(line.number, SourceLine::Blank),
+            content => pass.add_line(line, content, &mut issues),
         };
         scan(&source, name.as_ref(), &mut issues_of_owner, &mut add_line)?
     };
     let Some(scan) = scan else { return Ok(Err(if owns_file { issues } else { issues_of_owner })) };
-    let session = survey.finish(source, scan, (options, &mut issues))?;
-    Ok(Ok(SurveyedSession { session: Box::new(session), issues }))
+    let session = pass.finish(source, scan, (options, &mut issues))?;
+    Ok(Ok(SessionWithIssues { session: Box::new(session), issues }))
 }
 
 /// What the first pass has found so far.
-struct Survey<F: LineFormat> {
+struct FirstPass<F: LineFormat> {
     format: F,
     tree: Tree<F::LineData>,
     has_header: bool,
@@ -76,7 +76,7 @@ struct Survey<F: LineFormat> {
     rewind_target: Option<RewindTarget>,
 }
 
-impl<F: LineFormat> Survey<F> {
+impl<F: LineFormat> FirstPass<F> {
     fn new(format: F) -> Self {
         Self { format, tree: Tree::default(), has_header: false, calls: CallPairs::default(), rewind_target: None }
     }

@@ -22,7 +22,7 @@ use crate::{
     options::ImportOptions,
     provenance::{FileProvenance, Provenance, StoredAs},
     scan::{LineContent, ScannedFile, scan},
-    session::{SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession, first_valid_thread_id},
+    session::{FirstPassResult, SessionInfo, SessionWithIssues, StoredEntries, first_valid_thread_id},
     source::{Line, Source},
 };
 
@@ -30,7 +30,7 @@ use crate::{
 pub(super) const SUBAGENT_FOLDER: &str = "subagent_folder";
 
 /// Runs the first pass over a session folder or a single context file.
-pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+pub(super) fn run_first_pass(path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
     let folder = if path.is_dir() { SessionFolder::list(path)? } else { SessionFolder::single_file(path) };
     let mut unread_sessions =
         vec![UnreadSession { path: path.to_owned(), name: session_name(path), subfolder: None, folder }];
@@ -45,11 +45,11 @@ pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutco
             if let Some(subfolder) = &session.subfolder {
                 reader.issues.set_folder(subfolder);
             }
-            return Ok(SurveyOutcome::Refused(reader.issues));
+            return Ok(FirstPassResult::Refused(reader.issues));
         }
         sessions.push(reader.finish(session)?);
     }
-    Ok(SurveyOutcome::Sessions(sessions))
+    Ok(FirstPassResult::Sessions(sessions))
 }
 
 /// A session whose files have not been read yet.
@@ -220,7 +220,7 @@ impl<'a> SessionReader<'a> {
         Ok(())
     }
 
-    fn finish(self, unread: UnreadSession) -> Result<SurveyedSession> {
+    fn finish(self, unread: UnreadSession) -> Result<SessionWithIssues> {
         let Self { options, mut issues, provenance, contexts, wire, call_ids, version, state, whole_files } = self;
         let UnreadSession { path, name, subfolder, .. } = unread;
         let first_record = wire.as_ref().and_then(|wire| wire.line_data.first_time());
@@ -256,7 +256,7 @@ impl<'a> SessionReader<'a> {
         session.layout = session.layout(&StoredEntries::default());
         note_unpaired_calls(&session, &call_ids, &mut issues);
         issues.set_file(None);
-        Ok(SurveyedSession { session: Box::new(session), issues })
+        Ok(SessionWithIssues { session: Box::new(session), issues })
     }
 }
 
