@@ -45,7 +45,7 @@ impl Sample<'_> {
     }
 
     /// Whether at least half of the lines pass a test.
-    pub(crate) fn mostly(&self, test: impl Fn(&Object<'_>) -> bool) -> bool {
+    pub(crate) fn holds_for_most_lines(&self, test: impl Fn(&Object<'_>) -> bool) -> bool {
         let passed = self.lines.iter().filter(|line| test(line)).count();
         passed > 0 && 2 * passed >= self.lines.len()
     }

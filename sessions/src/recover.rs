@@ -8,7 +8,7 @@ use crate::json::Object;
 /// Returns the only complete JSON object of a line that is not a JSON object itself. `is_object` checks a part of the
 /// line. The result is `None` if the line contains no complete object, or more than one.
 pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> bool) -> Option<&'a str> {
-    let text = text.trim_matches(is_noise);
+    let text = text.trim_matches(is_meaningless);
     if is_object(text) {
         return Some(text);
     }
@@ -21,7 +21,7 @@ pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> boo
 }
 
 /// Whether a character between two parts of a line means nothing.
-const fn is_noise(c: char) -> bool {
+const fn is_meaningless(c: char) -> bool {
     c.is_ascii_control() || c == ' '
 }
 
@@ -79,7 +79,7 @@ fn is_own_record(text: &str, before: &str, record: &str) -> bool {
         // text in the part before.
         Err(error) => {
             let first_quote = record.find('"').unwrap_or_default();
-            let part_end = before.trim_end_matches(is_noise).len();
+            let part_end = before.trim_end_matches(is_meaningless).len();
             (part_end..=before.len() + first_quote + 3).contains(&error.column())
         }
         Ok(_) => false,

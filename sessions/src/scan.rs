@@ -58,7 +58,7 @@ pub(crate) fn scan(
         }
     }
     (scan.provenance.bytes, scan.provenance.sha256) = lines.bytes_and_hash();
-    scan.note_file_issues(lines.is_cut(), issues);
+    scan.note_file_issues(lines.is_cut_off(), issues);
     Ok(Some(scan))
 }
 

@@ -190,7 +190,7 @@ impl Lines {
     }
 
     /// Whether a compressed stream was cut off.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut_off(&self) -> bool {
         self.reader.get_ref().is_cut
     }
 

@@ -55,7 +55,7 @@ impl Format for AgentCoreFormat {
     }
 
     fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
-        sample.mostly(is_line).then_some(SourceKind::Known(NAME))
+        sample.holds_for_most_lines(is_line).then_some(SourceKind::Known(NAME))
     }
 
     fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {

@@ -46,7 +46,7 @@ fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
 }
 
 fn remaining_fields(line: &ObjectLine<'_>) -> Json {
-    line.object.without(&["id", "parentId", "type", "timestamp"])
+    line.object.without_fields(&["id", "parentId", "type", "timestamp"])
 }
 
 type BodyResult = Result<NewBody, String>;

@@ -28,7 +28,7 @@ pub(super) const BODY_SUBTYPE: &str = "informational";
 pub(super) const FORK: &str = "fork";
 
 /// Whether an export of this crate wrote that a line begins a branch.
-pub(super) fn is_fork(line: &Object<'_>) -> bool {
+pub(super) fn begins_branch(line: &Object<'_>) -> bool {
     line.object(FIELD).and_then(|field| field.bool(FORK)) == Some(true)
 }
 

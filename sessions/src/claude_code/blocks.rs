@@ -6,7 +6,7 @@ use store_core::{
 
 use crate::{
     blocks::{MessageBlocks, SourceCall},
-    export::pointer,
+    export::json_pointer,
     json::{Object, parse_json_array, parse_json_string},
 };
 
@@ -111,7 +111,7 @@ fn attach_other_fields(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read_f
         let mut set = String::new();
         let mut object = Writer::open(&mut set);
         for (name, raw) in other_fields {
-            object.key(&pointer("", name)).push_str(raw);
+            object.key(&json_pointer("", name)).push_str(raw);
         }
         object.close();
         let data = Json::parse(&format!("{{\"part\":{{\"set\":{set}}}}}")).unwrap_or_else(|_| Json::null());

@@ -78,7 +78,7 @@ impl SidechainIds {
         self.uuids.add(uuid).map(|(number, _)| number)
     }
 
-    fn is_of_main(&self, number: u32) -> bool {
+    fn is_of_main_line(&self, number: u32) -> bool {
         self.main_uuids.contains(number as usize)
     }
 
@@ -106,7 +106,7 @@ impl FileFacts {
             facts.logical_parents.extend(object.text("logicalParentUuid"));
             facts
                 .logical_parents
-                .extend(PreservedSegment::of(object).ok().flatten().map(|kept| kept.tail().to_owned()));
+                .extend(PreservedSegment::of(object).ok().flatten().map(|kept| kept.last_kept_line().to_owned()));
             facts.has_uuids |= line.uuid.is_some();
             facts.session = session_of(object).or(facts.session.take());
             if facts.prompt.is_none() && line.kind == "user" {
@@ -166,7 +166,7 @@ impl FileFacts {
         let number = ids.uuids.find(&name);
         if let Some(at) = sidechain {
             let is_in_sidechain = number.is_some_and(|number| ids.is_of_sidechain(number, at));
-            let is_known = |number: u32| ids.is_of_main(number) || ids.parents.contains_key(&number);
+            let is_known = |number: u32| ids.is_of_main_line(number) || ids.parents.contains_key(&number);
             return if number.is_some_and(is_known) && !is_in_sidechain {
                 ParentField::Root
             } else {
@@ -176,7 +176,7 @@ impl FileFacts {
         // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then the
         // nearest line above that is part of the main thread.
         let (mut above, mut visited) = (number, HashSet::new());
-        while let Some(here) = above.filter(|here| !ids.is_of_main(*here)) {
+        while let Some(here) = above.filter(|here| !ids.is_of_main_line(*here)) {
             match ids.parents.get(&here) {
                 None => break,
                 Some(next) if next.is_some() && visited.insert(here) => above = *next,
@@ -280,7 +280,7 @@ impl FileFacts {
     /// Frees what only a file with lines of subagents needs, and the uuids of lines that are not in the file.
     fn forget_unused_ids(&mut self) {
         let ids = &self.ids;
-        self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main(number)));
+        self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main_line(number)));
         if self.sidechains.is_empty() {
             self.ids = SidechainIds::default();
         }

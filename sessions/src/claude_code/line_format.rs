@@ -213,7 +213,7 @@ impl ClaudeCode {
         };
         let segment = PreservedSegment::of(object).ok().flatten();
         let segment = segment.filter(|_| NodeKind::of(object) == NodeKind::Boundary);
-        let last_kept = segment.map(|segment| segment.tail().to_owned()).filter(|id| is_known(id));
+        let last_kept = segment.map(|segment| segment.last_kept_line().to_owned()).filter(|id| is_known(id));
         let preceding = object.text("logicalParentUuid").filter(|id| is_known(id)).or(last_kept);
         preceding.map_or(ParentField::Root, ParentField::Named)
     }
@@ -234,7 +234,7 @@ impl ClaudeCode {
     }
 
     fn place(object: &Object<'_>) -> LinePlace {
-        if agentstore::is_fork(object) {
+        if agentstore::begins_branch(object) {
             LinePlace::Branch
         } else if object.bool("isMeta") == Some(true) {
             LinePlace::Added

@@ -24,8 +24,8 @@ use crate::{
 /// The lines that a boundary names in `compactMetadata.preservedSegment`, by their uuids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PreservedSegment {
-    head: String,
-    tail: String,
+    first_kept_line: String,
+    last_kept_line: String,
     anchor: String,
 }
 
@@ -42,14 +42,16 @@ impl PreservedSegment {
         };
         let id = |name: &str| segment.text(name).filter(|id| !id.is_empty());
         match (id("headUuid"), id("tailUuid"), id("anchorUuid")) {
-            (Some(head), Some(tail), Some(anchor)) => Ok(Some(Self { head, tail, anchor })),
+            (Some(first_kept_line), Some(last_kept_line), Some(anchor)) => {
+                Ok(Some(Self { first_kept_line, last_kept_line, anchor }))
+            }
             _ => Err("`preservedSegment` does not name the lines that it keeps"),
         }
     }
 
     /// The last kept line. It is the parent of a boundary that names no other parent.
-    pub(super) fn tail(&self) -> &str {
-        &self.tail
+    pub(super) fn last_kept_line(&self) -> &str {
+        &self.last_kept_line
     }
 }
 
@@ -116,7 +118,7 @@ fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
 pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let moves = boundaries(tree).into_iter().filter_map(|boundary| {
         let segment = preserved(tree.data(boundary)?)?;
-        Some((ancestor_with_id(tree, &segment.tail, boundary)?, summary_after(tree, boundary)?))
+        Some((ancestor_with_id(tree, &segment.last_kept_line, boundary)?, summary_after(tree, boundary)?))
     });
     let moves: Vec<_> = moves.collect();
     if moves.is_empty() {
@@ -125,8 +127,8 @@ pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let mut parents = Parents::default();
     for (at, data) in tree.iter() {
         let mut parent = tree.parent(at);
-        for (tail, summary) in &moves {
-            if parent == Some(*tail) && at > *summary && data.kind != NodeKind::Boundary {
+        for (last_kept_line, summary) in &moves {
+            if parent == Some(*last_kept_line) && at > *summary && data.kind != NodeKind::Boundary {
                 parent = Some(*summary);
             }
         }
@@ -150,18 +152,19 @@ fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
     let root = tree.root(parent);
     let Some(segment) = preserved(data) else { return Coverage::Covers(root, parent) };
     let everything = Coverage::KeptLinesMissing(root, parent);
-    let tail = ancestor_with_id(tree, &segment.tail, at);
-    let head = tail.and_then(|tail| match segment.tail == segment.head {
-        true => Some(tail),
-        false => ancestor_with_id(tree, &segment.head, tail),
-    });
-    let Some((head, tail)) = head.zip(tail) else { return everything };
+    let last_kept_line = ancestor_with_id(tree, &segment.last_kept_line, at);
+    let first_kept_line =
+        last_kept_line.and_then(|last_kept_line| match segment.last_kept_line == segment.first_kept_line {
+            true => Some(last_kept_line),
+            false => ancestor_with_id(tree, &segment.first_kept_line, last_kept_line),
+        });
+    let Some((first_kept_line, last_kept_line)) = first_kept_line.zip(last_kept_line) else { return everything };
     if !tree.nodes_with_id(&segment.anchor).contains(&at) {
-        return tree.parent(head).map_or(Coverage::Nothing, |before| Coverage::Covers(root, before));
+        return tree.parent(first_kept_line).map_or(Coverage::Nothing, |before| Coverage::Covers(root, before));
     }
     // It keeps the beginning, and summarises what comes after it.
     let mut first = None;
-    for above in tree.path(parent).take_while(|above| *above != tail) {
+    for above in tree.path(parent).take_while(|above| *above != last_kept_line) {
         if tree.data(above).is_some_and(|data| data.kind == NodeKind::Boundary) {
             return everything;
         }

@@ -80,7 +80,7 @@ fn is_message(object: &Object<'_>) -> bool {
 /// A custom body whose kind is the type of the line, with the whole line.
 fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("{}.{kind}", NAME.name()), line.object.without(&[])).into()
+    Custom::new(format!("{}.{kind}", NAME.name()), line.object.without_fields(&[])).into()
 }
 
 fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> Result<NewBody, String> {

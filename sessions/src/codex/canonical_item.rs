@@ -51,7 +51,7 @@ pub(super) fn of(item: &Object<'_>, kind: &str) -> Result<CanonicalItem, String>
         }
         _ => {}
     }
-    Ok(CanonicalItem { json: item.without(&[]).as_str().to_owned(), success: None })
+    Ok(CanonicalItem { json: item.without_fields(&[]).as_str().to_owned(), success: None })
 }
 
 /// The role of a message item, if it is not one of the known roles.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     blocks::joined_text,
     error::Result,
-    export::{ExportFiles, ExportSource, NO_FIELD, WholeMessages, WrittenSession, line_of, uuid_of},
+    export::{ExportFiles, ExportSource, MultiEntryMessages, NO_FIELD, WrittenSession, line_of, uuid_of},
     issue::IssueCode,
     json::{Object, json_string},
     lenient,
@@ -75,7 +75,7 @@ async fn write_branch(
     session: &Session,
     (files, losses): (&mut ExportFiles<'_>, &mut LossList),
 ) -> Result<BranchPath> {
-    let whole_messages = WholeMessages::find(source, leaf, is_of_codex).await?;
+    let multi_entry_messages = MultiEntryMessages::find(source, leaf, is_of_codex).await?;
     let path = BranchPath::load(source, leaf).await?;
     let mut writer = BranchWriter {
         source,
@@ -95,10 +95,10 @@ async fn write_branch(
     while let Some(page) = pages.next().await? {
         for entry in page.iter().filter(|entry| path.has(entry)) {
             writer.losses.set_current_entry(&entry.id);
-            if let Some(loss) = whole_messages.loss(entry) {
+            if let Some(loss) = multi_entry_messages.loss(entry) {
                 writer.losses.add(&entry.id, "", loss);
             }
-            if let Some(entry) = whole_messages.entry(source, entry).await? {
+            if let Some(entry) = multi_entry_messages.entry(source, entry).await? {
                 writer.write_entry(&entry).await?;
             }
         }

@@ -47,7 +47,7 @@ pub(super) fn body(
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
         let detail = "a line that is not a record of a rollout";
         issues.add(line.number, IssueCode::UnknownType, detail, "kept as a custom entry");
-        return Custom::new(format!("codex.{kind}"), line.object.without(&[])).into();
+        return Custom::new(format!("codex.{kind}"), line.object.without_fields(&[])).into();
     };
     let found = match record.kind.as_str() {
         RESPONSE_ITEM => match record.fields().and_then(|fields| canonical_item::unknown_role(&fields)) {

@@ -40,10 +40,10 @@ impl Record {
             return None;
         }
         if let Some(kind) = line.text("record_type") {
-            return Some(Self { kind, payload: line.without(&[]) });
+            return Some(Self { kind, payload: line.without_fields(&[]) });
         }
         let is_item = line.text("type").is_some() || line.text("role").is_some();
-        is_item.then(|| Self { kind: RESPONSE_ITEM.to_owned(), payload: line.without(&[]) })
+        is_item.then(|| Self { kind: RESPONSE_ITEM.to_owned(), payload: line.without_fields(&[]) })
     }
 
     /// The fields of the content, if it is an object.

@@ -166,7 +166,7 @@ fn text_part(kind: &str, text: &str) -> String {
 /// it.
 fn without_empty_annotations(part: &Object<'_>) -> String {
     let is_empty = part.raw("annotations") == Some("[]");
-    part.without(if is_empty { &["annotations"] } else { &[] }).as_str().to_owned()
+    part.without_fields(if is_empty { &["annotations"] } else { &[] }).as_str().to_owned()
 }
 
 /// Replaces documents by texts that name them: a rollout has texts and images only.

@@ -4,10 +4,10 @@
 mod files;
 mod ids;
 mod loss;
+mod multi_entry_messages;
 mod source;
 mod thread_losses;
 mod unchanged_thread;
-mod whole_messages;
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ pub(crate) use self::{
     files::ExportFiles,
     ids::{file_name_part, shell_word, uuid_of},
     loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, losses_of_child},
+    multi_entry_messages::MultiEntryMessages,
     source::ExportSource,
-    thread_losses::{note_metadata, note_parent, pointer},
+    thread_losses::{json_pointer, note_metadata, note_parent},
     unchanged_thread::{FileRestorer, line_of, write_unchanged},
-    whole_messages::WholeMessages,
 };
 pub use self::{
     files::ExportTarget,

@@ -36,7 +36,7 @@ async fn note_data_of_thread(
     if thread.state_revision > 0 {
         let found = source.threads.load_context(&thread.id, ContextRequest::head()).await?;
         for key in found.state.keys() {
-            losses.add_no_field_for(pointer("/state", key), "state");
+            losses.add_no_field_for(json_pointer("/state", key), "state");
         }
     }
     if thread.resource_id.is_some() {
@@ -82,7 +82,7 @@ async fn note_runs(source: &ExportSource<'_>, imported_agent: Option<&str>, list
         let page = source.threads.list_runs(query.clone()).await?;
         let is_written = |run: &Run| imported_agent.is_some_and(|agent| activity::is_imported(run, agent));
         for run in page.items.iter().filter(|run| !is_written(run)) {
-            let path = pointer("/runs", run.id.as_str());
+            let path = json_pointer("/runs", run.id.as_str());
             Losses::of_thread(list).add(path, ("run", "the format has no runs", "dropped"));
         }
         let Some(next) = page.next else { return Ok(()) };
@@ -93,7 +93,7 @@ async fn note_runs(source: &ExportSource<'_>, imported_agent: Option<&str>, list
 /// Notes the metadata of a thread, apart from the keys that its files contain.
 pub(crate) fn note_metadata(thread: &Thread, is_in_files: impl Fn(&str) -> bool, list: &mut Vec<Loss>) {
     for key in thread.metadata.keys().filter(|key| !is_in_files(key)) {
-        Losses::of_thread(list).add(pointer("/metadata", key), ("metadata", NO_FIELD, "dropped"));
+        Losses::of_thread(list).add(json_pointer("/metadata", key), ("metadata", NO_FIELD, "dropped"));
     }
 }
 
@@ -105,6 +105,6 @@ pub(crate) fn note_parent(thread: &Thread, reason: &'static str, list: &mut Vec<
 }
 
 /// A JSON pointer to a key of an object.
-pub(crate) fn pointer(object: &str, key: &str) -> String {
+pub(crate) fn json_pointer(object: &str, key: &str) -> String {
     format!("{object}/{}", key.replace('~', "~0").replace('/', "~1"))
 }

@@ -71,7 +71,7 @@ async fn write_file<F: LineFormat>(
     while let Some(page) = pages.next().await? {
         for entry in &page {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            if restorer.needs(number) {
+            if restorer.needs_line(number) {
                 restorer.add(number, line_of(format, entry), out)?;
             }
         }
@@ -96,7 +96,7 @@ impl<'a> FileRestorer<'a> {
 
     /// Takes note of an entry of this line, and returns whether the file needs its bytes. An entry that corresponds to
     /// no line has line 0.
-    pub(crate) fn needs(&mut self, number: u64) -> bool {
+    pub(crate) fn needs_line(&mut self, number: u64) -> bool {
         number > 0 && self.lines.is_newest(number)
     }
 

@@ -43,8 +43,8 @@ impl ContextLines {
         self.kinds.len()
     }
 
-    pub(super) fn get(&self, row: usize) -> Option<ContextLine> {
-        let (kind, [fingerprint, content_hash]) = (*self.kinds.get(row)?, *self.hashes.get(row)?);
+    pub(super) fn get(&self, line_index: usize) -> Option<ContextLine> {
+        let (kind, [fingerprint, content_hash]) = (*self.kinds.get(line_index)?, *self.hashes.get(line_index)?);
         Some(ContextLine { kind, fingerprint, content_hash })
     }
 
@@ -58,21 +58,21 @@ impl ContextLines {
     }
 
     /// For a user message with plain text: the hash of this text.
-    pub(super) fn text_hash(&self, row: usize) -> Option<u64> {
-        let at = self.text_hashes.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
+    pub(super) fn text_hash(&self, line_index: usize) -> Option<u64> {
+        let at = self.text_hashes.binary_search_by_key(&to_u32(line_index), |(line_index, _)| *line_index).ok()?;
         Some(self.text_hashes.get(at)?.1)
     }
 
     /// The numbers of the ids of the calls in a line.
-    pub(super) fn calls(&self, row: usize) -> impl Iterator<Item = u32> {
-        let row = to_u32(row);
-        let first = self.calls.partition_point(|(at, _)| *at < row);
-        self.calls.iter().skip(first).take_while(move |(at, _)| *at == row).map(|(_, call)| *call)
+    pub(super) fn calls(&self, line_index: usize) -> impl Iterator<Item = u32> {
+        let line_index = to_u32(line_index);
+        let first = self.calls.partition_point(|(at, _)| *at < line_index);
+        self.calls.iter().skip(first).take_while(move |(at, _)| *at == line_index).map(|(_, call)| *call)
     }
 
     /// The number of the id of the call that a line answers.
-    pub(super) fn answered_call(&self, row: usize) -> Option<u32> {
-        let at = self.answers.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
+    pub(super) fn answered_call(&self, line_index: usize) -> Option<u32> {
+        let at = self.answers.binary_search_by_key(&to_u32(line_index), |(line_index, _)| *line_index).ok()?;
         Some(self.answers.get(at)?.1)
     }
 
@@ -145,9 +145,9 @@ impl ContextLines {
 
     /// Adds a call that the next line answers. If there are several, the last one counts.
     pub(super) fn push_answer(&mut self, call: u32) {
-        let row = to_u32(self.kinds.len());
-        self.answers.pop_if(|(last, _)| *last == row);
-        compact::push(&mut self.answers, (row, call));
+        let line_index = to_u32(self.kinds.len());
+        self.answers.pop_if(|(last, _)| *last == line_index);
+        compact::push(&mut self.answers, (line_index, call));
     }
 }
 

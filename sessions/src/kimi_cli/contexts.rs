@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     continuation::{self, Continuation},
-    drafts::{EntryParts, row_index},
+    drafts::{EntryParts, index_of_line},
     encode,
     history::{PlacedFile, TreePosition},
     ids::FileLineIds,
@@ -68,20 +68,20 @@ impl<'a> ContextDrafts<'a> {
 
     /// Adds the drafts of a line to `ready`.
     pub(super) fn add_line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
-        let row = row_index(line.number);
-        let Some(position) = self.layout().history.position(self.file, row) else { return Ok(()) };
+        let line_index = index_of_line(line.number);
+        let Some(position) = self.layout().history.position(self.file, line_index) else { return Ok(()) };
         if let Some(Continuation::Rewind { shared_lines, .. }) = &self.placed_file.continuation
-            && row == *shared_lines
+            && line_index == *shared_lines
         {
             self.add_rewind(*shared_lines, false, (time, &mut *ready))?;
         }
         if line.is_blank() {
             return Ok(());
         }
-        if position.original != (self.file, row) {
+        if position.original != (self.file, line_index) {
             ready.push_back(self.reference(line, &position, time)?);
         } else {
-            let summary = self.compaction().filter(|compaction| compaction.at == row);
+            let summary = self.compaction().filter(|compaction| compaction.at == line_index);
             let draft = self.entry(line, &position, summary, time)?;
             if summary.is_some() {
                 self.held_summary = Some(draft);
@@ -89,7 +89,7 @@ impl<'a> ContextDrafts<'a> {
                 ready.push_back(draft);
             }
         }
-        if self.compaction().is_some_and(|compaction| row >= compaction.at + compaction.kept_lines.len()) {
+        if self.compaction().is_some_and(|compaction| line_index >= compaction.at + compaction.kept_lines.len()) {
             ready.extend(self.held_summary.take());
         }
         Ok(())
@@ -110,8 +110,9 @@ impl<'a> ContextDrafts<'a> {
         if std::mem::replace(&mut self.has_rewind, true) {
             return Ok(());
         }
-        let next_parent =
-            shared_lines.checked_sub(1).and_then(|row| self.layout().history.position(self.file, row)?.next_parent);
+        let next_parent = shared_lines
+            .checked_sub(1)
+            .and_then(|line_index| self.layout().history.position(self.file, line_index)?.next_parent);
         let to = self.layout().node_id(next_parent)?.map_or(RewindTo::Start, RewindTo::Entry);
         let origin = ImportOrigin::new(self.session.info.format, 0);
         let id = if is_open { self.ids.open_rewind(shared_lines) } else { self.ids.rewind(shared_lines) }?;
@@ -136,9 +137,10 @@ impl<'a> ContextDrafts<'a> {
             side: true,
             body: Custom::new(REFERENCE_KIND, data).into(),
         };
-        let fingerprint =
-            |(file, row): (usize, usize)| Some(self.session.contexts.get(file)?.line_data.get(row)?.fingerprint);
-        let is_equal = fingerprint(position.original) == fingerprint((self.file, row_index(line.number)));
+        let fingerprint = |(file, line_index): (usize, usize)| {
+            Some(self.session.contexts.get(file)?.line_data.get(line_index)?.fingerprint)
+        };
+        let is_equal = fingerprint(position.original) == fingerprint((self.file, index_of_line(line.number)));
         let mut draft = self.session.line_draft(parts, line, time, |_| None);
         if is_equal && let Some(origin) = &mut draft.entry.origin {
             origin.raw = None;
@@ -153,7 +155,7 @@ impl<'a> ContextDrafts<'a> {
         summary: Option<&continuation::Compaction>,
         time: Option<Timestamp>,
     ) -> Result<Draft> {
-        let at = (self.file, row_index(line.number));
+        let at = (self.file, index_of_line(line.number));
         let mut body = self.body(&line);
         self.note_failure(at, &mut body);
         if position.node.is_some()

@@ -70,8 +70,8 @@ struct FilePair<'a> {
 }
 
 impl FilePair<'_> {
-    fn position(&self, row: usize) -> Option<TreePosition> {
-        self.history.position(self.file.checked_sub(1)?, row)
+    fn position(&self, line_index: usize) -> Option<TreePosition> {
+        self.history.position(self.file.checked_sub(1)?, line_index)
     }
 
     /// The last entry on the path after the first `lines` lines of the previous file.
@@ -84,17 +84,19 @@ impl FilePair<'_> {
     /// repeated.
     fn find_rewind(&self, stored_count: usize) -> Continuation {
         let is_exact = |shared_lines: &usize| {
-            shared_lines.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
+            shared_lines
+                .checked_sub(1)
+                .is_none_or(|line_index| self.position(line_index).is_some_and(|position| position.is_exact))
         };
         let shared_lines = (0..=self.shared_lines).rev().find(is_exact).unwrap_or_default();
-        let is_conversation = |row: ContextLine| row.kind.is_node() && !row.kind.is_opening();
+        let is_conversation = |line: ContextLine| line.kind.is_node() && !line.kind.is_opening();
         let is_revert = self.lines.iter().take(shared_lines).any(is_conversation);
         let is_open = shared_lines == self.lines.len();
         Continuation::Rewind { shared_lines: if is_revert || is_open { shared_lines } else { stored_count }, is_open }
     }
 
     fn find_compaction(&self) -> Option<Compaction> {
-        let at = self.lines.iter().position(|row| row.kind.is_message())?;
+        let at = self.lines.iter().position(|line| line.kind.is_message())?;
         // If the previous file also has this summary, a revert copied it.
         if self.lines.get(at)?.kind != ContextLineKind::Summary || self.shared_lines > at {
             return None;
@@ -102,14 +104,14 @@ impl FilePair<'_> {
         let last = self.history.head()?;
         let opening_end = self.next_parent_after(at).filter(|_| self.shared_lines == at);
         let opening_depth = self.history.depth(opening_end);
-        let opening_nodes = self.lines.iter().take(at).filter(|row| row.kind.is_node()).count();
+        let opening_nodes = self.lines.iter().take(at).filter(|line| line.kind.is_node()).count();
         if self.shared_lines != at || opening_depth != opening_nodes {
             let root = self.history.path(Some(last)).last()?;
             return Some(Compaction { at, kept_lines: Vec::new(), covers: (root, last), has_new_instructions: true });
         }
         let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - opening_depth).last()?;
         let kept_lines = self.find_kept_lines(at, opening_depth).unwrap_or_default();
-        let first_kept = kept_lines.first().and_then(|row| self.position(*row)?.node);
+        let first_kept = kept_lines.first().and_then(|line_index| self.position(*line_index)?.node);
         let to = first_kept.and_then(|first_kept| self.history.node(first_kept)?.parent).unwrap_or(last);
         Some(Compaction { at, kept_lines, covers: (from, to), has_new_instructions: false })
     }
@@ -118,18 +120,18 @@ impl FilePair<'_> {
     /// the assistant, and the messages between and after them.
     fn find_kept_lines(&self, at: usize, opening_depth: usize) -> Option<Vec<usize>> {
         let previous = || self.previous.iter().enumerate();
-        let is_user_or_assistant = |(_, row): &(usize, ContextLine)| row.kind.is_user_or_assistant();
+        let is_user_or_assistant = |(_, line): &(usize, ContextLine)| line.kind.is_user_or_assistant();
         let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
-        let tail: Vec<_> = previous().skip(first).filter(|(_, row)| row.kind.is_message()).collect();
+        let tail: Vec<_> = previous().skip(first).filter(|(_, line)| line.kind.is_message()).collect();
         let following_lines = self.lines.iter().skip(at + 1);
         if following_lines.len() < tail.len() {
             return None;
         }
-        let is_equal = |((_, row), again): (&(usize, ContextLine), ContextLine)| {
-            again.kind.is_message() && row.content_hash == again.content_hash
+        let is_equal = |((_, line), again): (&(usize, ContextLine), ContextLine)| {
+            again.kind.is_message() && line.content_hash == again.content_hash
         };
         let all_equal = tail.iter().zip(following_lines).all(is_equal);
-        let tail: Vec<_> = tail.into_iter().map(|(row, _)| row).collect();
+        let tail: Vec<_> = tail.into_iter().map(|(line_index, _)| line_index).collect();
         if !all_equal || !self.are_entries(&tail, opening_depth) {
             return None;
         }
@@ -141,10 +143,10 @@ impl FilePair<'_> {
     /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
     /// that the summary can replace.
     fn are_entries(&self, tail: &[usize], opening_depth: usize) -> bool {
-        let node = |row: &usize| -> Option<Node> { self.history.node(self.position(*row)?.node?) };
+        let node = |line_index: &usize| -> Option<Node> { self.history.node(self.position(*line_index)?.node?) };
         let has_more = |first: Node| first.depth > opening_depth + 1;
         tail.first().and_then(node).is_some_and(has_more)
-            && tail.iter().all(|row| node(row).is_some_and(|node| !node.is_compaction))
+            && tail.iter().all(|line_index| node(line_index).is_some_and(|node| !node.is_compaction))
     }
 }
 
@@ -188,7 +190,7 @@ mod tests {
         let history = history(files, stored);
         let name = |at: usize| {
             let node = history.node(at).unwrap();
-            let char = files[node.file].chars().nth(node.row).unwrap();
+            let char = files[node.file].chars().nth(node.line_index).unwrap();
             format!("{char}{}", node.file + 1)
         };
         let mut found: Vec<_> = history.path(history.head()).collect();

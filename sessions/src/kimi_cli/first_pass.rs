@@ -293,14 +293,14 @@ fn note_unpaired_calls(session: &KimiSession, call_ids: &TextTable, issues: &mut
             }
             is_unpaired
         };
-        for row in session.layout.history.new_lines(file) {
-            let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+        for line_index in session.layout.history.new_lines(file) {
+            let line = u64::try_from(line_index).unwrap_or(u64::MAX).saturating_add(1);
             let id = |call: u32| call_ids.text(call).unwrap_or_default();
-            for call in line_data.calls(row).filter(|call| is_unpaired(*call, &answered)) {
+            for call in line_data.calls(line_index).filter(|call| is_unpaired(*call, &answered)) {
                 let problem = format!("no result for call `{}`", id(call));
                 issues.add(line, IssueCode::OpenCall, problem, "kept; the context adds a result");
             }
-            for call in line_data.answered_call(row).into_iter().filter(|call| is_unpaired(*call, &called)) {
+            for call in line_data.answered_call(line_index).into_iter().filter(|call| is_unpaired(*call, &called)) {
                 let problem = format!("no call for result `{}`", id(call));
                 issues.add(line, IssueCode::OrphanResult, problem, "kept; the context leaves the result out");
             }

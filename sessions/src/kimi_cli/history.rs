@@ -17,7 +17,7 @@ pub(super) struct Node {
     /// The file of the history, from 0.
     pub(super) file: usize,
     /// The line, from 0.
-    pub(super) row: usize,
+    pub(super) line_index: usize,
     pub(super) parent: Option<usize>,
     /// The number of entries on its path, including itself.
     pub(super) depth: usize,
@@ -52,7 +52,7 @@ pub(super) struct TreePosition {
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     /// The first line.
-    row: usize,
+    line_index: usize,
     count: usize,
     /// The file and line that the first line repeats, or its own.
     original: (usize, usize),
@@ -83,20 +83,20 @@ pub(super) struct PlacedFile {
 impl PlacedFile {
     /// The number of lines whose positions are known.
     fn len(&self) -> usize {
-        self.segments.last().map_or(0, |last| last.row + last.count)
+        self.segments.last().map_or(0, |last| last.line_index + last.count)
     }
 
     /// Adds a segment after the last one.
     fn push(&mut self, count: usize, original: (usize, usize), next_parent: NextParent, is_exact: bool) {
         if count > 0 {
-            self.segments.push(Segment { row: self.len(), count, original, next_parent, is_exact });
+            self.segments.push(Segment { line_index: self.len(), count, original, next_parent, is_exact });
         }
     }
 
     /// Repeats the first `count` lines of an earlier file.
     fn repeat_first(&mut self, earlier: &Self, count: usize) {
         for segment in &earlier.segments {
-            let count = segment.count.min(count.saturating_sub(segment.row));
+            let count = segment.count.min(count.saturating_sub(segment.line_index));
             self.push(count, segment.original, segment.next_parent, segment.is_exact);
         }
     }
@@ -121,7 +121,7 @@ pub(super) enum StoredDecision {
 pub(super) struct History {
     files: Vec<PlacedFile>,
     /// The line of each entry.
-    rows: Vec<u32>,
+    line_indexes: Vec<u32>,
     sequences: Vec<EntrySequence>,
 }
 
@@ -140,13 +140,13 @@ impl History {
     }
 
     pub(super) fn node(&self, at: usize) -> Option<Node> {
-        let row = usize::try_from(*self.rows.get(at)?).ok()?;
+        let line_index = usize::try_from(*self.line_indexes.get(at)?).ok()?;
         let file = self.files.partition_point(|file| file.first_node <= at).checked_sub(1)?;
         let sequence = self.sequence_of(at)?;
         let offset = at - sequence.first;
         Some(Node {
             file,
-            row,
+            line_index,
             parent: if offset == 0 { sequence.parent } else { Some(at - 1) },
             depth: sequence.depth + offset,
             is_compaction: self.files.get(file)?.summary == Some(at),
@@ -157,10 +157,11 @@ impl History {
         &self.files
     }
 
-    pub(super) fn position(&self, file: usize, row: usize) -> Option<TreePosition> {
+    pub(super) fn position(&self, file: usize, line_index: usize) -> Option<TreePosition> {
         let segments = &self.files.get(file)?.segments;
-        let segment = segments.get(segments.partition_point(|segment| segment.row <= row).checked_sub(1)?)?;
-        let offset = Some(row - segment.row).filter(|offset| *offset < segment.count)?;
+        let segment =
+            segments.get(segments.partition_point(|segment| segment.line_index <= line_index).checked_sub(1)?)?;
+        let offset = Some(line_index - segment.line_index).filter(|offset| *offset < segment.count)?;
         let (file, first) = segment.original;
         let original = (file, first + offset);
         let (last_node, node_row) = self.last_node(original).unzip();
@@ -176,12 +177,12 @@ impl History {
     }
 
     /// The last entry of a file up to a line, and its line.
-    fn last_node(&self, (file, row): (usize, usize)) -> Option<(usize, usize)> {
+    fn last_node(&self, (file, line_index): (usize, usize)) -> Option<(usize, usize)> {
         let first = self.files.get(file)?.first_node;
-        let end = self.files.get(file + 1).map_or(self.rows.len(), |next| next.first_node);
-        let up_to = self.rows.get(first..end)?.partition_point(|at| *at <= to_u32(row));
+        let end = self.files.get(file + 1).map_or(self.line_indexes.len(), |next| next.first_node);
+        let up_to = self.line_indexes.get(first..end)?.partition_point(|at| *at <= to_u32(line_index));
         let at = first + up_to.checked_sub(1)?;
-        Some((at, usize::try_from(*self.rows.get(at)?).ok()?))
+        Some((at, usize::try_from(*self.line_indexes.get(at)?).ok()?))
     }
 
     fn sequence_of(&self, at: usize) -> Option<&EntrySequence> {
@@ -191,8 +192,8 @@ impl History {
     /// The lines of a file that repeat no line of an earlier file.
     pub(super) fn new_lines(&self, file: usize) -> impl Iterator<Item = usize> {
         let segments = self.files.get(file).into_iter().flat_map(|placed| &placed.segments);
-        let new_segments = segments.filter(move |segment| segment.original == (file, segment.row));
-        new_segments.flat_map(|segment| segment.row..segment.row + segment.count)
+        let new_segments = segments.filter(move |segment| segment.original == (file, segment.line_index));
+        new_segments.flat_map(|segment| segment.line_index..segment.line_index + segment.count)
     }
 
     /// The entry after which kimi-cli would continue the session.
@@ -204,7 +205,7 @@ impl History {
     /// The first entry without children, in the order of the files and lines.
     pub(super) fn first_leaf(&self) -> Option<usize> {
         let parents: HashSet<_> = self.sequences.iter().filter_map(|sequence| sequence.parent).collect();
-        let ends = self.sequences.iter().skip(1).map(|sequence| sequence.first).chain([self.rows.len()]);
+        let ends = self.sequences.iter().skip(1).map(|sequence| sequence.first).chain([self.line_indexes.len()]);
         ends.filter_map(|end| end.checked_sub(1)).find(|last| !parents.contains(last))
     }
 
@@ -220,7 +221,7 @@ impl History {
 
     fn add_file(&mut self, lines: &ContextLines, mut continuation: Option<Continuation>) {
         let file = self.files.len();
-        self.files.push(PlacedFile { first_node: self.rows.len(), ..PlacedFile::default() });
+        self.files.push(PlacedFile { first_node: self.line_indexes.len(), ..PlacedFile::default() });
         let mut builder = FileBuilder { history: self, file, lines, next_parent: None };
         match &mut continuation {
             None => {}
@@ -233,13 +234,13 @@ impl History {
         }
     }
 
-    fn push_node(&mut self, row: usize, parent: Option<usize>) -> usize {
-        let at = self.rows.len();
+    fn push_node(&mut self, line_index: usize, parent: Option<usize>) -> usize {
+        let at = self.line_indexes.len();
         if at == 0 || parent != Some(at - 1) {
             let depth = self.depth(parent) + 1;
             self.sequences.push(EntrySequence { first: at, parent, depth });
         }
-        push(&mut self.rows, to_u32(row));
+        push(&mut self.line_indexes, to_u32(line_index));
         at
     }
 }
@@ -285,7 +286,8 @@ impl FileBuilder<'_> {
         }
         self.append(compaction.at + 1, compaction.kept_lines.is_empty());
         let summary = self.next_parent;
-        let kept_lines = compaction.kept_lines.iter().filter_map(|row| self.history.position(previous, *row));
+        let kept_lines =
+            compaction.kept_lines.iter().filter_map(|line_index| self.history.position(previous, *line_index));
         let kept_lines: Vec<_> = kept_lines.map(|position| position.original).collect();
         self.change_file(|placed, _| {
             placed.summary = summary;
@@ -299,9 +301,9 @@ impl FileBuilder<'_> {
     fn append(&mut self, to: usize, is_exact: bool) {
         let (from, before) = (self.len(), self.next_parent);
         let count = to.saturating_sub(from);
-        for (row, found) in self.lines.iter().enumerate().skip(from).take(count) {
+        for (line_index, found) in self.lines.iter().enumerate().skip(from).take(count) {
             if found.kind.is_node() {
-                self.next_parent = Some(self.history.push_node(row, self.next_parent));
+                self.next_parent = Some(self.history.push_node(line_index, self.next_parent));
             }
         }
         let original = (self.file, from);

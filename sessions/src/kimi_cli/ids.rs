@@ -55,7 +55,7 @@ impl FileLineIds {
 
     /// The id of a line. Lines are counted from 1.
     pub(super) fn line(&self, line: u64) -> Result<EntryId> {
-        self.first_free(
+        self.first_unused_id(
             &format!("{}L{line}", self.prefix),
             self.reimport_counts.get(&line).copied().unwrap_or_default(),
         )
@@ -63,7 +63,7 @@ impl FileLineIds {
 
     /// The id of a reference, which represents a line that an earlier file contains.
     pub(super) fn reference(&self, line: u64) -> Result<EntryId> {
-        self.first_free(
+        self.first_unused_id(
             &format!("{}L{line}.shared", self.prefix),
             self.reimport_counts.get(&line).copied().unwrap_or_default(),
         )
@@ -71,25 +71,25 @@ impl FileLineIds {
 
     /// The id of the rewind to the end of the first `shared_lines` lines.
     pub(super) fn rewind(&self, shared_lines: usize) -> Result<EntryId> {
-        self.first_free(&format!("{}L0#rewind.{shared_lines}", self.prefix), 0)
+        self.first_unused_id(&format!("{}L0#rewind.{shared_lines}", self.prefix), 0)
     }
 
     /// The id of the same rewind while the file has no other lines. A later import may then decide otherwise.
     pub(super) fn open_rewind(&self, shared_lines: usize) -> Result<EntryId> {
-        self.first_free(&format!("{}L0#open.{shared_lines}", self.prefix), 0)
+        self.first_unused_id(&format!("{}L0#open.{shared_lines}", self.prefix), 0)
     }
 
     /// The id of an entry that corresponds to no line.
     pub(super) fn free_id(&self, name: &str) -> Result<EntryId> {
-        self.first_free(name, 0)
+        self.first_unused_id(name, 0)
     }
 
     /// An id that no other entry has: the text itself, or the text with a number. The first `skip` candidates are left
     /// out.
-    fn first_free(&self, text: &str, skip: usize) -> Result<EntryId> {
+    fn first_unused_id(&self, text: &str, skip: usize) -> Result<EntryId> {
         let candidates = (1..).map(|n| if n == 1 { text.to_owned() } else { format!("{text}#{n}") });
-        let first_free = candidates.skip(skip).find(|id| !self.ids_in_use.contains(id));
-        Ok(EntryId::new(first_free.unwrap_or_default())?)
+        let first_unused_id = candidates.skip(skip).find(|id| !self.ids_in_use.contains(id));
+        Ok(EntryId::new(first_unused_id.unwrap_or_default())?)
     }
 }
 

@@ -75,7 +75,7 @@ impl Format for KimiCliFormat {
         let is_context_line = |line: &Object<'_>| {
             line.text("role").is_some() && line.iter().all(|(name, _)| CONTEXT_FIELDS.contains(&name))
         };
-        sample.mostly(is_context_line).then_some(SourceKind::Known(NAME))
+        sample.holds_for_most_lines(is_context_line).then_some(SourceKind::Known(NAME))
     }
 
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {

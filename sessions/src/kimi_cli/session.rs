@@ -61,15 +61,15 @@ pub(super) struct ThreadLayout {
 
 impl ThreadLayout {
     /// The id of the entry that represents a line of a context.
-    pub(super) fn line_id(&self, (file, row): HistoryLine) -> Result<Option<EntryId>> {
-        let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+    pub(super) fn line_id(&self, (file, line_index): HistoryLine) -> Result<Option<EntryId>> {
+        let line = u64::try_from(line_index).unwrap_or(u64::MAX).saturating_add(1);
         self.ids.get(file).map(|ids| ids.line(line)).transpose()
     }
 
     /// The id of an entry of the tree.
     pub(super) fn node_id(&self, at: Option<usize>) -> Result<Option<EntryId>> {
         match at.and_then(|at| self.history.node(at)) {
-            Some(node) => self.line_id((node.file, node.row)),
+            Some(node) => self.line_id((node.file, node.line_index)),
             None => Ok(None),
         }
     }
@@ -105,15 +105,15 @@ impl KimiSession {
     }
 
     fn is_stored(&self, ids: &[FileLineIds], stored: &StoredEntries, decision: StoredDecision) -> bool {
-        let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+        let line = |line_index: usize| u64::try_from(line_index).unwrap_or(u64::MAX).saturating_add(1);
         let (StoredDecision::Line(file, _)
         | StoredDecision::Reference(file, _)
         | StoredDecision::Rewind(file, _)
         | StoredDecision::OpenRewind(file, _)) = decision;
         let Some(ids) = ids.get(file).filter(|_| !stored.has_no_imported_entry()) else { return false };
         let id = match decision {
-            StoredDecision::Line(_, row) => ids.line(line(row)),
-            StoredDecision::Reference(_, row) => ids.reference(line(row)),
+            StoredDecision::Line(_, line_index) => ids.line(line(line_index)),
+            StoredDecision::Reference(_, line_index) => ids.reference(line(line_index)),
             StoredDecision::Rewind(_, shared_lines) => ids.rewind(shared_lines),
             StoredDecision::OpenRewind(_, shared_lines) => ids.open_rewind(shared_lines),
         };

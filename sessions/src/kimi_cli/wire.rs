@@ -156,5 +156,5 @@ pub(super) fn body(object: &Object<'_>) -> NewBody {
         None if is_metadata(object) => "metadata".to_owned(),
         None => "line".to_owned(),
     };
-    Custom::new(format!("kimi-cli.wire.{kind}"), object.without(&[])).into()
+    Custom::new(format!("kimi-cli.wire.{kind}"), object.without_fields(&[])).into()
 }

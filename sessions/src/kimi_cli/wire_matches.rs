@@ -37,8 +37,8 @@ impl WireMatches {
     pub(super) fn line_of_record(&self, record: usize) -> Option<HistoryLine> {
         let record = to_u32(record);
         let up_to = self.records.partition_point(|(at, _)| *at <= record);
-        let (file, row) = self.records.get(up_to.checked_sub(1)?)?.1;
-        Some((usize::try_from(file).ok()?, usize::try_from(row).ok()?))
+        let (file, line_index) = self.records.get(up_to.checked_sub(1)?)?.1;
+        Some((usize::try_from(file).ok()?, usize::try_from(line_index).ok()?))
     }
 }
 
@@ -46,7 +46,7 @@ impl WireMatches {
 pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records: &WireRecords) -> WireMatches {
     let lines = NewLines { history, contexts };
     let mut answered_calls: Vec<_> =
-        lines.all().filter_map(|(_, context_lines, row)| context_lines.answered_call(row)).collect();
+        lines.all().filter_map(|(_, context_lines, line_index)| context_lines.answered_call(line_index)).collect();
     answered_calls.sort_unstable();
     let mut matcher = Matcher {
         records,
@@ -65,16 +65,16 @@ pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records
         matched_records: BitSet::default(),
         wire_matches: WireMatches::default(),
     };
-    for (at, context_lines, row) in lines.all() {
-        matcher.match_line(at, context_lines, row);
+    for (at, context_lines, line_index) in lines.all() {
+        matcher.match_line(at, context_lines, line_index);
     }
     let mut wire_matches = matcher.wire_matches;
     wire_matches.records.sort_unstable();
     wire_matches
 }
 
-fn small_line((file, row): HistoryLine) -> SmallLine {
-    (to_u32(file), to_u32(row))
+fn small_line((file, line_index): HistoryLine) -> SmallLine {
+    (to_u32(file), to_u32(line_index))
 }
 
 /// The lines of all contexts that repeat no earlier line.
@@ -86,7 +86,9 @@ struct NewLines<'a> {
 impl<'a> NewLines<'a> {
     fn all(&self) -> impl Iterator<Item = (SmallLine, &'a ContextLines, usize)> {
         self.contexts.iter().enumerate().flat_map(|(file, context_lines)| {
-            self.history.new_lines(file).map(move |row| (small_line((file, row)), *context_lines, row))
+            self.history
+                .new_lines(file)
+                .map(move |line_index| (small_line((file, line_index)), *context_lines, line_index))
         })
     }
 }
@@ -139,7 +141,7 @@ struct Matcher<'a> {
 }
 
 impl Matcher<'_> {
-    fn match_line(&mut self, at: SmallLine, context_lines: &ContextLines, row: usize) {
+    fn match_line(&mut self, at: SmallLine, context_lines: &ContextLines, line_index: usize) {
         if let Ok(found) = self.turns.binary_search_by_key(&at, |turn| turn.line)
             && let Some(Turn { begin, end, .. }) = self.turns.get(found)
         {
@@ -147,9 +149,13 @@ impl Matcher<'_> {
             self.next_part = *begin;
             return self.add_match(*begin, at);
         }
-        match context_lines.get(row).map(|row| row.kind) {
-            Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, context_lines.calls(row)),
-            Some(ContextLineKind::Message(Role::Tool)) => self.match_result_line(at, context_lines.answered_call(row)),
+        match context_lines.get(line_index).map(|line| line.kind) {
+            Some(ContextLineKind::Message(Role::Assistant)) => {
+                self.match_assistant_line(at, context_lines.calls(line_index))
+            }
+            Some(ContextLineKind::Message(Role::Tool)) => {
+                self.match_result_line(at, context_lines.answered_call(line_index))
+            }
             // A user message without a known turn ends the current turn.
             Some(ContextLineKind::Message(Role::User)) => self.turn_range = (0, 0),
             _ => {}
@@ -226,18 +232,19 @@ impl Matcher<'_> {
 /// Finds the turn that each user message begins. First, messages and turns with the same text are paired, in order.
 /// The messages and turns between two such pairs are then paired, in order, if there are equally many of both.
 fn match_turns(lines: &NewLines<'_>, records: &WireRecords) -> Vec<Turn> {
-    let is_user = |context_lines: &ContextLines, row| {
-        context_lines.get(row).is_some_and(|row| row.kind == ContextLineKind::Message(Role::User))
+    let is_user = |context_lines: &ContextLines, line_index| {
+        context_lines.get(line_index).is_some_and(|line| line.kind == ContextLineKind::Message(Role::User))
     };
-    let messages: Vec<_> = lines.all().filter(|(_, context_lines, row)| is_user(context_lines, *row)).collect();
+    let messages: Vec<_> =
+        lines.all().filter(|(_, context_lines, line_index)| is_user(context_lines, *line_index)).collect();
     let turns: Vec<_> = records.turns().collect();
     let texts = turns.iter().enumerate().filter_map(|(turn, (_, text))| Some(((*text)?, turn)));
     let mut texts: Vec<_> = texts.collect();
     texts.sort_unstable();
     let mut pairs = Vec::new();
     let mut first_free = 0;
-    for (message, (_, context_lines, row)) in messages.iter().enumerate() {
-        let Some(text) = context_lines.text_hash(*row) else { continue };
+    for (message, (_, context_lines, line_index)) in messages.iter().enumerate() {
+        let Some(text) = context_lines.text_hash(*line_index) else { continue };
         let found = texts.get(texts.partition_point(|known| *known < (text, first_free)));
         if let Some((_, turn)) = found.filter(|(known, _)| *known == text) {
             pairs.push((message, *turn));
@@ -317,8 +324,8 @@ mod tests {
         records.iter().enumerate().for_each(|(at, text)| add_record(&mut wire, &mut call_ids, at, text));
         let history = History::of(&[&context_lines], &|_| false);
         let wire_matches = match_lines(&history, &[&context_lines], &wire);
-        let found = (0..lines.len()).map(|row| {
-            let record = wire_matches.record_of_line((0, row));
+        let found = (0..lines.len()).map(|line_index| {
+            let record = wire_matches.record_of_line((0, line_index));
             let time = record.map_or("-".to_owned(), |record| wire.time(record).unwrap().as_millis().to_string());
             format!("{time}{}", if record.and_then(|record| wire.is_error(record)) == Some(true) { "!" } else { "" })
         });

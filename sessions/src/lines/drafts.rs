@@ -271,7 +271,10 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let Some(error) = refusal else { return Some(body) };
         super::note_bad_field(issues, line.number, error.to_string());
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-        Some(Custom::new(format!("{}.{kind}", self.session.format.kind_prefix()), line.object.without(&[])).into())
+        Some(
+            Custom::new(format!("{}.{kind}", self.session.format.kind_prefix()), line.object.without_fields(&[]))
+                .into(),
+        )
     }
 
     fn push(&mut self, line: Line, body: NewBody, entry_position: EntryPosition) {

@@ -57,10 +57,10 @@ pub(super) fn read(source: MessageSource<'_>, object: &Object<'_>, issues: &mut 
     note_wrong_types(issues, source.line, object, MESSAGE_FIELDS);
     let mut reader = MessageReader { source, object, issues };
     match role.as_str() {
-        "user" => reader.plain(Role::User, "pi"),
+        "user" => reader.message_with_content(Role::User, "pi"),
         "assistant" => reader.assistant(),
         "toolResult" => reader.result(),
-        "bashExecution" => reader.bash(),
+        "bashExecution" => reader.user_command(),
         "custom" | "hookMessage" => reader.custom("pi.custom_message"),
         "system" => {
             reader.issues.add(
@@ -69,7 +69,7 @@ pub(super) fn read(source: MessageSource<'_>, object: &Object<'_>, issues: &mut 
                 "the role `system`",
                 "kept as a system message outside of the context",
             );
-            Ok(reader.plain(Role::System, "pi")?.with_visibility(Visibility::Aside))
+            Ok(reader.message_with_content(Role::System, "pi")?.with_visibility(Visibility::Aside))
         }
         other => Err(format!("the role `{other}`")),
     }
@@ -102,7 +102,7 @@ impl MessageReader<'_, '_> {
         Ok(list.list)
     }
 
-    fn plain(&mut self, role: Role, origin: &str) -> Result<Message, String> {
+    fn message_with_content(&mut self, role: Role, origin: &str) -> Result<Message, String> {
         let blocks = self.read_blocks(Origin::new(origin), false)?;
         let mut message = Message::new(role, blocks);
         message.metadata = self.remaining_fields(&["role", "content"]);
@@ -156,7 +156,7 @@ impl MessageReader<'_, '_> {
     }
 
     /// Reads a command that the user ran, with the text that pi sends for it.
-    fn bash(&mut self) -> Result<Message, String> {
+    fn user_command(&mut self) -> Result<Message, String> {
         let command = self.object.text("command").ok_or("`command` is not a string")?;
         let output = self.object.text("output").unwrap_or_default();
         let mut text = format!("Ran `{command}`\n");
@@ -181,7 +181,7 @@ impl MessageReader<'_, '_> {
     }
 
     fn custom(&mut self, format: &str) -> Result<Message, String> {
-        let mut message = with_provenance(self.plain(Role::User, "pi")?, None, Some(format));
+        let mut message = with_provenance(self.message_with_content(Role::User, "pi")?, None, Some(format));
         if self.object.bool("display") == Some(false) {
             message.visibility = Visibility::Internal;
         }

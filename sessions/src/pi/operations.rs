@@ -64,7 +64,7 @@ impl Operations {
         self.runs.push(SourceRun {
             id,
             agent: AGENT,
-            request: record.without(&["kind", "type", "id", "seq"]),
+            request: record.without_fields(&["kind", "type", "id", "seq"]),
             end: None,
             detail: None,
             steps: 0,

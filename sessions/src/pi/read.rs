@@ -59,7 +59,7 @@ fn frame_of(pi: &Pi) -> &'static [&'static str] {
 /// A custom body whose kind is the type of the line, with all fields of the line that are not in `frame`.
 pub(super) fn custom_of_line(line: &ObjectLine<'_>, frame: &[&str]) -> NewBody {
     let kind = line.object.text("type").or_else(|| line.object.text("kind")).unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("pi.{kind}"), line.object.without(frame)).into()
+    Custom::new(format!("pi.{kind}"), line.object.without_fields(frame)).into()
 }
 
 fn body(

@@ -134,12 +134,13 @@ pub(super) fn side_body(
         ("record", _) if object.text("type").as_deref() == Some("usage") => usage(line, position, issues),
         ("record", _) => {
             let name = object.text("type").ok_or("`type` is not a string")?;
-            Ok(Custom::new(format!("pi.record.{name}"), object.without(&["kind", "type", "seq", "timestamp"])).into())
+            Ok(Custom::new(format!("pi.record.{name}"), object.without_fields(&["kind", "type", "seq", "timestamp"]))
+                .into())
         }
         ("lane", _) => {
             let is_complete = object.text("lane").is_some() && object.raw("leafId").is_some();
             is_complete.then_some(()).ok_or("`lane` or `leafId` is missing")?;
-            Ok(Custom::new("pi.lane", object.without(&["kind", "seq"])).into())
+            Ok(Custom::new("pi.lane", object.without_fields(&["kind", "seq"])).into())
         }
         ("fact", Some("label")) => {
             let target = object.text("targetId").ok_or("`targetId` is not a string")?;
@@ -147,7 +148,7 @@ pub(super) fn side_body(
             let entry = entry.ok_or_else(|| format!("`{target}` does not come before its label"))?;
             Ok(Label::new(entry, label_text(object)?).into())
         }
-        ("fact", Some("name")) => Ok(Custom::new("pi.fact", object.without(&["kind", "seq"])).into()),
+        ("fact", Some("name")) => Ok(Custom::new("pi.fact", object.without_fields(&["kind", "seq"])).into()),
         _ => {
             let detail = format!("the kind `{kind}`");
             issues.add(line.number, IssueCode::UnknownType, detail, "kept as a custom entry");

@@ -330,7 +330,7 @@ impl<D> Tree<D> {
                     }
                     _ => break,
                 }
-                at = parents.above(here).map(|(above, _)| above);
+                at = parents.parent_position(here).map(|(above, _)| above);
             }
         }
     }
@@ -339,7 +339,7 @@ impl<D> Tree<D> {
         // The parts of the segments that are in the cycle: each from its first node to the parent of another part.
         let mut parts = Vec::new();
         let mut at = segment;
-        while let Some((above, parent)) = parents.above(at) {
+        while let Some((above, parent)) = parents.parent_position(at) {
             parts.push((above, parent));
             at = above;
             if at == segment {

@@ -43,7 +43,7 @@ impl Parents {
     /// The root of the path of a node. There must be no cycle.
     pub(super) fn root(&self, at: usize) -> usize {
         let Some(mut segment) = u32::try_from(at).ok().and_then(|at| self.segment_of(at)) else { return at };
-        while let Some((above, _)) = self.above(segment) {
+        while let Some((above, _)) = self.parent_position(segment) {
             segment = above;
         }
         self.segments.get(segment).map_or(at, |segment| to_position(segment.start))
@@ -66,7 +66,7 @@ impl Parents {
     }
 
     /// The segment that contains the parent of a segment, and the position of that parent.
-    pub(super) fn above(&self, segment: usize) -> Option<(usize, u32)> {
+    pub(super) fn parent_position(&self, segment: usize) -> Option<(usize, u32)> {
         let parent = self.segments.get(segment)?.parent?;
         Some((self.segment_of(parent)?, parent))
     }
@@ -103,7 +103,7 @@ impl Shape {
         let mut children: Vec<(usize, u32, u32)> = Vec::new();
         let mut roots = Vec::new();
         for segment in 0..count {
-            match parents.above(segment) {
+            match parents.parent_position(segment) {
                 Some((above, parent)) => push(&mut children, (above, parent, to_u32(segment))),
                 None => roots.push(segment),
             }
@@ -145,7 +145,7 @@ impl Shape {
         for at in (0..self.order.len()).rev() {
             let Some(segment) = self.order.get(at).map(|segment| to_position(*segment)) else { continue };
             let last = self.last_place(segment);
-            if let Some((above, _)) = self.parents.above(segment)
+            if let Some((above, _)) = self.parents.parent_position(segment)
                 && let Some(place) = self.places.get_mut(above)
             {
                 place.1 = place.1.max(last);

@@ -137,7 +137,7 @@ pub(super) struct MessageLines<'a> {
     /// Whether it is the summary after a compaction.
     pub(super) is_summary: bool,
     /// Whether it begins a branch.
-    pub(super) is_fork: bool,
+    pub(super) begins_branch: bool,
 }
 
 impl MessageLines<'_> {
@@ -184,12 +184,12 @@ impl MessageLines<'_> {
     fn write_other_fields(&self, is_last: bool, part: &MessagePart, line: &mut Writer<'_>) {
         let mut out = String::new();
         let mut field = Writer::open(&mut out);
-        field.maybe(agentstore::FORK, self.is_fork.then_some(&true));
+        field.maybe(agentstore::FORK, self.begins_branch.then_some(&true));
         field.maybe("provenance", self.other_provenance(part).as_ref());
         if is_last && !self.message.metadata.is_empty() {
             field.field("metadata", &self.message.metadata);
         }
-        if let Some(usage) = self.message.usage.as_ref().filter(|usage| is_last && !self.is_native(usage)) {
+        if let Some(usage) = self.message.usage.as_ref().filter(|usage| is_last && !self.is_in_usage_field(usage)) {
             field.field("usage", usage);
         }
         field.close();
@@ -215,7 +215,7 @@ impl MessageLines<'_> {
     }
 
     /// Whether an import reads this usage from the field `usage` of the line.
-    fn is_native(&self, usage: &Usage) -> bool {
+    fn is_in_usage_field(&self, usage: &Usage) -> bool {
         let raw = native_usage(usage);
         let mut native = Usage::from(message::token_counts(&raw).unwrap_or_default());
         native.raw = Some(raw);

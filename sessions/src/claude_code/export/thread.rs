@@ -198,7 +198,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         }
         self.titles.extend(line.title);
-        let _is_fork = self.note_child(entry);
+        let _begins_branch = self.note_child(entry);
         self.line_of_entry.insert(entry.id.clone(), line.uuid.or(parent));
         self.write_or_hold(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
     }
@@ -215,12 +215,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             id: id.unwrap_or_else(|| made_message_id(&prefix)),
             count: parts.len(),
             is_summary: false,
-            is_fork: self.note_child(entry),
+            begins_branch: self.note_child(entry),
         };
         let mut parent = self.parent_line(entry);
         for (at, part) in parts.iter().enumerate() {
             let uuid = if at + 1 == parts.len() { self.uuid_of(entry) } else { uuid_of(&format!("{prefix}.{at}")) };
-            let time = later(entry.timestamp, at);
+            let time = time_after(entry.timestamp, at);
             let fields =
                 LineFields { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
             let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
@@ -249,7 +249,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let prefix = self.prefix(entry);
         let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
         let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
-        let (preceding, is_fork) = (self.parent_line(entry), self.note_child(entry));
+        let (preceding, begins_branch) = (self.parent_line(entry), self.note_child(entry));
         let mut parent = uuid_at(0, self.uuid_of(entry));
         let mut fields = LineFields {
             kind: "system",
@@ -262,7 +262,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             line.field("subtype", &"compact_boundary".to_owned());
             line.field("content", &"Conversation compacted".to_owned()).field("level", &"info".to_owned());
             line.key("compactMetadata").push_str("{\"trigger\":\"auto\",\"preTokens\":0}");
-            if is_fork {
+            if begins_branch {
                 let mut field = Writer::open(line.key(agentstore::FIELD));
                 field.field(agentstore::FORK, &true);
                 field.close();
@@ -272,11 +272,11 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let mut written = 0;
         for (number, (message, parts)) in messages.iter().enumerate() {
             let id = made_message_id(&format!("{prefix}.message.{number}"));
-            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0, is_fork: false };
+            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0, begins_branch: false };
             for (at, part) in parts.iter().enumerate() {
                 written += 1;
                 let uuid = uuid_at(written, self.uuid_of(entry));
-                let time = later(entry.timestamp, written);
+                let time = time_after(entry.timestamp, written);
                 fields =
                     LineFields { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
                 let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
@@ -307,7 +307,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Writes an entry that is not for the model, as a line that the tool shows but does not send.
     fn write_body(&mut self, entry: &Entry) -> Result<()> {
-        let (parent, uuid, is_fork) = (self.parent_line(entry), self.uuid_of(entry), self.note_child(entry));
+        let (parent, uuid, begins_branch) = (self.parent_line(entry), self.uuid_of(entry), self.note_child(entry));
         let body = self.with_line_ids(&entry.body);
         let fields = LineFields {
             kind: "system",
@@ -321,7 +321,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             line.field("content", &format!("agentstore: {}", entry.body.kind().name()));
             line.field("level", &"info".to_owned()).field("isMeta", &true);
             let mut field = Writer::open(line.key(agentstore::FIELD));
-            field.maybe(agentstore::FORK, is_fork.then_some(&true)).field("body", &body);
+            field.maybe(agentstore::FORK, begins_branch.then_some(&true)).field("body", &body);
             field.close();
         });
         self.line_of_entry.insert(entry.id.clone(), Some(uuid));
@@ -424,7 +424,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             if let (true, Some((_, latest))) = (at + 1 == count, too_early) {
                 let text = String::from_utf8_lossy(&line.text).into_owned();
                 if let Some(object) = Object::parse(&text) {
-                    let time = json_string(&time::to_iso(later(latest, 1)));
+                    let time = json_string(&time::to_iso(time_after(latest, 1)));
                     line.text = with_fields(&object, &[("timestamp", time.as_str().to_owned())]).into_bytes();
                     let time_is_in_earlier_line = previous_entry.as_ref() == Some(&line.entry);
                     if !time_is_in_earlier_line {
@@ -461,7 +461,7 @@ fn made_message_id(text: &str) -> String {
 }
 
 /// A time some milliseconds later.
-fn later(time: Timestamp, millis: usize) -> Timestamp {
+fn time_after(time: Timestamp, millis: usize) -> Timestamp {
     let millis = u64::try_from(millis).unwrap_or_default();
     Timestamp::from_millis(time.as_millis().saturating_add(millis)).unwrap_or(time)
 }

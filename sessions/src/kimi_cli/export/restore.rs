@@ -115,7 +115,7 @@ async fn write_lines(
     while let Some(page) = pages.next().await? {
         for entry in page.iter().filter(|entry| is_line_of(entry, prefix)) {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            if restorer.needs(number) {
+            if restorer.needs_line(number) {
                 let bytes = line_bytes(source, entry).await?;
                 restorer.add(number, bytes, files.out)?;
             }

@@ -16,7 +16,7 @@ use crate::{
     blocks::joined_text,
     claude_code::is_summary_line,
     error::Result,
-    export::{ExportSource, Losses, WholeMessages},
+    export::{ExportSource, Losses, MultiEntryMessages},
     json::json_string,
 };
 
@@ -43,7 +43,7 @@ impl CompactionFields {
 /// The values from which the fields of a compaction are derived.
 pub(super) struct CompactionInput<'a> {
     pub(super) source: &'a ExportSource<'a>,
-    pub(super) whole_messages: &'a WholeMessages,
+    pub(super) multi_entry_messages: &'a MultiEntryMessages,
     /// Whether the version can name the first entry that is kept.
     pub(super) can_name_first_kept: bool,
     pub(super) context: MessageContext<'a>,
@@ -93,7 +93,7 @@ pub(super) async fn fields(
     if is_suffix
         && input.can_name_first_kept
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
-        && !input.whole_messages.is_merged(&first_kept)
+        && !input.multi_entry_messages.is_merged(&first_kept)
     {
         return Ok(CompactionFields { summary, first_kept: Some(first_kept), tail: None });
     }

@@ -136,7 +136,7 @@ impl ThreadWriter<'_, '_> {
         let is_entry = !from_v4 || object.text("kind").as_deref() == Some("entry");
         let has_kind = |name: &str| is_entry && kind == name;
         let body = &*entry.body;
-        let fields: Vec<_> = object.iter().filter(|(name, _)| !is_frame(name, from_v4)).collect();
+        let fields: Vec<_> = object.iter().filter(|(name, _)| !is_field_of_frame(name, from_v4)).collect();
         match body {
             _ if entry.side || !is_entry || kind.is_empty() => self.write_body(entry).await,
             Body::Label(label) => self.write_label(entry, label),
@@ -179,7 +179,7 @@ impl ThreadWriter<'_, '_> {
 }
 
 /// Whether a field describes the line itself, and is not part of the body of its entry.
-fn is_frame(name: &str, is_v4: bool) -> bool {
+fn is_field_of_frame(name: &str, is_v4: bool) -> bool {
     let only_v4 = ["kind", "lane", "seq"];
     FRAME_FIELDS.contains(&name) && (is_v4 || !only_v4.contains(&name))
 }

@@ -3,7 +3,7 @@
 use store_core::{Block, BlockKind, Message, Role, Usage, Visibility, codec::ObjectWriter as Writer};
 
 use crate::{
-    export::{Losses, pointer},
+    export::{Losses, json_pointer},
     json::Object,
 };
 
@@ -50,7 +50,7 @@ pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>
     for name in message.metadata.keys().filter(|name| is_own_field(message.role, name)) {
         if !kept_names.contains(&name.as_str()) {
             let loss = ("metadata", "the format has a field of its own with this name", "dropped");
-            losses.add(pointer("/metadata", name), loss);
+            losses.add(json_pointer("/metadata", name), loss);
         }
     }
     if !message.extra.is_empty() {

@@ -58,9 +58,9 @@ pub(super) fn encode(message: &Message, context: MessageContext<'_>, losses: &mu
     losses::note_message(message, encoder.losses);
     match (message.role, format_of(message)) {
         (Role::System, _) => encoder.losses.add("", ("system", "the format has no system messages", "dropped")),
-        (Role::User, Some("pi.bashExecution")) => encoder.plain("bashExecution", None),
+        (Role::User, Some("pi.bashExecution")) => encoder.message_with_metadata("bashExecution", None),
         (Role::User, Some("pi.custom_message")) => encoder.user("custom", &message.blocks, ""),
-        (Role::User, _) if message.visibility == Visibility::Internal => encoder.internal(),
+        (Role::User, _) if message.visibility == Visibility::Internal => encoder.message_for_model_only(),
         (Role::User, _) => encoder.user("user", &message.blocks, ""),
         (Role::Assistant, _) => encoder.assistant(),
         (Role::Tool, _) => encoder.results(),
@@ -89,7 +89,7 @@ struct Encoder<'a, 'l, 'm, 'n> {
 
 impl Encoder<'_, '_, '_, '_> {
     /// Writes a message with its metadata as fields.
-    fn plain(&mut self, role: &str, content: Option<&str>) {
+    fn message_with_metadata(&mut self, role: &str, content: Option<&str>) {
         self.push(role, |object| {
             if let Some(content) = content {
                 object.key("content").push_str(content);
@@ -110,11 +110,11 @@ impl Encoder<'_, '_, '_, '_> {
 
     fn user(&mut self, role: &str, blocks: &[Block], path: &str) {
         let content = self.content(blocks, path);
-        self.plain(role, Some(&content));
+        self.message_with_metadata(role, Some(&content));
     }
 
     /// Writes a message that only the model sees.
-    fn internal(&mut self) {
+    fn message_for_model_only(&mut self) {
         let content = self.content(&self.message.blocks, "");
         let metadata = &self.message.metadata;
         let kind = Some(NO_PROVIDER.to_owned()).filter(|_| !metadata.contains_key("customType"));

@@ -13,7 +13,7 @@ use store_core::{Entry, Thread};
 use self::writer::ThreadWriter;
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, WholeMessages, WrittenSession, file_name_part, shell_word},
+    export::{ExportFiles, ExportSource, MultiEntryMessages, WrittenSession, file_name_part, shell_word},
     formats::{ToolFolders, ToolPlace},
     time,
 };
@@ -21,13 +21,13 @@ use crate::{
 /// Writes the thread, and returns what was lost.
 pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     out.start(&file_name(source.thread))?;
-    let whole_messages = WholeMessages::find(source, source.thread.head.as_ref(), is_of_pi).await?;
-    let mut writer = ThreadWriter::new(is_v4, source, (out, &whole_messages));
+    let multi_entry_messages = MultiEntryMessages::find(source, source.thread.head.as_ref(), is_of_pi).await?;
+    let mut writer = ThreadWriter::new(is_v4, source, (out, &multi_entry_messages));
     writer.write_header().await?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            if let Some(entry) = whole_messages.written(source, entry, &mut writer.losses).await? {
+            if let Some(entry) = multi_entry_messages.written(source, entry, &mut writer.losses).await? {
                 writer.write_entry(&entry).await?;
             }
         }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, WholeMessages, loss_of_foreign_line},
+    export::{ExportFiles, ExportSource, Loss, Losses, MultiEntryMessages, loss_of_foreign_line},
     lines::{AGENTSTORE, AgentstoreField},
     pi::{V3, V4, v4::MAIN_LANE},
     provenance::Provenance,
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) out: &'a mut ExportFiles<'b>,
-    whole_messages: &'a WholeMessages,
+    multi_entry_messages: &'a MultiEntryMessages,
     pub(super) frame: Frame,
     /// The name of the format that is written.
     pub(super) format: &'static str,
@@ -52,12 +52,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     pub(super) fn new(
         is_v4: bool,
         source: &'a ExportSource<'a>,
-        (out, whole_messages): (&'a mut ExportFiles<'b>, &'a WholeMessages),
+        (out, multi_entry_messages): (&'a mut ExportFiles<'b>, &'a MultiEntryMessages),
     ) -> Self {
         Self {
             source,
             out,
-            whole_messages,
+            multi_entry_messages,
             frame: Frame::new(is_v4),
             format: if is_v4 { V4.name() } else { V3.name() },
             header: None,
@@ -183,12 +183,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a compaction. `others` are further fields of its source.
+    /// Writes a compaction. `other_fields` are further fields of its source.
     pub(super) async fn write_compaction(
         &mut self,
         entry: &Entry,
         compaction: &Compaction,
-        others: &[(&str, &str)],
+        other_fields: &[(&str, &str)],
     ) -> Result<()> {
         let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
         let can_name_first_kept = !self.frame.is_v4;
@@ -196,7 +196,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let summary = compaction::summary_below(self.source, entry, compaction).await?;
         let input = compaction::CompactionInput {
             source: self.source,
-            whole_messages: self.whole_messages,
+            multi_entry_messages: self.multi_entry_messages,
             can_name_first_kept,
             context,
         };
@@ -209,10 +209,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if self.frame.is_v4 {
             fields.retain(|(name, _)| *name != "firstKeptEntryId");
         }
-        if others.iter().all(|(name, _)| *name != "tokensBefore") {
+        if other_fields.iter().all(|(name, _)| *name != "tokensBefore") {
             fields.push(("tokensBefore", "0"));
         }
-        fields.extend(others);
+        fields.extend(other_fields);
         let parent = self.parent_line(entry);
         let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
         self.write_tree_line(place, "compaction", &fields)
@@ -258,7 +258,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes the title and the head, if the lines so far do not give them.
     pub(super) fn write_end(&mut self) -> Result<()> {
         let thread = self.source.thread;
-        let head = thread.head.as_ref().and_then(|head| self.last_line(self.whole_messages.line_of(head)));
+        let head = thread.head.as_ref().and_then(|head| self.last_line(self.multi_entry_messages.line_of(head)));
         let timestamp = thread.entry_times.map_or(thread.created_at, |(_, last)| last);
         if let Some(title) = thread.title.as_ref().filter(|title| self.title.as_ref() != Some(*title)) {
             self.write_title(&quoted(title), head.as_deref(), timestamp)?;

@@ -33,7 +33,7 @@ const CHILD_OF_PART: LossDescription =
 
 /// The messages of a thread that were logged as several entries.
 #[derive(Debug, Default)]
-pub(crate) struct WholeMessages {
+pub(crate) struct MultiEntryMessages {
     /// For each entry into which others are merged: these other entries, in order.
     parts: HashMap<EntryId, Vec<EntryId>>,
     /// The entries that are merged into another one.
@@ -53,7 +53,7 @@ struct MergedEntry {
     preceding_line: EntryId,
 }
 
-impl WholeMessages {
+impl MultiEntryMessages {
     /// Finds the messages of a thread, as the path of `leaf` has them. Entries that were imported from the written
     /// format (`is_own`) are not changed.
     pub(crate) async fn find(
@@ -119,7 +119,7 @@ impl WholeMessages {
         }
         let parent = entry.parent.as_ref().map(|parent| self.line_of(parent));
         let body = match self.parts.get(&entry.id) {
-            Some(parts) => Some(whole_body(source, entry, parts).await?),
+            Some(parts) => Some(body_with_parts(source, entry, parts).await?),
             None => self.body_with_lines(&entry.body),
         };
         if body.is_none() && parent == entry.parent.as_ref() {
@@ -166,7 +166,7 @@ impl WholeMessages {
 }
 
 /// The message that an entry and its parts form.
-async fn whole_body(source: &ExportSource<'_>, first: &Arc<Entry>, parts: &[EntryId]) -> Result<Body> {
+async fn body_with_parts(source: &ExportSource<'_>, first: &Arc<Entry>, parts: &[EntryId]) -> Result<Body> {
     let thread = &source.thread.id;
     let mut entries = vec![Arc::clone(first)];
     for part in parts {
@@ -260,7 +260,7 @@ impl Finder {
     }
 
     /// Decides which entries are merged. `path` contains the entries on the path of the leaf.
-    fn finish(self, path: &HashSet<EntryId>) -> WholeMessages {
+    fn finish(self, path: &HashSet<EntryId>) -> MultiEntryMessages {
         let mut last: HashMap<&EntryId, &EntryId> = HashMap::new();
         for id in &self.continuations {
             if let Some(OpenEntry { first, .. }) = self.open_entries.get(id)
@@ -270,17 +270,17 @@ impl Finder {
             }
         }
         let continuations: HashSet<_> = self.continuations.iter().collect();
-        let mut whole = WholeMessages::default();
+        let mut found = MultiEntryMessages::default();
         for (first, last) in last {
             let path = self.path_between(first, last);
             let ends_inside = |end: &EntryId| end != last && self.last_covered.contains(end);
             if !ends_inside(first) && !path.iter().any(|id| ends_inside(id) || self.first_covered.contains(*id)) {
-                whole.add(first, &path, &continuations);
+                found.add(first, &path, &continuations);
             }
         }
-        let separate = self.continuations.iter().filter(|id| !whole.is_merged(id));
-        whole.separate_continuations = separate.cloned().collect();
-        whole
+        let separate = self.continuations.iter().filter(|id| !found.is_merged(id));
+        found.separate_continuations = separate.cloned().collect();
+        found
     }
 
     /// The entries after the first one of a message, up to its last one.
@@ -292,7 +292,7 @@ impl Finder {
     }
 }
 
-impl WholeMessages {
+impl MultiEntryMessages {
     /// Adds a message with the entries that follow its first one.
     fn add(&mut self, first: &EntryId, path: &[&EntryId], continuations: &HashSet<&EntryId>) {
         let mut preceding_line = first;
