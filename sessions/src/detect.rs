@@ -57,7 +57,7 @@ pub(crate) struct FoundSources {
     /// The sources, in the order of their names.
     pub(crate) sources: Vec<PathBuf>,
     /// Folders that cannot be read.
-    pub(crate) unreadable: Vec<(PathBuf, Error)>,
+    pub(crate) unreadable_folders: Vec<(PathBuf, Error)>,
     /// The sources, without links in their paths.
     real_sources: BTreeSet<PathBuf>,
     /// The folders that were read, without links in their paths.
@@ -69,7 +69,7 @@ impl FoundSources {
     pub(crate) fn at(path: &Path) -> Self {
         let mut found = Self::default();
         if let Err(error) = found.add_named(path) {
-            found.unreadable.push((path.to_owned(), error));
+            found.unreadable_folders.push((path.to_owned(), error));
         }
         found
     }
@@ -95,7 +95,7 @@ impl FoundSources {
         paths.sort();
         for path in paths {
             if let Err(error) = self.add(&path) {
-                self.unreadable.push((path, error));
+                self.unreadable_folders.push((path, error));
             }
         }
         Ok(())

@@ -110,8 +110,8 @@ impl<'a> Importer<'a> {
 
 async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
     let found = FoundSources::at(path);
-    let is_empty = found.sources.is_empty() && found.unreadable.is_empty();
-    reports.extend(found.unreadable.into_iter().map(|(path, error)| unreadable_report(&path, &error)));
+    let is_empty = found.sources.is_empty() && found.unreadable_folders.is_empty();
+    reports.extend(found.unreadable_folders.into_iter().map(|(path, error)| unreadable_report(&path, &error)));
     if is_empty {
         let mut issues = Issues::default();
         issues.add_for_file(IssueCode::NoSession, "there is no session file in this folder or below it", "refused");
@@ -287,7 +287,7 @@ impl ImportTarget<'_> {
     ) -> Result<ImportReport> {
         let SessionWithIssues { mut session, mut issues } = found;
         let FoundThread::Target { thread, stored, replaced } = self.find_thread(&*session, &mut issues).await? else {
-            return Ok(report(session.info(), None, &write::Tally::default(), issues));
+            return Ok(report(session.info(), None, &write::EntryCounts::default(), issues));
         };
         if stored.provenance.is_none() {
             self.decide_parent(session.info_mut(), parent).await?;
@@ -300,7 +300,7 @@ impl ImportTarget<'_> {
             if !is_child {
                 let _tally = write::dry_run(session, &stored, &mut issues)?;
                 issues.add_for_file(IssueCode::NoMessage, detail, "refused");
-                return Ok(report(session.info(), None, &write::Tally::default(), issues));
+                return Ok(report(session.info(), None, &write::EntryCounts::default(), issues));
             }
             issues.add_for_file(IssueCode::NoMessage, detail, "imported with the session that it is part of");
         }
@@ -308,7 +308,7 @@ impl ImportTarget<'_> {
             let mut all_issues = issues.clone();
             let _tally = write::dry_run(session, &stored, &mut all_issues)?;
             if !all_issues.is_empty() {
-                return Ok(report(session.info(), None, &write::Tally::default(), all_issues));
+                return Ok(report(session.info(), None, &write::EntryCounts::default(), all_issues));
             }
         }
         let detached_children = match replaced {
@@ -316,7 +316,7 @@ impl ImportTarget<'_> {
             None => Vec::new(),
         };
         let target = WriteTarget { commits: self.commits, thread: &thread, progress };
-        let tally = match write::write(target, session, &stored, &mut issues).await {
+        let counts = match write::write(target, session, &stored, &mut issues).await {
             Err(error @ Error::Changed { .. }) if stored.provenance.is_none() => {
                 // The thread has the hash of bytes that no longer exist, so no later import could continue it.
                 let _deletion = self.threads.delete_thread(&thread, DeleteRequest::default()).await;
@@ -328,10 +328,10 @@ impl ImportTarget<'_> {
             parents::set_parent(self.threads, &child, &thread).await?;
         }
         if stored.provenance.is_some() {
-            let newest = tally.newest_time.filter(|_| tally.added > 0);
+            let newest = counts.newest_time.filter(|_| counts.added > 0);
             self.update_known_thread(session, &thread, newest).await?;
         }
-        Ok(report(session.info(), Some(thread), &tally, issues))
+        Ok(report(session.info(), Some(thread), &counts, issues))
     }
 
     /// Deletes the thread that a rewritten session replaces, and returns its children.
@@ -388,7 +388,7 @@ impl ImportTarget<'_> {
     }
 }
 
-fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> ImportReport {
+fn report(info: &SessionInfo, thread: Option<ThreadId>, counts: &write::EntryCounts, issues: Issues) -> ImportReport {
     let (issues, issue_counts) = issues.into_parts();
     ImportReport {
         file: info.file.clone(),
@@ -396,11 +396,11 @@ fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, is
         version: info.version.clone(),
         thread,
         lines: info.lines(),
-        entries: tally.entries,
-        added: tally.added,
+        entries: counts.entries,
+        added: counts.added,
         bytes: info.bytes(),
-        messages: tally.messages,
-        leaves: tally.leaves(),
+        messages: counts.messages,
+        leaves: counts.leaves(),
         issues,
         issue_counts,
         is_beside_session: false,

@@ -121,8 +121,8 @@ impl ScannedFile {
         }
     }
 
-    fn note_file_issues(&self, is_cut: bool, issues: &mut Issues) {
-        if is_cut && self.provenance.last != LastLine::Torn {
+    fn note_file_issues(&self, is_cut_off: bool, issues: &mut Issues) {
+        if is_cut_off && self.provenance.last != LastLine::Torn {
             issues.add_for_file(IssueCode::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
         if self.provenance.bom {

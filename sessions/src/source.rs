@@ -49,7 +49,7 @@ impl Source {
     /// The lines of the first `bytes` bytes of the content.
     pub(crate) fn lines(&self, bytes: u64) -> Result<Lines> {
         Ok(Lines {
-            reader: BufReader::new(TolerantReader { inner: self.open()?.take(bytes), is_cut: false }),
+            reader: BufReader::new(TolerantReader { inner: self.open()?.take(bytes), is_cut_off: false }),
             path: self.path.clone(),
             max_line: self.max_line,
             number: 0,
@@ -61,7 +61,7 @@ impl Source {
     /// The SHA-256 of the first `bytes` bytes, or `None` if there are fewer.
     pub(crate) fn hash_of_first(&self, bytes: u64) -> Result<Option<String>> {
         let mut hash = Sha256::new();
-        let mut reader = TolerantReader { inner: self.open()?.take(bytes), is_cut: false };
+        let mut reader = TolerantReader { inner: self.open()?.take(bytes), is_cut_off: false };
         let mut buffer = vec![0; 1 << 16];
         let mut remaining = bytes;
         loop {
@@ -78,14 +78,14 @@ impl Source {
 /// A stream that ends without an error where a compressed stream was cut off.
 struct TolerantReader<R> {
     inner: R,
-    is_cut: bool,
+    is_cut_off: bool,
 }
 
 impl<R: Read> Read for TolerantReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.inner.read(buffer) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                self.is_cut = true;
+                self.is_cut_off = true;
                 Ok(0)
             }
             other => other,
@@ -191,7 +191,7 @@ impl Lines {
 
     /// Whether a compressed stream was cut off.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.reader.get_ref().is_cut
+        self.reader.get_ref().is_cut_off
     }
 
     /// Bytes read so far, and their SHA-256.

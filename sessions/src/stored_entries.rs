@@ -110,7 +110,7 @@ impl StoredEntries {
         // last line.
         let known_count = reimported.iter().filter(|reimported| reimported.line == known.lines).count();
         if has_grown && self.import_count(known.lines, prefix) > known_count {
-            reimported.push(ReimportedLine { line: known.lines, torn: known.last == LastLine::Torn });
+            reimported.push(ReimportedLine { line: known.lines, was_torn: known.last == LastLine::Torn });
         }
         reimported
     }

@@ -20,7 +20,7 @@ const MAX_BATCH_BYTES: u64 = 2 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct EntryCounts {
     /// The number of entries that represent the source.
     pub(crate) entries: u64,
     /// How many of them were written.
@@ -34,13 +34,13 @@ pub(crate) struct Tally {
     implied_head: Option<EntryId>,
 }
 
-impl Tally {
+impl EntryCounts {
     /// The number of leaves.
     pub(crate) fn leaves(&self) -> u64 {
         u64::try_from(self.leaves.len()).unwrap_or(u64::MAX)
     }
 
-    fn count(&mut self, entry: &NewEntry) {
+    fn add(&mut self, entry: &NewEntry) {
         self.entries += 1;
         self.messages += u64::from(matches!(entry.body, NewBody::Message(_)));
         match &entry.body {
@@ -59,16 +59,16 @@ impl Tally {
 }
 
 /// Reads all drafts and writes nothing, to find every issue before anything is written.
-pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mut Issues) -> Result<Tally> {
+pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mut Issues) -> Result<EntryCounts> {
     let mut drafts = session.drafts(stored)?;
-    let mut tally = Tally::default();
+    let mut counts = EntryCounts::default();
     let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
-        tally.count(&draft.entry);
+        counts.add(&draft.entry);
         moves_head |= moves_the_head(&draft.entry) && !is_stored(&draft.entry, session, stored);
     }
     let _kept_head = kept_head(stored, moves_head, issues);
-    Ok(tally)
+    Ok(counts)
 }
 
 /// Whether a session contains a message of a conversation. Instructions for the model, and messages that the tool
@@ -93,16 +93,16 @@ pub(crate) async fn write(
     session: &dyn Session,
     stored: &StoredEntries,
     issues: &mut Issues,
-) -> Result<Tally> {
+) -> Result<EntryCounts> {
     let mut drafts = session.drafts(stored)?;
-    let mut tally = Tally::default();
+    let mut counts = EntryCounts::default();
     let mut activity = ActivityWriter::new((target.commits, target.thread), session, stored);
     let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
     activity.retract_dequeued().await?;
     let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
-        let at = tally.entries;
-        tally.count(&draft.entry);
+        let at = counts.entries;
+        counts.add(&draft.entry);
         batches.note_draft(&draft)?;
         if !is_stored(&draft.entry, session, stored) {
             moves_head |= moves_the_head(&draft.entry);
@@ -112,12 +112,12 @@ pub(crate) async fn write(
     }
     let kept_head = kept_head(stored, moves_head, issues);
     let head = kept_head.cloned().or_else(|| session.head(stored));
-    if head != tally.implied_head
+    if head != counts.implied_head
         && (stored.kept_head.is_none() || kept_head.is_some())
         && let Some(draft) = head_rewind(session.info(), head)
     {
-        let at = tally.entries;
-        tally.entries += 1;
+        let at = counts.entries;
+        counts.entries += 1;
         if !is_stored(&draft.entry, session, stored) {
             batches.push(at, draft).await?;
         }
@@ -133,12 +133,12 @@ pub(crate) async fn write(
         && let Some(draft) = batches.correct_head(session.head(stored)).await?
         && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
     {
-        batches.push(tally.entries + 1, draft).await?;
+        batches.push(counts.entries + 1, draft).await?;
         batches.flush().await?;
     }
-    tally.added = batches.written;
-    tally.newest_time = batches.newest_time;
-    Ok(tally)
+    counts.added = batches.written;
+    counts.newest_time = batches.newest_time;
+    Ok(counts)
 }
 
 /// Whether an import wrote this entry.

@@ -120,7 +120,7 @@ enum CallRole {
     /// A `tool` line. It is a note that a declared call ran, or it is the call itself.
     Tool {
         /// Whether the line names the id of the call. If not, the id is made from the line.
-        is_named: bool,
+        has_call_id: bool,
     },
     /// A result that names no call.
     ResultWithoutId,

@@ -55,7 +55,7 @@ pub(super) struct Sidechain {
     /// The name of the subagent, or else `L` and the number of its first line.
     pub(super) agent: String,
     /// Whether its lines name it.
-    is_named: bool,
+    is_named_by_lines: bool,
     /// The call that started it.
     pub(super) call: Option<AgentCall>,
     prompt: Option<String>,
@@ -227,7 +227,7 @@ impl FileFacts {
             };
         known.unwrap_or_else(|| {
             let agent = line.agent.clone().unwrap_or_else(|| format!("L{}", line.number));
-            self.sidechains.push(Sidechain { agent, is_named: line.agent.is_some(), ..Sidechain::default() });
+            self.sidechains.push(Sidechain { agent, is_named_by_lines: line.agent.is_some(), ..Sidechain::default() });
             self.sidechains.len() - 1
         })
     }
@@ -266,7 +266,7 @@ impl FileFacts {
     fn forget_sidechains(&mut self) {
         self.only_agent = match self.sidechains.as_slice() {
             [] => OnlyAgent::None,
-            [only] if only.is_named => OnlyAgent::Named(only.agent.clone()),
+            [only] if only.is_named_by_lines => OnlyAgent::Named(only.agent.clone()),
             _ => OnlyAgent::Unknown,
         };
         self.sidechains.clear();

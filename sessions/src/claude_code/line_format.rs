@@ -43,9 +43,9 @@ pub(crate) struct ClaudeCode {
 /// The titles that lines give the session, in order of preference.
 #[derive(Debug, Default)]
 struct Titles {
-    custom: Option<String>,
-    ai: Option<String>,
-    agent: Option<String>,
+    custom_title: Option<String>,
+    ai_title: Option<String>,
+    agent_name: Option<String>,
     /// The uuids of the last lines of conversations, each with the summary of its conversation. Once all lines are
     /// read, only conversations in this file are left.
     summaries: Vec<(String, String)>,
@@ -174,9 +174,9 @@ impl ClaudeCode {
             self.thread.created_at = object.raw("timestamp").and_then(time::read);
         }
         match object.text("type").as_deref() {
-            Some("custom-title") => self.titles.custom = text("customTitle").or(self.titles.custom.take()),
-            Some("ai-title") => self.titles.ai = text("aiTitle").or(self.titles.ai.take()),
-            Some("agent-name") => self.titles.agent = text("agentName").or(self.titles.agent.take()),
+            Some("custom-title") => self.titles.custom_title = text("customTitle").or(self.titles.custom_title.take()),
+            Some("ai-title") => self.titles.ai_title = text("aiTitle").or(self.titles.ai_title.take()),
+            Some("agent-name") => self.titles.agent_name = text("agentName").or(self.titles.agent_name.take()),
             Some("summary") => self.titles.summaries.extend(text("leafUuid").zip(text("summary"))),
             _ => {}
         }
@@ -379,9 +379,9 @@ impl LineFormat for ClaudeCode {
 
     fn thread_info(&self) -> ThreadInfo {
         let mut info = self.thread.clone();
-        let Titles { custom, ai, agent, summaries } = &self.titles;
+        let Titles { custom_title, ai_title, agent_name, summaries } = &self.titles;
         let summary = summaries.last().map(|(_, summary)| summary);
-        let title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).or(summary);
+        let title = custom_title.as_ref().or(ai_title.as_ref()).or(agent_name.as_ref()).or(summary);
         info.title = title.map(|title| cut_to_1_kib(title));
         let (agent, call) = match &self.agent {
             Some((agent, call)) => (Some(agent), call.as_ref().map(|call| &call.id)),

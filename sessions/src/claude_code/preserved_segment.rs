@@ -59,7 +59,7 @@ impl PreservedSegment {
 #[derive(Debug, Default)]
 pub(super) struct CompactionData {
     /// At a boundary: the lines that it keeps.
-    preserved: Option<PreservedSegment>,
+    kept_segment: Option<PreservedSegment>,
     /// At a boundary: what it covers.
     pub(super) coverage: Coverage,
     /// At the summary: its text. At a boundary: the summary that the compaction contains.
@@ -73,8 +73,8 @@ impl CompactionData {
         if kind != NodeKind::Boundary && summary.is_none() {
             return None;
         }
-        let preserved = PreservedSegment::of(line).ok().flatten().filter(|_| kind == NodeKind::Boundary);
-        Some(Self { preserved, summary, ..Self::default() })
+        let kept_segment = PreservedSegment::of(line).ok().flatten().filter(|_| kind == NodeKind::Boundary);
+        Some(Self { kept_segment, summary, ..Self::default() })
     }
 }
 
@@ -91,8 +91,8 @@ pub(super) enum Coverage {
 }
 
 /// The lines that a boundary keeps.
-fn preserved(data: &LineData) -> Option<&PreservedSegment> {
-    data.compaction.as_deref()?.preserved.as_ref()
+fn kept_segment(data: &LineData) -> Option<&PreservedSegment> {
+    data.compaction.as_deref()?.kept_segment.as_ref()
 }
 
 /// The boundaries of a tree.
@@ -107,7 +107,7 @@ fn ancestor_with_id(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usi
 
 /// The summary, if the boundary names it as the line after which the kept lines continue.
 fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
-    let segment = preserved(tree.data(boundary)?)?;
+    let segment = kept_segment(tree.data(boundary)?)?;
     let at = tree.nodes_with_id(&segment.anchor).into_iter().find(|found| *found > boundary)?;
     let is_summary = tree.data(at)?.compaction.as_ref().is_some_and(|compaction| compaction.summary.is_some());
     is_summary.then_some(at)
@@ -117,7 +117,7 @@ fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
 /// Returns the parents of all nodes, or `None` if no parent changes.
 pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let moves = boundaries(tree).into_iter().filter_map(|boundary| {
-        let segment = preserved(tree.data(boundary)?)?;
+        let segment = kept_segment(tree.data(boundary)?)?;
         Some((ancestor_with_id(tree, &segment.last_kept_line, boundary)?, summary_after(tree, boundary)?))
     });
     let moves: Vec<_> = moves.collect();
@@ -150,7 +150,7 @@ pub(super) fn derive_coverage(tree: &mut Tree<LineData>) {
 fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
     let (Some(data), Some(parent)) = (tree.data(at), tree.parent(at)) else { return Coverage::Nothing };
     let root = tree.root(parent);
-    let Some(segment) = preserved(data) else { return Coverage::Covers(root, parent) };
+    let Some(segment) = kept_segment(data) else { return Coverage::Covers(root, parent) };
     let everything = Coverage::KeptLinesMissing(root, parent);
     let last_kept_line = ancestor_with_id(tree, &segment.last_kept_line, at);
     let first_kept_line =

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The kind of the entries that contain these files.
-const KIND: &str = "claude-code.tool-results";
+const TOOL_RESULTS_KIND: &str = "claude-code.tool-results";
 
 /// A file with a result.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl DraftsWithResults<'_> {
         let data = Json::of(&std::collections::BTreeMap::from([("file", &name), (field, &text)]))?;
         let digest = hex(&Sha256::digest(format!("{name}\n{}", file.sha256)));
         let parent = self.owners.get(file.name.as_str()).cloned().map_or(ParentRef::Root, ParentRef::Entry);
-        let mut entry = NewEntry::new(Custom::new(KIND, data))
+        let mut entry = NewEntry::new(Custom::new(TOOL_RESULTS_KIND, data))
             .with_id(EntryId::new(format!("L0#result.{}", short_digest(&digest)))?)
             .with_parent(parent)
             .with_side(true)

@@ -62,12 +62,12 @@ impl Format for CodexFormat {
     }
 
     fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
-        let is_old = || {
+        let has_old_shape = || {
             let mut later_lines = sample.lines.iter().skip(1).peekable();
             let has_old_lines = later_lines.peek().is_none() || later_lines.any(record::is_old_line);
             sample.first().is_some_and(record::is_old_header) && has_old_lines
         };
-        (sample.lines.iter().any(record::is_record) || is_old()).then_some(SourceKind::Known(NAME))
+        (sample.lines.iter().any(record::is_record) || has_old_shape()).then_some(SourceKind::Known(NAME))
     }
 
     fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
@@ -123,7 +123,7 @@ fn file_name(created_at: Timestamp, id: &str) -> String {
 pub(crate) struct Codex {
     header: Option<Header>,
     /// Whether the file has the old shape.
-    is_old: bool,
+    has_old_shape: bool,
     /// Whether a JSON object has been read.
     has_objects: bool,
     title: Option<String>,
@@ -233,11 +233,11 @@ impl LineFormat for Codex {
         let object = &line.object;
         let is_first = !std::mem::replace(&mut self.has_objects, true);
         if is_first && record::is_old_header(object) {
-            self.is_old = true;
+            self.has_old_shape = true;
             self.read_header(line, object, issues);
             return line_without_ids(ParentField::Root, LineKind::Header);
         }
-        let record = Record::of(object, self.is_old);
+        let record = Record::of(object, self.has_old_shape);
         let fields = record.as_ref().and_then(Record::fields);
         let kind = record.as_ref().map_or("", |record| record.kind.as_str());
         let is_header = kind == SESSION_META && self.header.is_none();
@@ -297,10 +297,10 @@ impl LineFormat for Codex {
         position: &LinePosition<'_, LineData>,
         issues: &mut Issues,
     ) -> BodyAndTime {
-        let record = Record::of(&line.object, self.is_old);
+        let record = Record::of(&line.object, self.has_old_shape);
         let time = match line.object.raw("timestamp") {
             Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
-            None if self.is_old || record.is_none() => LineTime::NotGiven,
+            None if self.has_old_shape || record.is_none() => LineTime::NotGiven,
             None => LineTime::Invalid,
         };
         let origin = ItemOrigin {

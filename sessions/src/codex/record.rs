@@ -30,13 +30,13 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads a line. Returns `None` if it is not a record. `is_old` says whether the file has the old shape. The
-    /// lines of such a file can have either shape.
-    pub(super) fn of(line: &Object<'_>, is_old: bool) -> Option<Self> {
+    /// Reads a line. Returns `None` if it is not a record. If the file has the old shape, its lines can have the old or
+    /// the new one.
+    pub(super) fn of(line: &Object<'_>, has_old_shape: bool) -> Option<Self> {
         if let (Some(kind), Some(payload)) = (line.text("type"), line.json("payload")) {
             return Some(Self { kind, payload });
         }
-        if !is_old {
+        if !has_old_shape {
             return None;
         }
         if let Some(kind) = line.text("record_type") {

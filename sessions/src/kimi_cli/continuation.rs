@@ -122,31 +122,31 @@ impl FilePair<'_> {
         let previous = || self.previous.iter().enumerate();
         let is_user_or_assistant = |(_, line): &(usize, ContextLine)| line.kind.is_user_or_assistant();
         let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
-        let tail: Vec<_> = previous().skip(first).filter(|(_, line)| line.kind.is_message()).collect();
+        let kept: Vec<_> = previous().skip(first).filter(|(_, line)| line.kind.is_message()).collect();
         let following_lines = self.lines.iter().skip(at + 1);
-        if following_lines.len() < tail.len() {
+        if following_lines.len() < kept.len() {
             return None;
         }
         let is_equal = |((_, line), again): (&(usize, ContextLine), ContextLine)| {
             again.kind.is_message() && line.content_hash == again.content_hash
         };
-        let all_equal = tail.iter().zip(following_lines).all(is_equal);
-        let tail: Vec<_> = tail.into_iter().map(|(line_index, _)| line_index).collect();
-        if !all_equal || !self.are_entries(&tail, opening_depth) {
+        let all_equal = kept.iter().zip(following_lines).all(is_equal);
+        let kept_lines: Vec<_> = kept.into_iter().map(|(line_index, _)| line_index).collect();
+        if !all_equal || !self.can_be_kept(&kept_lines, opening_depth) {
             return None;
         }
         let fits_stored_decisions = !(self.is_stored)(StoredDecision::Line(self.file, at))
             || (self.is_stored)(StoredDecision::Reference(self.file, at + 1));
-        fits_stored_decisions.then_some(tail)
+        fits_stored_decisions.then_some(kept_lines)
     }
 
     /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
     /// that the summary can replace.
-    fn are_entries(&self, tail: &[usize], opening_depth: usize) -> bool {
+    fn can_be_kept(&self, kept_lines: &[usize], opening_depth: usize) -> bool {
         let node = |line_index: &usize| -> Option<Node> { self.history.node(self.position(*line_index)?.node?) };
         let has_more = |first: Node| first.depth > opening_depth + 1;
-        tail.first().and_then(node).is_some_and(has_more)
-            && tail.iter().all(|line_index| node(line_index).is_some_and(|node| !node.is_compaction))
+        kept_lines.first().and_then(node).is_some_and(has_more)
+            && kept_lines.iter().all(|line_index| node(line_index).is_some_and(|node| !node.is_compaction))
     }
 }
 

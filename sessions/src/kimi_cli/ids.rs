@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn an_id_says_which_file_and_line() {
         let ids_in_use = Arc::new(["L2", "2.L3", "2.L3#2"].map(str::to_owned).into());
-        let reimported = [ReimportedLine { line: 3, torn: true }];
+        let reimported = [ReimportedLine { line: 3, was_torn: true }];
         let check = |ids: &FileLineIds, expected: [&str; 4]| {
             let found = [ids.line(2), ids.line(3), ids.reference(1), ids.rewind(5)].map(|id| id.unwrap());
             assert_eq!(found.each_ref().map(|id| id.as_str()), expected);

@@ -118,7 +118,7 @@ impl RecordsOfCalls {
 struct Turn {
     line: SmallLine,
     /// The record with which it begins.
-    begin: usize,
+    first_record: usize,
     /// The record with which the next turn begins, or the number of records.
     end: usize,
 }
@@ -143,11 +143,11 @@ struct Matcher<'a> {
 impl Matcher<'_> {
     fn match_line(&mut self, at: SmallLine, context_lines: &ContextLines, line_index: usize) {
         if let Ok(found) = self.turns.binary_search_by_key(&at, |turn| turn.line)
-            && let Some(Turn { begin, end, .. }) = self.turns.get(found)
+            && let Some(Turn { first_record, end, .. }) = self.turns.get(found)
         {
-            self.turn_range = (*begin, *end);
-            self.next_part = *begin;
-            return self.add_match(*begin, at);
+            self.turn_range = (*first_record, *end);
+            self.next_part = *first_record;
+            return self.add_match(*first_record, at);
         }
         match context_lines.get(line_index).map(|line| line.kind) {
             Some(ContextLineKind::Message(Role::Assistant)) => {
@@ -262,7 +262,7 @@ fn match_turns(lines: &NewLines<'_>, records: &WireRecords) -> Vec<Turn> {
     turn_pairs.sort_unstable();
     let turn = |(message, turn): (usize, usize)| {
         let end = turns.get(turn + 1).map_or(records.events().len(), |(next, _)| *next);
-        Some(Turn { line: messages.get(message)?.0, begin: turns.get(turn)?.0, end })
+        Some(Turn { line: messages.get(message)?.0, first_record: turns.get(turn)?.0, end })
     };
     turn_pairs.into_iter().filter_map(turn).collect()
 }

@@ -17,18 +17,18 @@ pub(super) struct CallPairs {
     open_calls: HashMap<String, u64>,
     /// The results without a call so far, and the lines that contain them first.
     orphan_results: HashMap<String, u64>,
-    paired: PairedIds,
+    paired_ids: PairedIds,
     /// Digests of the ids of the calls in nodes, and the positions of these nodes.
     positions: Vec<([u8; 16], u32)>,
 }
 
 impl CallPairs {
     pub(super) fn add_call(&mut self, id: String, line: u64) {
-        self.paired.add((id, line), &mut self.open_calls, &mut self.orphan_results);
+        self.paired_ids.add((id, line), &mut self.open_calls, &mut self.orphan_results);
     }
 
     pub(super) fn add_result(&mut self, id: String, line: u64) {
-        self.paired.add((id, line), &mut self.orphan_results, &mut self.open_calls);
+        self.paired_ids.add((id, line), &mut self.orphan_results, &mut self.open_calls);
     }
 
     /// Remembers the node of a call, because lines may name the call as their parent.

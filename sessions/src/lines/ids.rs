@@ -96,7 +96,7 @@ fn candidates<'a>(
 ) -> impl Iterator<Item = EntryId> + 'a {
     let source_id = source_id.filter(|id| EntryId::new(id).is_ok());
     let ids_of_source = source_id.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
-    let skip_own = if reimports.iter().any(|reimported| !reimported.torn) { 2 } else { 0 };
+    let skip_own = if reimports.iter().any(|reimported| !reimported.was_torn) { 2 } else { 0 };
     let generated_ids = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
     ids_of_source.skip(skip_own).chain(generated_ids.skip(reimports.len())).filter_map(|id| EntryId::new(id).ok())
 }
@@ -119,7 +119,7 @@ mod tests {
         }
         let mut stored = StoredEntries::default();
         stored.foreign_entries = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
-        let reimported: Vec<_> = reimported.iter().map(|&(line, torn)| ReimportedLine { line, torn }).collect();
+        let reimported: Vec<_> = reimported.iter().map(|&(line, was_torn)| ReimportedLine { line, was_torn }).collect();
         let found = LineIds::assign(&source_ids, &stored, &reimported);
         let found: Vec<_> =
             (1..=source_id.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();

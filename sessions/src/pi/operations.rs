@@ -29,7 +29,7 @@ pub(super) struct Operations {
     by_id: HashMap<String, usize>,
     /// The operations that were asked to stop. The messages that were queued for them are given up.
     aborted_operations: HashSet<String>,
-    queued: Vec<QueuedInput>,
+    queued_input: Vec<QueuedInput>,
     queued_ids: HashSet<EntryId>,
     /// The ids of messages that were taken from a queue.
     cancelled_messages: HashSet<String>,
@@ -152,7 +152,7 @@ impl Operations {
         check_message(&message).map_err(|e| e.to_string())?;
         let run = record.text("runId").filter(|run| boundary != Boundary::NewRun && self.by_id.contains_key(run));
         self.queued_ids.insert(id.clone());
-        self.queued.push(QueuedInput { line: line.number, id, message, boundary, run });
+        self.queued_input.push(QueuedInput { line: line.number, id, message, boundary, run });
         Ok(())
     }
 
@@ -169,13 +169,13 @@ impl Operations {
     /// The runs, and the messages that are still queued at the end of the file: those that have no entry and were not
     /// given up.
     pub(super) fn take_activity(&mut self, tree: &Tree<LineData>) -> Activity {
-        let Self { runs, aborted_operations, queued, cancelled_messages, .. } = std::mem::take(self);
-        let (queued, dequeued): (Vec<_>, Vec<_>) = queued.into_iter().partition(|queued| {
-            let id = queued.id.as_str();
+        let Self { runs, aborted_operations, queued_input, cancelled_messages, .. } = std::mem::take(self);
+        let (queued_input, dequeued): (Vec<_>, Vec<_>) = queued_input.into_iter().partition(|input| {
+            let id = input.id.as_str();
             let is_given_up = cancelled_messages.contains(id)
-                || queued.run.as_ref().is_some_and(|run| aborted_operations.contains(run));
+                || input.run.as_ref().is_some_and(|run| aborted_operations.contains(run));
             !is_given_up && tree.nodes_with_id(id).is_empty()
         });
-        Activity { runs, queued, dequeued: dequeued.into_iter().map(|dequeued| dequeued.id).collect() }
+        Activity { runs, queued_input, dequeued_ids: dequeued.into_iter().map(|input| input.id).collect() }
     }
 }

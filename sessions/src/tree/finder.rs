@@ -2,7 +2,7 @@
 
 use std::slice::Iter;
 
-use super::{Link, PackedParent, ParentPolicy, Tree, shape::to_position};
+use super::{Link, PackedParent, ParentPolicy, Tree, depth_first_tree::to_position};
 use crate::issue::{IssueCode, Issues};
 
 /// A line without a parent in the file, and the issue to note about it.

@@ -1,18 +1,18 @@
 //! The tree that the lines of a file form: ids, parents, cycles and paths.
 
+mod depth_first_tree;
 mod finder;
 mod inherited_values;
-mod shape;
 
 use std::collections::HashMap;
 
 use self::{
+    depth_first_tree::{DepthFirstTree, to_position},
     finder::{MissingParent, ParentFinder},
-    shape::{Shape, to_position},
 };
 pub(crate) use self::{
+    depth_first_tree::{Parents, PathOrder},
     inherited_values::InheritedValues,
-    shape::{Parents, PathOrder},
 };
 use crate::{
     compact::{RangeMap, TextTable, push, to_u32},
@@ -111,7 +111,7 @@ pub(crate) struct Tree<D> {
     links: Vec<Link>,
     /// The names of parents that are not the id of an earlier line.
     unknown_names: TextTable,
-    shape: Shape,
+    depth_first_tree: DepthFirstTree,
 }
 
 impl<D> Default for Tree<D> {
@@ -123,7 +123,7 @@ impl<D> Default for Tree<D> {
             packed_parents: Vec::new(),
             links: Vec::new(),
             unknown_names: TextTable::default(),
-            shape: Shape::default(),
+            depth_first_tree: DepthFirstTree::default(),
         }
     }
 }
@@ -232,7 +232,7 @@ impl<D> Tree<D> {
     }
 
     pub(crate) fn parent(&self, at: usize) -> Option<usize> {
-        self.shape.parents().get(at)
+        self.depth_first_tree.parents().get(at)
     }
 
     /// The node and its ancestors, up to its root.
@@ -242,17 +242,17 @@ impl<D> Tree<D> {
 
     /// The root of the path of a node.
     pub(crate) fn root(&self, at: usize) -> usize {
-        self.shape.parents().root(at)
+        self.depth_first_tree.parents().root(at)
     }
 
     /// Whether `above` is on the path of `at`, which includes `at` itself.
     pub(crate) fn is_on_path(&self, at: usize, above: usize) -> bool {
-        self.shape.is_on_path(at, above)
+        self.depth_first_tree.is_on_path(at, above)
     }
 
     /// The first node without children.
     pub(crate) fn first_leaf(&self) -> Option<usize> {
-        self.shape.first_leaf()
+        self.depth_first_tree.first_leaf()
     }
 
     /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first. `is_message`
@@ -309,8 +309,8 @@ impl<D> Tree<D> {
 
     /// Sets the parent of every node. Returns the new order.
     pub(crate) fn set_parents(&mut self, parents: Parents) -> PathOrder {
-        self.shape = Shape::of(parents);
-        self.shape.path_order()
+        self.depth_first_tree = DepthFirstTree::of(parents);
+        self.depth_first_tree.path_order()
     }
 
     /// Cuts cycles. A segment is a run of nodes, each the parent of the next. A cycle that enters a segment contains

@@ -26,7 +26,7 @@ pub(super) struct CompactionFields {
     /// The id of the first entry that the context still contains, or that of the compaction.
     pub(super) first_kept: Option<EntryId>,
     /// The messages after the summary, as a JSON list, if they are not the entries from `first_kept` on.
-    pub(super) tail: Option<String>,
+    pub(super) messages_after_summary: Option<String>,
 }
 
 impl CompactionFields {
@@ -35,7 +35,7 @@ impl CompactionFields {
             ("summary", json_string(&self.summary).as_str().to_owned()),
             ("firstKeptEntryId", json_string(first_kept).as_str().to_owned()),
         ];
-        fields.extend(self.tail.clone().map(|tail| ("retainedTail", tail)));
+        fields.extend(self.messages_after_summary.clone().map(|messages| ("retainedTail", messages)));
         fields
     }
 }
@@ -95,9 +95,13 @@ pub(super) async fn fields(
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
         && !input.multi_entry_messages.is_merged(&first_kept)
     {
-        return Ok(CompactionFields { summary, first_kept: Some(first_kept), tail: None });
+        return Ok(CompactionFields { summary, first_kept: Some(first_kept), messages_after_summary: None });
     }
-    Ok(CompactionFields { summary, first_kept: None, tail: Some(encode_tail(other_messages, input.context, losses)) })
+    Ok(CompactionFields {
+        summary,
+        first_kept: None,
+        messages_after_summary: Some(encode_messages_after_summary(other_messages, input.context, losses)),
+    })
 }
 
 /// The text of a message, if the message is the summary of this compaction.
@@ -147,7 +151,11 @@ async fn first_kept(source: &ExportSource<'_>, entry: &Entry, compaction: &Compa
     Ok(first)
 }
 
-fn encode_tail(messages: &[ContextMessage], context: MessageContext<'_>, losses: &mut Losses<'_>) -> String {
+fn encode_messages_after_summary(
+    messages: &[ContextMessage],
+    context: MessageContext<'_>,
+    losses: &mut Losses<'_>,
+) -> String {
     let mut out = "[".to_owned();
     for (at, found) in messages.iter().enumerate() {
         let mut losses = MessageLosses::new(losses, format!("/replacement/{at}"));

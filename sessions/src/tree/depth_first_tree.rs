@@ -83,7 +83,7 @@ pub(super) const fn to_position(at: u32) -> usize {
 
 /// The nodes in depth-first order. A node follows its parent directly, or after other descendants of its parent.
 #[derive(Debug, Default)]
-pub(crate) struct Shape {
+pub(crate) struct DepthFirstTree {
     parents: Parents,
     /// For each segment: the place of its first node in the order, and the last place of the segment and all below it.
     places: Vec<(u32, u32)>,
@@ -96,7 +96,7 @@ pub(crate) struct Shape {
     order: Vec<u32>,
 }
 
-impl Shape {
+impl DepthFirstTree {
     /// Numbers the nodes. The parents must not form a cycle.
     pub(super) fn of(parents: Parents) -> Self {
         let count = parents.segments.len();
@@ -122,10 +122,11 @@ impl Shape {
             }
         }
         let children = children.into_iter().map(|(_, parent, segment)| (parent, segment)).collect();
-        let mut shape = Self { parents, places: vec![(0, 0); count], child_ends, children, order: Vec::new() };
+        let mut depth_first_tree =
+            Self { parents, places: vec![(0, 0); count], child_ends, children, order: Vec::new() };
         roots.reverse();
-        shape.number(roots);
-        shape
+        depth_first_tree.number(roots);
+        depth_first_tree
     }
 
     /// Finds the order and the places. `pending` contains the roots, in reverse order.
@@ -223,7 +224,7 @@ impl PathOrder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parents, Shape};
+    use super::{DepthFirstTree, Parents};
 
     /// A small generator of pseudorandom numbers.
     struct Numbers(u64);
@@ -267,16 +268,16 @@ mod tests {
             parents.iter().for_each(|parent| list.push(*parent));
             let found: Vec<_> = (0..len).map(|at| list.get(at)).collect();
             assert_eq!(found, parents);
-            let shape = Shape::of(list);
+            let depth_first_tree = DepthFirstTree::of(list);
             let path = |at| std::iter::successors(Some(at), |at: &usize| parents[*at]).collect::<Vec<_>>();
             for at in 0..len {
-                let on_path: Vec<_> = (0..len).filter(|above| shape.is_on_path(at, *above)).collect();
+                let on_path: Vec<_> = (0..len).filter(|above| depth_first_tree.is_on_path(at, *above)).collect();
                 let mut expected = path(at);
                 expected.sort_unstable();
                 assert_eq!(on_path, expected, "{at} of {parents:?}");
-                assert_eq!(Some(&shape.parents().root(at)), path(at).last());
+                assert_eq!(Some(&depth_first_tree.parents().root(at)), path(at).last());
             }
-            let order: Vec<_> = shape.path_order().iter().collect();
+            let order: Vec<_> = depth_first_tree.path_order().iter().collect();
             for (step, at) in order.iter().enumerate() {
                 assert!(parents[*at].is_none_or(|parent| order[..step].contains(&parent)), "{order:?} of {parents:?}");
             }
@@ -284,7 +285,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..len).collect::<Vec<_>>());
             let leaf = (0..len).find(|at| !parents.contains(&Some(*at)));
-            assert_eq!(shape.first_leaf(), leaf, "{parents:?}");
+            assert_eq!(depth_first_tree.first_leaf(), leaf, "{parents:?}");
         }
     }
 }
