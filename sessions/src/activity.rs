@@ -25,14 +25,15 @@ pub(crate) struct Activity {
     /// The runs, in the order in which they began.
     pub(crate) runs: Vec<SourceRun>,
     /// The input that is still queued, in its order.
-    pub(crate) queued: Vec<QueuedInput>,
+    pub(crate) queued_input: Vec<QueuedInput>,
     /// The ids of input that was queued earlier and is not queued any more.
-    pub(crate) dequeued: Vec<EntryId>,
+    pub(crate) dequeued_ids: Vec<EntryId>,
 }
 
 impl Activity {
     /// No run and no input.
-    pub(crate) const NONE: &'static Self = &Self { runs: Vec::new(), queued: Vec::new(), dequeued: Vec::new() };
+    pub(crate) const NONE: &'static Self =
+        &Self { runs: Vec::new(), queued_input: Vec::new(), dequeued_ids: Vec::new() };
 }
 
 /// A run of a source.
@@ -101,7 +102,7 @@ impl<'a> ActivityWriter<'a> {
 
     /// Whether the source contains no run and no input.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.activity.runs.is_empty() && self.activity.queued.is_empty()
+        self.activity.runs.is_empty() && self.activity.queued_input.is_empty()
     }
 
     /// Notes that the entry of this line is not stored yet.
@@ -112,13 +113,13 @@ impl<'a> ActivityWriter<'a> {
     /// Removes the dequeued input from the queue of the thread: since an earlier import, the source has used this input
     /// or given it up. This comes before the entries are written, because an entry cannot have the id of an input that
     /// is still in the queue.
-    pub(crate) async fn retract_dequeued_input(&self) -> Result<()> {
-        if self.is_new || self.activity.dequeued.is_empty() {
+    pub(crate) async fn retract_dequeued(&self) -> Result<()> {
+        if self.is_new || self.activity.dequeued_ids.is_empty() {
             return Ok(());
         }
         let pending = self.commits.pending();
         for input in pending.load_queue(self.thread).await?.inputs {
-            if self.activity.dequeued.contains(&input.id) {
+            if self.activity.dequeued_ids.contains(&input.id) {
                 match pending.retract_pending(self.thread, &input.id).await {
                     // These two errors mean that a run has just taken the input.
                     Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyConsumed) => {
@@ -137,7 +138,7 @@ impl<'a> ActivityWriter<'a> {
         for run in &self.activity.runs {
             self.write_run(run, at).await?;
         }
-        for input in &self.activity.queued {
+        for input in &self.activity.queued_input {
             // Input of an earlier import that is no longer in the queue was consumed or retracted.
             if self.was_interrupted || input.line > self.known_lines {
                 self.append_input(input, issues).await?;

@@ -8,7 +8,7 @@ use crate::{
     lines::note_bad_field,
 };
 
-/// The blocks of one message while they are read, and the line for which issues are noted.
+/// The blocks that were read of one message so far, and the line for which issues are noted.
 pub(crate) struct MessageBlocks<'a> {
     pub(crate) line: u64,
     pub(crate) origin: Origin,
@@ -75,18 +75,18 @@ impl<'a> MessageBlocks<'a> {
     /// Builds a call. If its arguments are text, the call keeps the text. Its input is then the JSON in the text, or an
     /// empty object if the text is not JSON.
     pub(crate) fn tool_use(&mut self, id: String, name: String, arguments: Option<&str>) -> ToolUse {
-        let empty = || Json::parse("{}").unwrap_or_else(|_| Json::null());
-        let Some(raw) = arguments.filter(|raw| *raw != "null") else { return ToolUse::new(id, name, empty()) };
+        let empty_object = || Json::parse("{}").unwrap_or_else(|_| Json::null());
+        let Some(raw) = arguments.filter(|raw| *raw != "null") else { return ToolUse::new(id, name, empty_object()) };
         let Some(argument_text) = parse_json_string(raw) else {
-            return ToolUse::new(id, name, Json::parse(raw).unwrap_or_else(|_| empty()));
+            return ToolUse::new(id, name, Json::parse(raw).unwrap_or_else(|_| empty_object()));
         };
         let input = match Json::parse(&argument_text) {
             Ok(input) => input,
-            Err(_) if argument_text.is_empty() => empty(),
+            Err(_) if argument_text.is_empty() => empty_object(),
             Err(_) => {
                 let detail = format!("the arguments of `{id}` are not JSON");
                 self.issues.add(self.line, IssueCode::BadArguments, detail, "raw text kept");
-                empty()
+                empty_object()
             }
         };
         let mut call = ToolUse::new(id, name, input);

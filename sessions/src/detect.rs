@@ -9,19 +9,19 @@ use std::{
 use crate::{
     blocks::cut_to_1_kib,
     error::{Error, Result},
-    foreign,
     formats::{FORMATS, FormatName},
     json::Object,
     lenient,
     options::ImportOptions,
+    other_tools,
     source::{NextLine, Source},
 };
 
 const SAMPLED_LINES: usize = 50;
 
-/// What a source was recognised as.
+/// The kind that a source was recognised as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detected {
+pub(crate) enum SourceKind {
     /// A format that this release reads.
     Known(FormatName),
     /// A file of a known format that cannot be read by itself: its name, and a hint for the user.
@@ -45,7 +45,7 @@ impl Sample<'_> {
     }
 
     /// Whether at least half of the lines pass a test.
-    pub(crate) fn mostly(&self, test: impl Fn(&Object<'_>) -> bool) -> bool {
+    pub(crate) fn holds_for_most_lines(&self, test: impl Fn(&Object<'_>) -> bool) -> bool {
         let passed = self.lines.iter().filter(|line| test(line)).count();
         passed > 0 && 2 * passed >= self.lines.len()
     }
@@ -57,7 +57,7 @@ pub(crate) struct FoundSources {
     /// The sources, in the order of their names.
     pub(crate) sources: Vec<PathBuf>,
     /// Folders that cannot be read.
-    pub(crate) unreadable: Vec<(PathBuf, Error)>,
+    pub(crate) unreadable_folders: Vec<(PathBuf, Error)>,
     /// The sources, without links in their paths.
     real_sources: BTreeSet<PathBuf>,
     /// The folders that were read, without links in their paths.
@@ -69,7 +69,7 @@ impl FoundSources {
     pub(crate) fn at(path: &Path) -> Self {
         let mut found = Self::default();
         if let Err(error) = found.add_named(path) {
-            found.unreadable.push((path.to_owned(), error));
+            found.unreadable_folders.push((path.to_owned(), error));
         }
         found
     }
@@ -88,14 +88,14 @@ impl FoundSources {
         if !self.real_folders.insert(real) {
             return Ok(());
         }
-        let mut below = Vec::new();
+        let mut paths = Vec::new();
         for entry in std::fs::read_dir(path).map_err(Error::io(path))? {
-            below.push(entry.map_err(Error::io(path))?.path());
+            paths.push(entry.map_err(Error::io(path))?.path());
         }
-        below.sort();
-        for path in below {
+        paths.sort();
+        for path in paths {
             if let Err(error) = self.add(&path) {
-                self.unreadable.push((path, error));
+                self.unreadable_folders.push((path, error));
             }
         }
         Ok(())
@@ -105,7 +105,7 @@ impl FoundSources {
     fn add(&mut self, path: &Path) -> Result<()> {
         let metadata = match std::fs::metadata(path) {
             Ok(metadata) => metadata,
-            // A link that leads to nothing.
+            // A link to a path that does not exist.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(Error::io(path)(error)),
         };
@@ -143,10 +143,10 @@ pub(crate) fn is_session_file(path: &Path) -> bool {
 }
 
 /// Recognises a file or a session folder.
-pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
+pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<SourceKind> {
     if path.is_dir() {
-        let of_folder = FORMATS.iter().find(|format| matches!(format.source_of(path), Ok(Some(_))));
-        return Ok(of_folder.map_or(Detected::Unknown, |format| Detected::Known(format.newest())));
+        let folder_format = FORMATS.iter().find(|format| matches!(format.source_of(path), Ok(Some(_))));
+        return Ok(folder_format.map_or(SourceKind::Unknown, |format| SourceKind::Known(format.newest())));
     }
     let source = Source::new(path.to_owned(), options.max_line);
     let mut lines = source.lines(u64::MAX)?;
@@ -168,7 +168,7 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
         }
     }
     let lines = texts.iter().filter_map(|text| Object::parse(text)).collect();
-    Ok(if is_empty { Detected::Empty } else { recognise(&Sample { lines }) })
+    Ok(if is_empty { SourceKind::Empty } else { recognise(&Sample { lines }) })
 }
 
 /// Describes the first line of a source without its content, which may be secret.
@@ -190,19 +190,19 @@ pub(crate) fn describe_first_line(path: &Path, options: &ImportOptions) -> Resul
 }
 
 /// Recognises the format of a source by its beginning.
-fn recognise(sample: &Sample<'_>) -> Detected {
-    if let Some(tool) = foreign::recognise(sample) {
-        return Detected::Foreign(tool);
+fn recognise(sample: &Sample<'_>) -> SourceKind {
+    if let Some(tool) = other_tools::recognise(sample) {
+        return SourceKind::Foreign(tool);
     }
-    FORMATS.iter().find_map(|format| format.recognise(sample)).unwrap_or(Detected::Unknown)
+    FORMATS.iter().find_map(|format| format.recognise(sample)).unwrap_or(SourceKind::Unknown)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Detected, Sample, recognise};
+    use super::{Sample, SourceKind, recognise};
     use crate::json::Object;
 
-    fn detected(lines: &[&str]) -> Detected {
+    fn detected(lines: &[&str]) -> SourceKind {
         recognise(&Sample { lines: lines.iter().map(|line| Object::parse(line).unwrap()).collect() })
     }
 
@@ -220,12 +220,12 @@ mod tests {
             ("agent-core", &[r#"{"id":"a","type":"metadata","metadata":{}}"#]),
             ("agent-core", &[r#"{"id":"a","type":"user","role":"user","content":"x"}"#]),
         ] {
-            assert_eq!(detected(lines), Detected::Known(name.parse().unwrap()), "{lines:?}");
+            assert_eq!(detected(lines), SourceKind::Known(name.parse().unwrap()), "{lines:?}");
         }
     }
 
     #[test]
-    fn files_of_other_tools_are_named() {
+    fn files_of_other_tools_are_recognised() {
         for (name, lines) in [
             ("a session of kimi-code", &[r#"{"type":"metadata","protocol_version":"1.4","created_at":1}"#][..]),
             (
@@ -240,7 +240,7 @@ mod tests {
             ("a session of Mistral Vibe", &[r#"{"role":"user","content":"x","message_id":"m"}"#]),
             ("a session of Copilot CLI", &[r#"{"type":"session.start","data":{},"id":"e1"}"#]),
         ] {
-            assert_eq!(detected(lines), Detected::Foreign(name), "{lines:?}");
+            assert_eq!(detected(lines), SourceKind::Foreign(name), "{lines:?}");
         }
     }
 
@@ -250,10 +250,10 @@ mod tests {
             r#"{"type":"metadata","protocol_version":"1.8"}"#,
             r#"{"timestamp":1.5,"message":{"type":"TurnEnd","payload":{}}}"#,
         ];
-        assert!(matches!(detected(&lines), Detected::Unsupported("kimi-cli wire", _)));
+        assert!(matches!(detected(&lines), SourceKind::Unsupported("kimi-cli wire", _)));
         let lines =
             [r#"{"type":"session","version":3,"id":"a"}"#, r#"{"type":"agent_start"}"#, r#"{"type":"turn_start"}"#];
-        assert!(matches!(detected(&lines), Detected::Unsupported("pi events", _)));
+        assert!(matches!(detected(&lines), SourceKind::Unsupported("pi events", _)));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             &[r#"{"role":"user","content":"x","timestamp":"2025-01-27T03:30:00.000Z"}"#],
             &[r#"{"role":"user","content":"x","model":"m"}"#, r#"{"type":"tool_call","function":{"name":"f"}}"#],
         ] {
-            assert_eq!(detected(lines), Detected::Unknown, "{lines:?}");
+            assert_eq!(detected(lines), SourceKind::Unknown, "{lines:?}");
         }
     }
 }

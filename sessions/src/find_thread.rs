@@ -8,29 +8,29 @@ use std::{
 use store_core::{BodyKind, Direction, EntryQuery, MAX_PAGE, PageRequest, Thread, ThreadId, Version};
 
 use crate::{
+    comparison,
     error::Result,
     formats,
     import::ImportTarget,
     issue::{IssueCode, Issues},
     provenance::Provenance,
-    rewritten,
     session::{Session, StoredEntries},
 };
 
 /// Threads that have the name of a session of this import, but were imported from other bytes. Many files may have the
-/// same name, for example in different folders. Without this list, each of them would load the threads of all files
-/// before it from the store.
+/// same name, for example in different folders. Without this list, the import of each of these files would load the
+/// threads of all earlier ones from the store.
 #[derive(Debug, Default)]
-pub(crate) struct KnownThreads(Mutex<HashMap<ThreadId, (String, Provenance)>>);
+pub(crate) struct ThreadsOfOtherFiles(Mutex<HashMap<ThreadId, (String, Provenance)>>);
 
-impl KnownThreads {
+impl ThreadsOfOtherFiles {
     fn note(&self, thread: ThreadId, imported_from: (String, Provenance)) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, imported_from);
     }
 
     /// Whether a thread is known not to be that of a session. A thread that may be that of the session is removed from
     /// the list, so that the caller asks the store.
-    fn is_other(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
+    fn is_of_other_file(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };
         let may_be_same =
@@ -42,7 +42,7 @@ impl KnownThreads {
     }
 }
 
-fn other_bytes(thread: &ThreadId) -> (IssueCode, String) {
+fn other_bytes_issue(thread: &ThreadId) -> (IssueCode, String) {
     (IssueCode::ChangedFile, format!("thread `{thread}` was imported from other bytes"))
 }
 
@@ -56,8 +56,8 @@ impl ImportTarget<'_> {
         let mut conflict = None;
         for n in 1_u32.. {
             let id = candidate_id(&info.thread, n)?;
-            if self.known_threads.is_other(&id, session)? {
-                conflict = Some(other_bytes(&id));
+            if self.threads_of_other_files.is_of_other_file(&id, session)? {
+                conflict = Some(other_bytes_issue(&id));
                 continue;
             }
             let Some(thread) = self.threads.load_thread(&id).await? else {
@@ -69,14 +69,14 @@ impl ImportTarget<'_> {
             match self.load_provenance(&thread, info.format).await? {
                 Some((format, provenance)) if format == info.format && session.continues(&provenance)? => {
                     let mut stored = self.load_stored(&id, provenance, session).await?;
-                    stored.kept_head = thread.head.filter(|head| stored.foreign.contains(head));
+                    stored.kept_head = thread.head.filter(|head| stored.foreign_entries.contains(head));
                     return Ok(FoundThread::Target { thread: id, stored, replaced: None });
                 }
                 Some((format, _)) if info.has_session_id => {
-                    let rewritten = rewritten::compare(self.threads, &id, session).await?;
-                    let detail = rewritten.describe(&id, (&format, info.format));
+                    let comparison = comparison::compare(self.threads, &id, session).await?;
+                    let detail = comparison.describe(&id, (&format, info.format));
                     // An older copy of the session has nothing that the thread does not have.
-                    if !self.options.replace || rewritten.is_older() {
+                    if !self.options.replace || comparison.is_older() {
                         issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
                         return Ok(FoundThread::Refused);
                     }
@@ -84,8 +84,8 @@ impl ImportTarget<'_> {
                     return Ok(FoundThread::Target { thread: id, stored: StoredEntries::default(), replaced });
                 }
                 Some(other) => {
-                    conflict = Some(other_bytes(&id));
-                    self.known_threads.note(id, other);
+                    conflict = Some(other_bytes_issue(&id));
+                    self.threads_of_other_files.note(id, other);
                 }
                 None => conflict = conflict.or(Some((IssueCode::TakenId, format!("thread `{id}` has other content")))),
             }
@@ -102,11 +102,11 @@ impl ImportTarget<'_> {
         query.page = PageRequest::first(MAX_PAGE);
         loop {
             let page = self.threads.list_entries(&thread.id, query.clone()).await?;
-            let ours = page.items.iter().filter_map(|entry| {
+            let of_format = page.items.iter().filter_map(|entry| {
                 let origin = entry.origin.as_ref().filter(|origin| formats::is_same_format(&origin.format, format))?;
                 Some((origin.format.clone(), Provenance::read(entry)?))
             });
-            if let Some(found) = ours.into_iter().next() {
+            if let Some(found) = of_format.into_iter().next() {
                 return Ok(Some(found));
             }
             let Some(next) = page.next else { return Ok(None) };
@@ -137,7 +137,7 @@ impl ImportTarget<'_> {
 pub(crate) enum FoundThread {
     /// The thread, what is stored in it, and the thread with the same id that it replaces.
     Target { thread: ThreadId, stored: StoredEntries, replaced: Option<ReplacedThread> },
-    /// None: the source is refused. The issues say why.
+    /// There is no thread, because the source is refused. The issues say why.
     Refused,
 }
 

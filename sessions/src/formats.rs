@@ -5,10 +5,10 @@
 //! 2. Add the type to [`FORMATS`].
 //!
 //! # How a format reads
-//! The function of the first pass reads a source once, finds everything that needs the whole file (ids, parents,
-//! hashes, lengths), and returns a [`SurveyedSession`](crate::session::SurveyedSession) for each thread that the
+//! [`Format::run_first_pass`] reads a source once, finds everything that needs the whole file (ids, parents,
+//! hashes, lengths), and returns a [`SessionWithIssues`](crate::session::SessionWithIssues) for each thread that the
 //! source becomes. A format whose lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and
-//! uses the function [`survey`](crate::lines::survey).
+//! uses the function [`run_first_pass`](crate::lines::run_first_pass).
 //!
 //! [`Session::drafts`](crate::session::Session::drafts) returns the entries, in the order in which they are appended.
 //! Each has an id that is the same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`,
@@ -28,13 +28,13 @@ use crate::{
     agent_core::AgentCoreFormat,
     claude_code::ClaudeCodeFormat,
     codex::CodexFormat,
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::{Error, Result},
-    export::{ExportFiles, ExportSource, Written},
+    export::{ExportFiles, ExportSource, WrittenSession},
     kimi_cli::KimiCliFormat,
     options::ImportOptions,
     pi::PiFormat,
-    session::SurveyOutcome,
+    session::FirstPassResult,
 };
 
 /// The formats, in the order in which they are tried on a source.
@@ -70,8 +70,8 @@ pub(crate) trait Format: Sync {
     fn names(&self) -> &'static [FormatName];
 
     /// Returns what a file is, or `None` if it is not of this format. A file that could be mistaken for one of this
-    /// format, but cannot be read, is also recognised here ([`Detected::Unsupported`]).
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected>;
+    /// format, but cannot be read, is also recognised here ([`SourceKind::Unsupported`]).
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind>;
 
     /// The source that contains this file or folder, if its name and the names around it show that it is part of a
     /// session of this format.
@@ -80,12 +80,16 @@ pub(crate) trait Format: Sync {
     }
 
     /// Runs the first pass over a source.
-    fn survey(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome>;
+    fn run_first_pass(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult>;
 
     /// Writes a thread. A thread that has not changed since its import from this format is written as the bytes that
     /// were imported ([`ExportSource::unchanged_provenance`]).
-    async fn export(&self, name: FormatName, source: &ExportSource<'_>, files: &mut ExportFiles<'_>)
-    -> Result<Written>;
+    async fn export(
+        &self,
+        name: FormatName,
+        source: &ExportSource<'_>,
+        files: &mut ExportFiles<'_>,
+    ) -> Result<WrittenSession>;
 
     /// Whether a tool continues the sessions of the format, so that [`Self::place`] returns a place.
     fn has_tool(&self) -> bool {

@@ -7,15 +7,15 @@ use store_core::{
 };
 
 use crate::{
-    detect::{self, Detected, FoundSources},
+    detect::{self, FoundSources, SourceKind},
     error::{Error, Result},
-    find_thread::{FoundThread, KnownThreads, ReplacedThread},
+    find_thread::{FoundThread, ReplacedThread, ThreadsOfOtherFiles},
     formats::FormatName,
     issue::{IssueCode, Issues},
     options::ImportOptions,
     parents,
     report::ImportReport,
-    session::{Session, SessionInfo, SurveyOutcome, SurveyedSession},
+    session::{FirstPassResult, Session, SessionInfo, SessionWithIssues},
     stream_copy::StreamCopy,
     write::{self, SourceProgress, WriteTarget},
 };
@@ -41,18 +41,18 @@ pub async fn import(
     options: &ImportOptions,
 ) -> Result<Vec<ImportReport>> {
     let mut importer = Importer::new(commits, options);
-    let done = importer.import(path).await;
-    importer.finish(done).await
+    let result = importer.import(path).await;
+    importer.finish(result).await
 }
 
-/// Imports several paths one after the other. After the last path, it looks once for threads that wait for a parent.
+/// Imports several paths in turn. After the last path, it looks once for threads that wait for a parent.
 pub struct Importer<'a> {
     commits: &'a dyn CommitCoordinator,
     threads: Arc<dyn ThreadRunStore>,
     options: &'a ImportOptions,
     /// The threads that were written to.
     written: BTreeSet<ThreadId>,
-    known_threads: KnownThreads,
+    threads_of_other_files: ThreadsOfOtherFiles,
 }
 
 impl fmt::Debug for Importer<'_> {
@@ -73,7 +73,7 @@ impl<'a> Importer<'a> {
             threads: commits.threads(),
             options,
             written: BTreeSet::new(),
-            known_threads: KnownThreads::default(),
+            threads_of_other_files: ThreadsOfOtherFiles::default(),
         }
     }
 
@@ -82,36 +82,36 @@ impl<'a> Importer<'a> {
     /// # Errors
     /// As for [`import`].
     pub async fn import(&mut self, path: &Path) -> Result<Vec<ImportReport>> {
-        let Self { commits, threads, options, known_threads, .. } = &*self;
-        let target = ImportTarget { commits: *commits, threads: &**threads, options, known_threads };
+        let Self { commits, threads, options, threads_of_other_files, .. } = &*self;
+        let target = ImportTarget { commits: *commits, threads: &**threads, options, threads_of_other_files };
         let mut reports = Vec::new();
-        let done = import_all(&target, path, &mut reports).await;
+        let result = import_all(&target, path, &mut reports).await;
         let written = reports.iter().filter(|report| report.added > 0).filter_map(|report| report.thread.clone());
         self.written.extend(written);
-        done.map(|()| reports)
+        result.map(|()| reports)
     }
 
     /// Sets the parents of threads that wait for them. This must also be called after an error, for the threads that
-    /// were written before it. `done` is the result of the imports. It is returned if the parents were set.
+    /// were written before it. `result` is the result of the imports. It is returned if the parents were set.
     ///
     /// # Errors
-    /// The error in `done`, an error of the store, or both as [`Error::ParentsNotSet`].
-    pub async fn finish<T: Send>(self, done: Result<T>) -> Result<T> {
+    /// The error in `result`, an error of the store, or both as [`Error::ParentsNotSet`].
+    pub async fn finish<T: Send>(self, result: Result<T>) -> Result<T> {
         // The parents are set last, because the file of a parent may come after that of its child.
-        match (done, parents::set_waiting_parents(&*self.threads, &self.written).await) {
+        match (result, parents::set_waiting_parents(&*self.threads, &self.written).await) {
             (Err(import), Err(parents)) => {
                 Err(Error::ParentsNotSet { import: Box::new(import), parents: Box::new(parents) })
             }
             (Ok(_), Err(error)) => Err(error),
-            (done, Ok(())) => done,
+            (result, Ok(())) => result,
         }
     }
 }
 
 async fn import_all(target: &ImportTarget<'_>, path: &Path, reports: &mut Vec<ImportReport>) -> Result<()> {
     let found = FoundSources::at(path);
-    let is_empty = found.sources.is_empty() && found.unreadable.is_empty();
-    reports.extend(found.unreadable.into_iter().map(|(path, error)| unreadable_report(&path, &error)));
+    let is_empty = found.sources.is_empty() && found.unreadable_folders.is_empty();
+    reports.extend(found.unreadable_folders.into_iter().map(|(path, error)| unreadable_report(&path, &error)));
     if is_empty {
         let mut issues = Issues::default();
         issues.add_for_file(IssueCode::NoSession, "there is no session file in this folder or below it", "refused");
@@ -145,8 +145,8 @@ fn size_of(path: &Path) -> u64 {
     if !metadata.is_dir() {
         return metadata.len();
     }
-    let below = std::fs::read_dir(path).into_iter().flatten().flatten();
-    below.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
 async fn import_source(
@@ -155,7 +155,8 @@ async fn import_source(
     progress: &SourceProgress<'_>,
 ) -> Result<Vec<ImportReport>> {
     let Some(copy) = StreamCopy::of(path)? else { return import_file(target, path, progress).await };
-    let mut reports = import_file(target, copy.path(), progress).await.map_err(|error| copy.rename(error, path))?;
+    let mut reports =
+        import_file(target, copy.path(), progress).await.map_err(|error| copy.with_original_path(error, path))?;
     for report in &mut reports {
         report.file = path.to_owned();
     }
@@ -170,22 +171,22 @@ async fn import_file(
     let options = target.options;
     let detected = detect::detect(path, options)?;
     let format = match (options.format, detected) {
-        (_, Detected::Empty) => return Ok(vec![unsupported_report(path, Detected::Empty, options)?]),
-        (Some(format), _) | (None, Detected::Known(format)) => format,
+        (_, SourceKind::Empty) => return Ok(vec![unsupported_report(path, SourceKind::Empty, options)?]),
+        (Some(format), _) | (None, SourceKind::Known(format)) => format,
         (None, other) => return Ok(vec![unsupported_report(path, other, options)?]),
     };
-    let surveyed = match format.format() {
-        Some(found) => found.survey(format, path, options)?,
-        None => return Ok(vec![unsupported_report(path, Detected::Unknown, options)?]),
+    let first_pass = match format.format() {
+        Some(found) => found.run_first_pass(format, path, options)?,
+        None => return Ok(vec![unsupported_report(path, SourceKind::Unknown, options)?]),
     };
-    let sessions = match surveyed {
-        SurveyOutcome::Sessions(sessions) => sessions,
-        SurveyOutcome::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
+    let sessions = match first_pass {
+        FirstPassResult::Sessions(sessions) => sessions,
+        FirstPassResult::Refused(issues) => return Ok(vec![refused_report(path, Some(format.name()), issues)]),
     };
     let mut reports: Vec<ImportReport> = Vec::new();
     let mut parent: Option<ThreadId> = None;
-    for surveyed in sessions {
-        let report = target.import(surveyed, (parent.as_ref(), progress)).await?;
+    for found in sessions {
+        let report = target.import(found, (parent.as_ref(), progress)).await?;
         let is_refused_parent = reports.is_empty() && report.thread.is_none();
         parent = parent.or_else(|| report.thread.clone());
         reports.push(report);
@@ -220,16 +221,16 @@ fn unreadable_report(path: &Path, error: &Error) -> ImportReport {
 }
 
 /// The report of a source that no format reads.
-fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) -> Result<ImportReport> {
+fn unsupported_report(path: &Path, detected: SourceKind, options: &ImportOptions) -> Result<ImportReport> {
     let mut issues = Issues::default();
     let known = FormatName::known_names();
     let format = match detected {
-        Detected::Unsupported(name, instead) => {
+        SourceKind::Unsupported(name, instead) => {
             let detail = format!("this is {name}: {instead}; this release reads {known}");
             issues.add_for_file(IssueCode::UnsupportedFormat, detail, "refused");
             Some(name)
         }
-        Detected::Foreign(name) => {
+        SourceKind::Foreign(name) => {
             issues.add_for_file(
                 IssueCode::UnknownFormat,
                 format!("this is {name}; known formats are {known}"),
@@ -237,11 +238,11 @@ fn unsupported_report(path: &Path, detected: Detected, options: &ImportOptions) 
             );
             Some(name)
         }
-        Detected::Empty => {
+        SourceKind::Empty => {
             issues.add_for_file(IssueCode::EmptyFile, "the source is empty or contains only blank lines", "refused");
             None
         }
-        Detected::Unknown | Detected::Known(_) => {
+        SourceKind::Unknown | SourceKind::Known(_) => {
             let first = detect::describe_first_line(path, options)?;
             let detail = format!("no known format begins with {first}; known formats are {known}");
             issues.add_for_file(IssueCode::UnknownFormat, detail, "refused");
@@ -275,18 +276,18 @@ pub(crate) struct ImportTarget<'a> {
     pub(crate) commits: &'a dyn CommitCoordinator,
     pub(crate) threads: &'a dyn ThreadRunStore,
     pub(crate) options: &'a ImportOptions,
-    pub(crate) known_threads: &'a KnownThreads,
+    pub(crate) threads_of_other_files: &'a ThreadsOfOtherFiles,
 }
 
 impl ImportTarget<'_> {
     async fn import(
         &self,
-        surveyed: SurveyedSession,
+        found: SessionWithIssues,
         (parent, progress): (Option<&ThreadId>, &SourceProgress<'_>),
     ) -> Result<ImportReport> {
-        let SurveyedSession { mut session, mut issues } = surveyed;
+        let SessionWithIssues { mut session, mut issues } = found;
         let FoundThread::Target { thread, stored, replaced } = self.find_thread(&*session, &mut issues).await? else {
-            return Ok(report(session.info(), None, &write::Tally::default(), issues));
+            return Ok(report(session.info(), None, &write::EntryCounts::default(), issues));
         };
         if stored.provenance.is_none() {
             self.decide_parent(session.info_mut(), parent).await?;
@@ -299,23 +300,23 @@ impl ImportTarget<'_> {
             if !is_child {
                 let _tally = write::dry_run(session, &stored, &mut issues)?;
                 issues.add_for_file(IssueCode::NoMessage, detail, "refused");
-                return Ok(report(session.info(), None, &write::Tally::default(), issues));
+                return Ok(report(session.info(), None, &write::EntryCounts::default(), issues));
             }
             issues.add_for_file(IssueCode::NoMessage, detail, "imported with the session that it is part of");
         }
         if self.options.strict {
-            let mut all = issues.clone();
-            let _tally = write::dry_run(session, &stored, &mut all)?;
-            if !all.is_empty() {
-                return Ok(report(session.info(), None, &write::Tally::default(), all));
+            let mut all_issues = issues.clone();
+            let _tally = write::dry_run(session, &stored, &mut all_issues)?;
+            if !all_issues.is_empty() {
+                return Ok(report(session.info(), None, &write::EntryCounts::default(), all_issues));
             }
         }
-        let detached = match replaced {
+        let detached_children = match replaced {
             Some(replaced) => self.delete_replaced(&thread, replaced, &mut issues).await?,
             None => Vec::new(),
         };
         let target = WriteTarget { commits: self.commits, thread: &thread, progress };
-        let tally = match write::write(target, session, &stored, &mut issues).await {
+        let counts = match write::write(target, session, &stored, &mut issues).await {
             Err(error @ Error::Changed { .. }) if stored.provenance.is_none() => {
                 // The thread has the hash of bytes that no longer exist, so no later import could continue it.
                 let _deletion = self.threads.delete_thread(&thread, DeleteRequest::default()).await;
@@ -323,14 +324,14 @@ impl ImportTarget<'_> {
             }
             other => other?,
         };
-        for child in detached {
+        for child in detached_children {
             parents::set_parent(self.threads, &child, &thread).await?;
         }
         if stored.provenance.is_some() {
-            let newest = tally.newest.filter(|_| tally.added > 0);
+            let newest = counts.newest_time.filter(|_| counts.added > 0);
             self.update_known_thread(session, &thread, newest).await?;
         }
-        Ok(report(session.info(), Some(thread), &tally, issues))
+        Ok(report(session.info(), Some(thread), &counts, issues))
     }
 
     /// Deletes the thread that a rewritten session replaces, and returns its children.
@@ -387,7 +388,7 @@ impl ImportTarget<'_> {
     }
 }
 
-fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> ImportReport {
+fn report(info: &SessionInfo, thread: Option<ThreadId>, counts: &write::EntryCounts, issues: Issues) -> ImportReport {
     let (issues, issue_counts) = issues.into_parts();
     ImportReport {
         file: info.file.clone(),
@@ -395,11 +396,11 @@ fn report(info: &SessionInfo, thread: Option<ThreadId>, tally: &write::Tally, is
         version: info.version.clone(),
         thread,
         lines: info.lines(),
-        entries: tally.entries,
-        added: tally.added,
+        entries: counts.entries,
+        added: counts.added,
         bytes: info.bytes(),
-        messages: tally.messages,
-        leaves: tally.leaves(),
+        messages: counts.messages,
+        leaves: counts.leaves(),
         issues,
         issue_counts,
         is_beside_session: false,

@@ -132,8 +132,8 @@ pub struct Issue {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Issues {
     file: Option<String>,
-    listed: Vec<Issue>,
-    counts: BTreeMap<IssueCode, u64>,
+    listed_issues: Vec<Issue>,
+    counts_by_code: BTreeMap<IssueCode, u64>,
 }
 
 impl Issues {
@@ -153,29 +153,29 @@ impl Issues {
     }
 
     fn push(&mut self, line: Option<u64>, code: IssueCode, detail: String, action: &'static str) {
-        let count = self.counts.entry(code).or_default();
+        let count = self.counts_by_code.entry(code).or_default();
         *count += 1;
         if *count <= MAX_LISTED_PER_CODE {
-            self.listed.push(Issue { file: self.file.clone(), line, code, detail, action });
+            self.listed_issues.push(Issue { file: self.file.clone(), line, code, detail, action });
         }
     }
 
     /// Says that all files of the issues lie in this folder.
     pub(crate) fn set_folder(&mut self, folder: &str) {
-        for issue in &mut self.listed {
+        for issue in &mut self.listed_issues {
             issue.file = Some(issue.file.as_ref().map_or_else(|| folder.to_owned(), |file| format!("{folder}/{file}")));
         }
     }
 
     /// Whether there are no issues.
     pub(crate) fn is_empty(&self) -> bool {
-        self.listed.is_empty()
+        self.listed_issues.is_empty()
     }
 
     /// The listed issues, sorted by file and line, and the number of all issues of each code.
     pub(crate) fn into_parts(mut self) -> (Vec<Issue>, BTreeMap<IssueCode, u64>) {
-        self.listed.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        (self.listed, self.counts)
+        self.listed_issues.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        (self.listed_issues, self.counts_by_code)
     }
 }
 
@@ -190,8 +190,11 @@ mod tests {
             issues.add(line, IssueCode::Nul, "", "");
         }
         issues.add_for_file(IssueCode::Bom, "", "");
-        let (listed, counts) = issues.into_parts();
-        assert_eq!((listed.len(), counts[&IssueCode::Nul], counts[&IssueCode::Bom]), (101, 150, 1));
-        assert!(listed.is_sorted_by_key(|issue| issue.line));
+        let (listed_issues, counts_by_code) = issues.into_parts();
+        assert_eq!(
+            (listed_issues.len(), counts_by_code[&IssueCode::Nul], counts_by_code[&IssueCode::Bom]),
+            (101, 150, 1)
+        );
+        assert!(listed_issues.is_sorted_by_key(|issue| issue.line));
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Object<'a> {
     }
 
     /// The object without some of its fields.
-    pub(crate) fn without(&self, names: &[&str]) -> Json {
+    pub(crate) fn without_fields(&self, names: &[&str]) -> Json {
         let mut out = String::new();
         let mut object = store_core::codec::ObjectWriter::open(&mut out);
         for (name, raw) in self.iter().filter(|(name, _)| !names.contains(name)) {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(object.raw("a"), Some("12345678901234567890.10"));
         assert_eq!(object.text("b").as_deref(), Some("xA"));
         assert_eq!(object.list("c").unwrap(), ["1", "{\"d\":2}"]);
-        assert_eq!(object.without(&["b", "c"]).as_str(), r#"{"a":1.0,"a":12345678901234567890.10}"#);
+        assert_eq!(object.without_fields(&["b", "c"]).as_str(), r#"{"a":1.0,"a":12345678901234567890.10}"#);
         assert!(object.text("a").is_none() && !object.has("e"));
         for text in ["[]", "1", "{\"a\":}", "{} {}", ""] {
             assert!(Object::parse(text).is_none(), "{text}");

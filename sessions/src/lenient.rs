@@ -66,6 +66,7 @@ fn apply_patches(text: &str, patches: &[Patch]) -> String {
     out
 }
 
+/// Finds what is odd in a text, and the patches for it.
 #[derive(Default)]
 struct OddityFinder {
     patches: Vec<Patch>,

@@ -8,12 +8,13 @@
 //! - `import`, `detect`, `find_thread`, `write`: the driver, which recognises and reads a source, finds its thread and
 //!   writes new entries
 //! - `formats`: the list of the formats, and what each provides; start there to add a format
-//! - `session`: what a format makes of a source; `stored`: what the thread of a session already contains
+//! - `session`: what a format makes of a source; `stored_entries`: what the thread of a session already contains
 //! - `lines`, `tree`: formats whose lines form a tree; `compact`: lists and tables that need few bytes for each line
 //! - `source`, `scan`, `lenient`, `recover`, `json`, `time`, `blocks`: how lines and their parts are read
 //! - `provenance`: what the thread records about its files; `issue`, `report`: what the caller is told about them
 //! - `parents`: threads whose parent does not exist yet
-//! - `agent_core`, `claude_code`, `codex`, `kimi_cli`, `pi`: the formats; `foreign`: files of tools that are not read
+//! - `agent_core`, `claude_code`, `codex`, `kimi_cli`, `pi`: the formats; `other_tools`: files of tools that are not
+//!   read
 //! - `export`: what the formats have in common when they write threads
 //!
 //! ```no_run
@@ -33,12 +34,12 @@ mod blocks;
 mod claude_code;
 mod codex;
 mod compact;
+mod comparison;
 mod detect;
 mod error;
 mod export;
 mod field_types;
 mod find_thread;
-mod foreign;
 mod formats;
 mod import;
 mod issue;
@@ -47,16 +48,16 @@ mod kimi_cli;
 mod lenient;
 mod lines;
 mod options;
+mod other_tools;
 mod parents;
 mod pi;
 mod provenance;
 mod recover;
 mod report;
-mod rewritten;
 mod scan;
 mod session;
 mod source;
-mod stored;
+mod stored_entries;
 mod stream_copy;
 mod time;
 mod tree;

@@ -21,10 +21,10 @@ pub enum HeadChoice {
 /// that it has no parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ParentChoice {
-    /// The line becomes a root. Its context contains nothing of what comes before it.
+    /// The line becomes a root. Its context contains none of the earlier lines.
     #[default]
     AsGiven,
-    /// The line before it.
+    /// The preceding line becomes its parent.
     Nearest,
 }
 

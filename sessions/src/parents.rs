@@ -27,8 +27,8 @@ pub(crate) async fn defer_missing_parent(threads: &dyn ThreadRunStore, fields: &
     Ok(())
 }
 
-/// Sets the parents of the threads that an import has written to, and of older threads that wait for one of these. The
-/// threads of the store are looked through once, if the import has written anything.
+/// Sets the parents of the threads that an import has written to, and of older threads that wait for one of these. If
+/// the import has written anything, this looks once through all threads of the store.
 pub(crate) async fn set_waiting_parents(threads: &dyn ThreadRunStore, written: &BTreeSet<ThreadId>) -> Result<()> {
     if written.is_empty() {
         return Ok(());
@@ -71,7 +71,7 @@ pub(crate) async fn set_waiting_parent(threads: &dyn ThreadRunStore, thread: &Th
     }
 }
 
-/// The parent of a thread, also if it does not exist yet.
+/// The parent of a thread, even if it does not exist yet.
 pub(crate) fn parent_of(thread: &Thread) -> Option<ThreadId> {
     let awaited = || thread.metadata.get(AWAITED_PARENT_KEY).and_then(parse_thread_id);
     thread.parent_thread_id.clone().or_else(awaited)

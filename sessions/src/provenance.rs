@@ -55,7 +55,7 @@ pub(crate) struct FileProvenance {
     pub(crate) last: LastLine,
     /// Lines that were imported before they were complete, and whose content differed later.
     pub(crate) reimported: Vec<ReimportedLine>,
-    /// Where its content is.
+    /// Where the content of the file is stored.
     pub(crate) stored: StoredAs,
 }
 
@@ -113,8 +113,8 @@ impl LastLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReimportedLine {
     pub(crate) line: u64,
-    /// Whether that import read only a part of the line, which was not a JSON object.
-    pub(crate) torn: bool,
+    /// Whether the earlier import read only a part of the line that was not a JSON object.
+    pub(crate) was_torn: bool,
 }
 
 impl FileProvenance {
@@ -149,7 +149,7 @@ impl FileProvenance {
             object.field("last", &self.last.name().to_owned());
         }
         if !self.reimported.is_empty() {
-            let list: Vec<_> = self.reimported.iter().map(|r| vec![r.line, u64::from(r.torn)]).collect();
+            let list: Vec<_> = self.reimported.iter().map(|r| vec![r.line, u64::from(r.was_torn)]).collect();
             object.field("retaken", &list);
         }
         object.maybe("stored", self.stored.name().map(str::to_owned).as_ref());
@@ -182,7 +182,7 @@ impl FileProvenance {
             },
             reimported: pairs("retaken")?
                 .into_iter()
-                .map(|(line, torn)| ReimportedLine { line, torn: torn == 1 })
+                .map(|(line, was_torn)| ReimportedLine { line, was_torn: was_torn == 1 })
                 .collect(),
             stored: StoredAs::of_name(object.text("stored").as_deref()),
         })
@@ -216,7 +216,7 @@ impl Provenance {
         self.files.iter().find(|file| file.name.as_deref() == Some(name))
     }
 
-    /// Whether it names everything in the session folder, or is that of a single file.
+    /// Whether it names everything in the session folder, or is the provenance of a single file.
     pub(crate) fn is_complete(&self) -> bool {
         let is_single = matches!(self.files.as_slice(), [file] if file.name.is_none());
         is_single || self.files.iter().any(|file| file.stored == StoredAs::WholeFolder)
@@ -294,7 +294,7 @@ mod tests {
         provenance.blank.push(3);
         provenance.spaces.push((3, " \t".to_owned()));
         provenance.last = LastLine::Torn;
-        provenance.reimported.push(ReimportedLine { line: 2, torn: true });
+        provenance.reimported.push(ReimportedLine { line: 2, was_torn: true });
         check(
             &provenance,
             r#"{"bytes":9,"sha256":"00","lines":4,"bom":true,"crlf":[[1,3],[7,7]],"blank":[[3,3]],"spaces":{"3":" \t"},"last":"torn","retaken":[[2,1]]}"#,

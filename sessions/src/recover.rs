@@ -8,7 +8,7 @@ use crate::json::Object;
 /// Returns the only complete JSON object of a line that is not a JSON object itself. `is_object` checks a part of the
 /// line. The result is `None` if the line contains no complete object, or more than one.
 pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> bool) -> Option<&'a str> {
-    let text = text.trim_matches(is_noise);
+    let text = text.trim_matches(is_meaningless);
     if is_object(text) {
         return Some(text);
     }
@@ -21,7 +21,7 @@ pub(crate) fn complete_record<'a>(text: &'a str, is_object: &dyn Fn(&str) -> boo
 }
 
 /// Whether a character between two parts of a line means nothing.
-const fn is_noise(c: char) -> bool {
+const fn is_meaningless(c: char) -> bool {
     c.is_ascii_control() || c == ' '
 }
 
@@ -79,7 +79,7 @@ fn is_own_record(text: &str, before: &str, record: &str) -> bool {
         // text in the part before.
         Err(error) => {
             let first_quote = record.find('"').unwrap_or_default();
-            let part_end = before.trim_end_matches(is_noise).len();
+            let part_end = before.trim_end_matches(is_meaningless).len();
             (part_end..=before.len() + first_quote + 3).contains(&error.column())
         }
         Ok(_) => false,
@@ -119,40 +119,40 @@ mod tests {
         assert_eq!(found, record, "{text}");
     }
 
-    const WHOLE: &str = r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"x {y} z"}}"#;
+    const RECORD: &str = r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"x {y} z"}}"#;
 
     #[test]
     fn a_record_after_a_part_of_it_is_found_wherever_the_part_ends() {
-        for end in 1..WHOLE.len() {
+        for end in 1..RECORD.len() {
             // Without three complete fields, a part that ends where a value begins cannot be told from a record that
             // contains an object.
-            let before = &WHOLE[..end];
+            let before = &RECORD[..end];
             let is_unclear = before.ends_with(':') && before.matches(':').count() < 3;
-            check(&format!("{before}{WHOLE}"), (!is_unclear).then_some(WHOLE));
-            check(&format!("{before}\0\0\0{WHOLE}"), (!is_unclear).then_some(WHOLE));
+            check(&format!("{before}{RECORD}"), (!is_unclear).then_some(RECORD));
+            check(&format!("{before}\0\0\0{RECORD}"), (!is_unclear).then_some(RECORD));
         }
-        check(&format!("xt\":\"abc\"}}}}{WHOLE}"), Some(WHOLE));
+        check(&format!("xt\":\"abc\"}}}}{RECORD}"), Some(RECORD));
     }
 
     #[test]
     fn a_record_before_a_part_of_another_is_found() {
-        for end in 1..WHOLE.len() {
-            check(&format!("{WHOLE}{}", &WHOLE[..end]), Some(WHOLE));
+        for end in 1..RECORD.len() {
+            check(&format!("{RECORD}{}", &RECORD[..end]), Some(RECORD));
         }
     }
 
     #[test]
     fn nul_bytes_around_a_record_are_skipped() {
-        check(&format!("\0\0\0{WHOLE}"), Some(WHOLE));
-        check(&format!("\0{WHOLE}\0\0"), Some(WHOLE));
+        check(&format!("\0\0\0{RECORD}"), Some(RECORD));
+        check(&format!("\0{RECORD}\0\0"), Some(RECORD));
     }
 
     #[test]
     fn a_part_alone_and_two_complete_records_are_not_read() {
-        for end in 1..WHOLE.len() {
-            check(&WHOLE[..end], None);
+        for end in 1..RECORD.len() {
+            check(&RECORD[..end], None);
         }
-        check(&format!("{WHOLE}{WHOLE}"), None);
+        check(&format!("{RECORD}{RECORD}"), None);
         for text in ["", "[1,2]", "42", "{", "[{\"a\":1}]", "{\"a\":}", "\0\0"] {
             check(text, None);
         }

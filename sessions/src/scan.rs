@@ -58,7 +58,7 @@ pub(crate) fn scan(
         }
     }
     (scan.provenance.bytes, scan.provenance.sha256) = lines.bytes_and_hash();
-    scan.note_file_issues(lines.is_cut(), issues);
+    scan.note_file_issues(lines.is_cut_off(), issues);
     Ok(Some(scan))
 }
 
@@ -121,8 +121,8 @@ impl ScannedFile {
         }
     }
 
-    fn note_file_issues(&self, is_cut: bool, issues: &mut Issues) {
-        if is_cut && self.provenance.last != LastLine::Torn {
+    fn note_file_issues(&self, is_cut_off: bool, issues: &mut Issues) {
+        if is_cut_off && self.provenance.last != LastLine::Torn {
             issues.add_for_file(IssueCode::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
         }
         if self.provenance.bom {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
-pub(crate) use crate::stored::{StoredEntries, StoredParent};
+pub(crate) use crate::stored_entries::{StoredEntries, StoredParent};
 use crate::{activity::Activity, error::Result, issue::Issues, provenance::Provenance};
 
 /// A session that the first pass has read. It becomes one thread.
@@ -98,7 +98,7 @@ impl SessionInfo {
 }
 
 /// A session, and the issues that the first pass found.
-pub(crate) struct SurveyedSession {
+pub(crate) struct SessionWithIssues {
     /// The session.
     pub(crate) session: Box<dyn Session>,
     /// Its issues.
@@ -106,9 +106,9 @@ pub(crate) struct SurveyedSession {
 }
 
 /// The result of the first pass over a source.
-pub(crate) enum SurveyOutcome {
+pub(crate) enum FirstPassResult {
     /// The sessions that become threads, parents first.
-    Sessions(Vec<SurveyedSession>),
+    Sessions(Vec<SessionWithIssues>),
     /// The source is refused. The issues say why.
     Refused(Issues),
 }

@@ -49,7 +49,7 @@ impl Source {
     /// The lines of the first `bytes` bytes of the content.
     pub(crate) fn lines(&self, bytes: u64) -> Result<Lines> {
         Ok(Lines {
-            reader: BufReader::new(TolerantReader { inner: self.open()?.take(bytes), cut: false }),
+            reader: BufReader::new(TolerantReader { inner: self.open()?.take(bytes), is_cut_off: false }),
             path: self.path.clone(),
             max_line: self.max_line,
             number: 0,
@@ -61,16 +61,16 @@ impl Source {
     /// The SHA-256 of the first `bytes` bytes, or `None` if there are fewer.
     pub(crate) fn hash_of_first(&self, bytes: u64) -> Result<Option<String>> {
         let mut hash = Sha256::new();
-        let mut reader = TolerantReader { inner: self.open()?.take(bytes), cut: false };
+        let mut reader = TolerantReader { inner: self.open()?.take(bytes), is_cut_off: false };
         let mut buffer = vec![0; 1 << 16];
-        let mut left = bytes;
+        let mut remaining = bytes;
         loop {
             let read = reader.read(&mut buffer).map_err(Error::io(&self.path))?;
             if read == 0 {
-                return Ok((left == 0).then(|| hex(&hash.finalize())));
+                return Ok((remaining == 0).then(|| hex(&hash.finalize())));
             }
             hash.update(buffer.get(..read).unwrap_or_default());
-            left = left.saturating_sub(u64::try_from(read).unwrap_or(left));
+            remaining = remaining.saturating_sub(u64::try_from(read).unwrap_or(remaining));
         }
     }
 }
@@ -78,14 +78,14 @@ impl Source {
 /// A stream that ends without an error where a compressed stream was cut off.
 struct TolerantReader<R> {
     inner: R,
-    cut: bool,
+    is_cut_off: bool,
 }
 
 impl<R: Read> Read for TolerantReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.inner.read(buffer) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                self.cut = true;
+                self.is_cut_off = true;
                 Ok(0)
             }
             other => other,
@@ -102,7 +102,7 @@ pub(crate) struct Line {
     pub(crate) bytes: Vec<u8>,
     /// The offset at which the next line begins.
     pub(crate) end: u64,
-    /// Whether a byte order mark comes before it.
+    /// Whether a byte order mark was removed from the beginning of the line.
     pub(crate) bom: bool,
     /// How it ends.
     pub(crate) ending: LineEnding,
@@ -190,8 +190,8 @@ impl Lines {
     }
 
     /// Whether a compressed stream was cut off.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.reader.get_ref().cut
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.reader.get_ref().is_cut_off
     }
 
     /// Bytes read so far, and their SHA-256.

@@ -36,8 +36,8 @@ impl StreamCopy {
         &self.path
     }
 
-    /// Names the original path in an error about the copy.
-    pub(crate) fn rename(&self, error: Error, original: &Path) -> Error {
+    /// Returns the error with the original path, if it names the copy.
+    pub(crate) fn with_original_path(&self, error: Error, original: &Path) -> Error {
         match error {
             Error::Io { path, source } if path == self.path => Error::Io { path: original.to_owned(), source },
             Error::Changed { path } if path == self.path => Error::Changed { path: original.to_owned() },

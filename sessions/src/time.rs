@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_is_read() {
+    fn every_form_of_a_time_is_read() {
         check("1708300000", 1_708_300_000_000);
         check("99999999999", 99_999_999_999_000);
         check("100000000000", 100_000_000_000);

@@ -20,7 +20,7 @@ const MAX_BATCH_BYTES: u64 = 2 << 20;
 
 /// What the drafts of a session contain, and what was written of them.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct EntryCounts {
     /// The number of entries that represent the source.
     pub(crate) entries: u64,
     /// How many of them were written.
@@ -28,19 +28,19 @@ pub(crate) struct Tally {
     /// How many of them are messages.
     pub(crate) messages: u64,
     /// The newest time of an entry.
-    pub(crate) newest: Option<Timestamp>,
+    pub(crate) newest_time: Option<Timestamp>,
     leaves: BTreeSet<EntryId>,
     /// The entry that is the head after the drafts that were counted.
     implied_head: Option<EntryId>,
 }
 
-impl Tally {
+impl EntryCounts {
     /// The number of leaves.
     pub(crate) fn leaves(&self) -> u64 {
         u64::try_from(self.leaves.len()).unwrap_or(u64::MAX)
     }
 
-    fn count(&mut self, entry: &NewEntry) {
+    fn add(&mut self, entry: &NewEntry) {
         self.entries += 1;
         self.messages += u64::from(matches!(entry.body, NewBody::Message(_)));
         match &entry.body {
@@ -59,16 +59,16 @@ impl Tally {
 }
 
 /// Reads all drafts and writes nothing, to find every issue before anything is written.
-pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mut Issues) -> Result<Tally> {
+pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mut Issues) -> Result<EntryCounts> {
     let mut drafts = session.drafts(stored)?;
-    let mut tally = Tally::default();
+    let mut counts = EntryCounts::default();
     let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
-        tally.count(&draft.entry);
+        counts.add(&draft.entry);
         moves_head |= moves_the_head(&draft.entry) && !is_stored(&draft.entry, session, stored);
     }
-    let _kept = kept_head(stored, moves_head, issues);
-    Ok(tally)
+    let _kept_head = kept_head(stored, moves_head, issues);
+    Ok(counts)
 }
 
 /// Whether a session contains a message of a conversation. Instructions for the model, and messages that the tool
@@ -93,16 +93,16 @@ pub(crate) async fn write(
     session: &dyn Session,
     stored: &StoredEntries,
     issues: &mut Issues,
-) -> Result<Tally> {
+) -> Result<EntryCounts> {
     let mut drafts = session.drafts(stored)?;
-    let mut tally = Tally::default();
+    let mut counts = EntryCounts::default();
     let mut activity = ActivityWriter::new((target.commits, target.thread), session, stored);
     let mut batches = BatchWriter::new(target, session.info(), stored.provenance.is_none());
     activity.retract_dequeued().await?;
     let mut moves_head = false;
     while let Some(draft) = drafts.next(issues)? {
-        let at = tally.entries;
-        tally.count(&draft.entry);
+        let at = counts.entries;
+        counts.add(&draft.entry);
         batches.note_draft(&draft)?;
         if !is_stored(&draft.entry, session, stored) {
             moves_head |= moves_the_head(&draft.entry);
@@ -112,33 +112,33 @@ pub(crate) async fn write(
     }
     let kept_head = kept_head(stored, moves_head, issues);
     let head = kept_head.cloned().or_else(|| session.head(stored));
-    if head != tally.implied_head
+    if head != counts.implied_head
         && (stored.kept_head.is_none() || kept_head.is_some())
         && let Some(draft) = head_rewind(session.info(), head)
     {
-        let at = tally.entries;
-        tally.entries += 1;
+        let at = counts.entries;
+        counts.entries += 1;
         if !is_stored(&draft.entry, session, stored) {
             batches.push(at, draft).await?;
         }
     }
     if !activity.is_empty() && batches.flush_all_but_last().await? {
-        activity.write(batches.newest, issues).await?;
+        activity.write(batches.newest_time, issues).await?;
     }
     batches.flush().await?;
     // Entries of lines that changed after they were imported stay in the log, and the last of them may be the head.
     if batches.written > 0
         && stored.provenance.is_some()
-        && stored.foreign.is_empty()
+        && stored.foreign_entries.is_empty()
         && let Some(draft) = batches.correct_head(session.head(stored)).await?
         && !draft.entry.id.as_ref().is_some_and(|id| stored.has_imported(session, id))
     {
-        batches.push(tally.entries + 1, draft).await?;
+        batches.push(counts.entries + 1, draft).await?;
         batches.flush().await?;
     }
-    tally.added = batches.written;
-    tally.newest = batches.newest;
-    Ok(tally)
+    counts.added = batches.written;
+    counts.newest_time = batches.newest_time;
+    Ok(counts)
 }
 
 /// Whether an import wrote this entry.
@@ -151,7 +151,7 @@ fn moves_the_head(entry: &NewEntry) -> bool {
     matches!(entry.body, NewBody::Rewind(_)) || !entry.is_side()
 }
 
-/// The head that stays although new entries would move it, because no import wrote it.
+/// The head of the thread, if no import wrote it and new entries would move it. The import does not move it.
 fn kept_head<'a>(stored: &'a StoredEntries, moves_head: bool, issues: &mut Issues) -> Option<&'a EntryId> {
     let head = stored.kept_head.as_ref().filter(|_| moves_head)?;
     let detail = format!("the head of the thread is `{}`, which no import wrote", head.as_str());
@@ -210,7 +210,7 @@ struct BatchWriter<'a> {
     /// The number of entries that were written.
     written: u64,
     /// The newest time of all drafts so far.
-    newest: Option<Timestamp>,
+    newest_time: Option<Timestamp>,
     /// The bytes of the source that all drafts so far represent.
     bytes_read: u64,
 }
@@ -228,17 +228,17 @@ impl<'a> BatchWriter<'a> {
             entries: Vec::new(),
             bytes: 0,
             written: 0,
-            newest: None,
+            newest_time: None,
             bytes_read: 0,
         }
     }
 
     /// Notes the time and the size of a draft, which may already be stored.
     fn note_draft(&mut self, draft: &Draft) -> Result<()> {
-        self.newest = self.newest.max(draft.entry.timestamp);
-        let before = self.bytes_read / MAX_BATCH_BYTES;
+        self.newest_time = self.newest_time.max(draft.entry.timestamp);
+        let full_batches = self.bytes_read / MAX_BATCH_BYTES;
         self.bytes_read += draft.bytes;
-        if self.bytes_read / MAX_BATCH_BYTES > before && !self.target.progress.advance(self.bytes_read) {
+        if self.bytes_read / MAX_BATCH_BYTES > full_batches && !self.target.progress.advance(self.bytes_read) {
             return Err(Error::Stopped { path: self.info.file.clone() });
         }
         Ok(())
@@ -247,9 +247,9 @@ impl<'a> BatchWriter<'a> {
     /// Adds an entry to the batch. The first entry of a new thread is committed by itself, because the time of its
     /// commit is the time at which the session was created.
     async fn push(&mut self, at: u64, draft: Draft) -> Result<()> {
-        let creates = self.is_new && self.info.created_at.is_some() && !self.entries.is_empty();
+        let batch_creates_thread = self.is_new && self.info.created_at.is_some() && !self.entries.is_empty();
         let is_full = self.entries.len() >= MAX_BATCH_ENTRIES;
-        if creates || is_full || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
+        if batch_creates_thread || is_full || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BATCH_BYTES) {
             self.flush().await?;
         }
         if self.entries.is_empty() {
@@ -283,7 +283,7 @@ impl<'a> BatchWriter<'a> {
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let key = CommitKey::new(format!("import:{}:{}:{}", self.info.format, self.digest, self.first_position))?;
         // A batch of entries without times does not count as new activity.
-        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest);
+        let last_activity = entries.iter().filter_map(|entry| entry.timestamp).max().or(self.newest_time);
         let mut commit = Commit::new(self.target.thread.clone()).with_key(key).entries(entries);
         let mut at = last_activity;
         if std::mem::take(&mut self.is_new) {
@@ -306,7 +306,7 @@ impl<'a> BatchWriter<'a> {
 }
 
 /// Commits at a time of the source. The store refuses a time that is later than its own. A machine whose clock is ahead
-/// may have written such a time. The time of the store is then used.
+/// may have written such a time. In that case, the commit gets the time of the store.
 pub(crate) async fn commit_at(
     commits: &dyn CommitCoordinator,
     commit: Commit,

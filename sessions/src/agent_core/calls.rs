@@ -31,7 +31,7 @@ pub(super) fn read_calls(line: &ObjectLine<'_>, id: Option<&str>) -> CallsOfLine
     match object.text("type").as_deref() {
         Some("assistant") => CallsOfLine { calls: declared_call_ids(object), ..CallsOfLine::default() },
         Some("tool") => CallsOfLine {
-            role: CallRole::Tool { is_named: call.is_some() },
+            role: CallRole::Tool { has_call_id: call.is_some() },
             made_id: call.is_none().then(|| made_call_id(id, line.number)),
             calls: call.into_iter().collect(),
             ..CallsOfLine::default()
@@ -102,10 +102,10 @@ pub(super) fn nearest_unanswered_call(tree: &Tree<LineData>, at: usize) -> Optio
     for above in tree.path(at).skip(1) {
         match tree.data(above)?.role {
             CallRole::ResultWithoutId => answered += 1,
-            CallRole::Tool { is_named: false } if answered == 0 => {
+            CallRole::Tool { has_call_id: false } if answered == 0 => {
                 return Some(made_call_id(tree.source_id(above).as_deref(), tree.line(above)?));
             }
-            CallRole::Tool { is_named: false } => answered -= 1,
+            CallRole::Tool { has_call_id: false } => answered -= 1,
             CallRole::Tool { .. } | CallRole::Other => {}
         }
     }

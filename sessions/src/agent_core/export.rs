@@ -11,30 +11,33 @@ use super::{
 };
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, WholeMessages, Written, file_name_part, loss_of_foreign_line},
+    export::{
+        ExportFiles, ExportSource, Loss, Losses, MultiEntryMessages, WrittenSession, file_name_part,
+        loss_of_foreign_line,
+    },
     json::{Object, json_string},
     lines::EncodableEntry,
     provenance::Provenance,
 };
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     let thread = source.thread;
     out.start(&format!("{}.jsonl", file_name_part(thread.id.as_str())))?;
     let mut writer =
         ThreadWriter { out, losses: Vec::new(), id_of_last_line: HashMap::new(), implied_head: None, has_root: false };
     note_thread(thread, &mut writer.losses);
-    let whole_messages = WholeMessages::find(source, thread.head.as_ref(), is_of_agent_core).await?;
+    let multi_entry_messages = MultiEntryMessages::find(source, thread.head.as_ref(), is_of_agent_core).await?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            if let Some(entry) = whole_messages.written(source, entry, &mut writer.losses).await? {
+            if let Some(entry) = multi_entry_messages.written(source, entry, &mut writer.losses).await? {
                 writer.write_entry(&entry)?;
             }
         }
     }
-    writer.write_head(thread, thread.head.as_ref().map(|head| whole_messages.line_of(head)))?;
-    Ok(Written::with_losses(writer.losses))
+    writer.write_head(thread, thread.head.as_ref().map(|head| multi_entry_messages.line_of(head)))?;
+    Ok(WrittenSession::with_losses(writer.losses))
 }
 
 /// Whether an entry was imported from this format.

@@ -30,7 +30,7 @@ pub(super) fn note_entry(entry: &Entry, is_own: bool, list: &mut Vec<Loss>) {
         let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
         let results = message.blocks.iter().filter(is_result).count();
         if results > 1 {
-            losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+            losses.add("/blocks", ("split", "a line of the format can contain only one result", "replaced"));
         }
         if results < message.blocks.len() {
             losses.add("/blocks", ("text", "a line with a result contains nothing else", "dropped"));

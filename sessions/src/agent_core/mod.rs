@@ -18,9 +18,9 @@ use self::{
     line::{encode, encode_head, encode_result},
 };
 use crate::{
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, file_name_part, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, file_name_part, write_unchanged},
     field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName},
     issue::Issues,
@@ -29,10 +29,10 @@ use crate::{
         self, BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo,
     },
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
     source::Source,
     time,
-    tree::{Inherited, ParentField, ParentNames, PathOrder, Tree},
+    tree::{InheritedValues, ParentField, ParentPolicy, PathOrder, Tree},
 };
 
 const NAME: FormatName = FormatName::new("agent-core");
@@ -54,12 +54,12 @@ impl Format for AgentCoreFormat {
         false
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
-        sample.mostly(is_line).then_some(Detected::Known(NAME))
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
+        sample.holds_for_most_lines(is_line).then_some(SourceKind::Known(NAME))
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        lines::survey(AgentCore::default(), Source::new(path.to_owned(), options.max_line), options)
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        lines::run_first_pass(AgentCore::default(), Source::new(path.to_owned(), options.max_line), options)
     }
 
     async fn export(
@@ -67,7 +67,7 @@ impl Format for AgentCoreFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         let file_name = format!("{}.jsonl", file_name_part(source.thread.id.as_str()));
         if let Some(written) = write_unchanged(source, AgentCore::default(), (&file_name, files)).await? {
             return Ok(written);
@@ -99,7 +99,7 @@ pub(crate) struct AgentCore {
     /// The providers and models that `metadata` lines set, by the numbers of these lines.
     new_origins: HashMap<u64, Arc<Origin>>,
     /// The provider and model that apply to each line.
-    origins: Inherited<Arc<Origin>>,
+    origins: InheritedValues<Arc<Origin>>,
 }
 
 /// What the import keeps of a line between the two passes.
@@ -120,7 +120,7 @@ enum CallRole {
     /// A `tool` line. It is a note that a declared call ran, or it is the call itself.
     Tool {
         /// Whether the line names the id of the call. If not, the id is made from the line.
-        is_named: bool,
+        has_call_id: bool,
     },
     /// A result that names no call.
     ResultWithoutId,
@@ -163,14 +163,18 @@ impl LineFormat for AgentCore {
         true
     }
 
-    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+    fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
         self.calls.sort();
-        ParentNames { chain: !self.has_parents, notes_new_roots: self.has_parents, ..ParentNames::default() }
+        ParentPolicy {
+            unstated_means_preceding: !self.has_parents,
+            reports_new_roots: self.has_parents,
+            ..ParentPolicy::default()
+        }
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
-        let own = self.new_origins.keys().filter_map(|line| tree.position(*line)).collect();
-        self.origins = Inherited::of(tree, order, &own, &mut |at, above| {
+        let changes = self.new_origins.keys().filter_map(|line| tree.position(*line)).collect();
+        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
             tree.line(at).and_then(|line| self.new_origins.get(&line).cloned()).or(above)
         });
     }

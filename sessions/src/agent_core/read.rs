@@ -46,7 +46,7 @@ fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
 }
 
 fn remaining_fields(line: &ObjectLine<'_>) -> Json {
-    line.object.without(&["id", "parentId", "type", "timestamp"])
+    line.object.without_fields(&["id", "parentId", "type", "timestamp"])
 }
 
 type BodyResult = Result<NewBody, String>;
@@ -145,8 +145,8 @@ fn read_tool_line(
     if has_wrong_call_id(&line.object) {
         return Err("`toolCallId` is not a string".to_owned());
     }
-    let own_id = || calls::made_call_id(line.object.text("id").as_deref(), line.number);
-    let id = line.object.text("toolCallId").unwrap_or_else(own_id);
+    let made_id = || calls::made_call_id(line.object.text("id").as_deref(), line.number);
+    let id = line.object.text("toolCallId").unwrap_or_else(made_id);
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
     if format.calls.is_declared_above(position.tree, at, &id) {
         return Ok(Custom::new(TOOL_KIND, remaining_fields(line)).into());
@@ -162,9 +162,9 @@ fn read_tool_line(
 
 fn read_result(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> BodyResult {
     let object = &line.object;
-    let unnamed =
+    let nearest_call =
         || if has_wrong_call_id(object) { None } else { calls::nearest_unanswered_call(position.tree, position.at?) };
-    let call = object.text("toolCallId").or_else(unnamed);
+    let call = object.text("toolCallId").or_else(nearest_call);
     let call = call.filter(|call| !call.trim().is_empty()).ok_or("a result without a call")?;
     let output = object.text("output").ok_or("`output` is not a string")?;
     let mut result = ToolResult::new(call, vec![Block::text(output)]);

@@ -28,7 +28,7 @@ pub(super) const BODY_SUBTYPE: &str = "informational";
 pub(super) const FORK: &str = "fork";
 
 /// Whether an export of this crate wrote that a line begins a branch.
-pub(super) fn is_fork(line: &Object<'_>) -> bool {
+pub(super) fn begins_branch(line: &Object<'_>) -> bool {
     line.object(FIELD).and_then(|field| field.bool(FORK)) == Some(true)
 }
 
@@ -71,7 +71,8 @@ pub(super) fn body_of(line: &Object<'_>, position: &LinePosition<'_, LineData>) 
     Some(draft_body(body, position))
 }
 
-/// The id of the line below which a side entry stands: the target of its body, or, without one, its own parent.
+/// The id of the line below which a side entry stands. This is the target of its body. If the body has no target, it is
+/// the parent that the line names.
 pub(super) fn side_parent(line: &Object<'_>) -> Option<String> {
     let field = line.object(FIELD)?;
     let target = match Body::read(field.raw("body")?).ok()? {

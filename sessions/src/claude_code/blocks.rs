@@ -6,20 +6,20 @@ use store_core::{
 
 use crate::{
     blocks::{MessageBlocks, SourceCall},
-    export::pointer,
+    export::json_pointer,
     json::{Object, parse_json_array, parse_json_string},
 };
 
 /// Where content stands. This decides which blocks it may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ContentPlace {
     User,
     Assistant,
     Result,
 }
 
 /// Reads `content`: text, or a list of blocks.
-pub(super) fn read_content(raw: &str, place: Place, blocks: &mut MessageBlocks<'_>) -> Result<(), String> {
+pub(super) fn read_content(raw: &str, place: ContentPlace, blocks: &mut MessageBlocks<'_>) -> Result<(), String> {
     if let Some(text) = parse_json_string(raw) {
         blocks.push_text(text);
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn read_content(raw: &str, place: Place, blocks: &mut MessageBlocks<'
     Ok(())
 }
 
-fn read_block(raw: &str, place: Place, blocks: &mut MessageBlocks<'_>) {
+fn read_block(raw: &str, place: ContentPlace, blocks: &mut MessageBlocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.push_unknown(raw) };
     let kind = item.text("type").unwrap_or_default();
     match kind.as_str() {
@@ -61,13 +61,13 @@ fn read_block(raw: &str, place: Place, blocks: &mut MessageBlocks<'_>) {
             Some(media) => push(blocks, BlockKind::Document(media), &item, &["source", "title"]),
             None => blocks.push_malformed(raw, "media without a source that can be read"),
         },
-        "tool_use" if place == Place::Assistant => {
+        "tool_use" if place == ContentPlace::Assistant => {
             let call = SourceCall { id: item.text("id"), name: item.text("name"), arguments: item.raw("input") };
             if blocks.push_call(raw, call).is_some() {
-                attach_others(blocks, &item, &["id", "name", "input"]);
+                attach_other_fields(blocks, &item, &["id", "name", "input"]);
             }
         }
-        "tool_result" if place == Place::User => read_result(raw, &item, blocks),
+        "tool_result" if place == ContentPlace::User => read_result(raw, &item, blocks),
         "tool_use" | "tool_result" => blocks.push_malformed(raw, format!("a `{kind}` block in a wrong place")),
         _ => blocks.push_unknown(raw),
     }
@@ -78,12 +78,12 @@ fn read_result(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
         return blocks.push_malformed(raw, "a result without the id of its call");
     };
     let mut content = MessageBlocks::new(blocks.line, blocks.origin.clone(), blocks.issues);
-    let read = match item.raw("content") {
+    let outcome = match item.raw("content") {
         None | Some("null") => Ok(()),
-        Some(raw) => read_content(raw, Place::Result, &mut content),
+        Some(raw) => read_content(raw, ContentPlace::Result, &mut content),
     };
     let content = content.list;
-    if let Err(detail) = read {
+    if let Err(detail) = outcome {
         return blocks.push_malformed(raw, format!("a result: {detail}"));
     }
     let mut result = ToolResult::new(call, content);
@@ -97,21 +97,21 @@ fn read_result(raw: &str, item: &Object<'_>, blocks: &mut MessageBlocks<'_>) {
     push(blocks, BlockKind::ToolResult(result), item, &["tool_use_id", "content", "is_error"]);
 }
 
-fn push(blocks: &mut MessageBlocks<'_>, kind: BlockKind, item: &Object<'_>, read: &[&str]) {
+fn push(blocks: &mut MessageBlocks<'_>, kind: BlockKind, item: &Object<'_>, read_fields: &[&str]) {
     blocks.list.push(Block::new(kind));
-    attach_others(blocks, item, read);
+    attach_other_fields(blocks, item, read_fields);
 }
 
-/// Attaches fields to the last block: those of its item that were not read. They have the form in which the crate
+/// Attaches to the last block the fields of its item that were not read. They have the form from which the crate
 /// `providers` restores them: `{"part":{"set":{POINTER:VALUE}}}`.
-fn attach_others(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read: &[&str]) {
-    let others: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read.contains(name)).collect();
+fn attach_other_fields(blocks: &mut MessageBlocks<'_>, item: &Object<'_>, read_fields: &[&str]) {
+    let other_fields: Vec<_> = item.iter().filter(|(name, _)| *name != "type" && !read_fields.contains(name)).collect();
     let origin = blocks.origin.clone();
-    if let (false, Some(block)) = (others.is_empty(), blocks.list.last_mut()) {
+    if let (false, Some(block)) = (other_fields.is_empty(), blocks.list.last_mut()) {
         let mut set = String::new();
         let mut object = Writer::open(&mut set);
-        for (name, raw) in others {
-            object.key(&pointer("", name)).push_str(raw);
+        for (name, raw) in other_fields {
+            object.key(&json_pointer("", name)).push_str(raw);
         }
         object.close();
         let data = Json::parse(&format!("{{\"part\":{{\"set\":{set}}}}}")).unwrap_or_else(|_| Json::null());
@@ -135,13 +135,13 @@ fn media_of(item: &Object<'_>) -> Option<Media> {
     use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 
     let source = item.object("source")?;
-    let place = match source.text("type")?.as_str() {
+    let media_source = match source.text("type")?.as_str() {
         "base64" => MediaSource::Base64(source.text("data")?),
         "text" => MediaSource::Base64(BASE64.encode(source.text("data")?)),
         "url" => MediaSource::Url(source.text("url")?),
         _ => return None,
     };
-    let mut media = Media::new(source.text("media_type"), place);
+    let mut media = Media::new(source.text("media_type"), media_source);
     media.title = item.text("title").filter(|_| item.text("type").as_deref() == Some("document"));
     Some(media)
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::preserved::PreservedSegment;
+use super::preserved_segment::PreservedSegment;
 use crate::{
-    compact::{Bits, Names, push, to_u32},
+    compact::{BitSet, TextTable, push, to_u32},
     error::Result,
     issue::Issues,
     json::{Object, parse_json_string},
@@ -16,7 +16,7 @@ use crate::{
 /// What must be known of a file before its lines become nodes.
 #[derive(Debug, Default)]
 pub(super) struct FileFacts {
-    /// Whether any line has a uuid. If none has, each line follows the line before it.
+    /// Whether any line has a uuid. If no line has one, each line is the child of the preceding line.
     pub(super) has_uuids: bool,
     /// The subagents whose lines are in this file, in the order of their first lines. The list is empty if all messages
     /// of the file are those of subagents, as in a file of a subagent.
@@ -24,9 +24,9 @@ pub(super) struct FileFacts {
     /// The lines of subagents, each with the position of its subagent in `sidechains`.
     sidechain_lines: Vec<(u32, u32)>,
     ids: SidechainIds,
-    /// The uuids that lines with compactions name as the line before them.
+    /// The uuids that compactions name as the line that they follow.
     logical_parents: HashSet<String>,
-    /// The session that is named by the last line that names one.
+    /// The session in the last line that names a session.
     pub(super) session: Option<String>,
     /// The subagent of the file, if all of its messages are those of subagents.
     pub(super) only_agent: OnlyAgent,
@@ -55,7 +55,7 @@ pub(super) struct Sidechain {
     /// The name of the subagent, or else `L` and the number of its first line.
     pub(super) agent: String,
     /// Whether its lines name it.
-    is_named: bool,
+    is_named_by_lines: bool,
     /// The call that started it.
     pub(super) call: Option<AgentCall>,
     prompt: Option<String>,
@@ -64,11 +64,11 @@ pub(super) struct Sidechain {
 /// The uuids of a file with lines of subagents.
 #[derive(Debug, Default)]
 struct SidechainIds {
-    uuids: Names,
-    /// The lines that belong to no subagent, by the numbers of their uuids.
-    of_main: Bits,
-    /// The lines of subagents, by the numbers of their uuids, each with its subagent.
-    of_sidechains: HashSet<(u32, u32)>,
+    uuids: TextTable,
+    /// The numbers of the uuids of lines that belong to no subagent.
+    main_uuids: BitSet,
+    /// The numbers of the uuids of lines of subagents, each with the position of its subagent.
+    sidechain_uuids: HashSet<(u32, u32)>,
     /// The parents of the lines of subagents. Both are numbers of uuids.
     parents: HashMap<u32, Option<u32>>,
 }
@@ -78,12 +78,12 @@ impl SidechainIds {
         self.uuids.add(uuid).map(|(number, _)| number)
     }
 
-    fn is_of_main(&self, number: u32) -> bool {
-        self.of_main.contains(number as usize)
+    fn is_of_main_line(&self, number: u32) -> bool {
+        self.main_uuids.contains(number as usize)
     }
 
     fn is_of_sidechain(&self, number: u32, at: usize) -> bool {
-        self.of_sidechains.contains(&(number, to_u32(at)))
+        self.sidechain_uuids.contains(&(number, to_u32(at)))
     }
 }
 
@@ -106,7 +106,7 @@ impl FileFacts {
             facts.logical_parents.extend(object.text("logicalParentUuid"));
             facts
                 .logical_parents
-                .extend(PreservedSegment::of(object).ok().flatten().map(|kept| kept.tail().to_owned()));
+                .extend(PreservedSegment::of(object).ok().flatten().map(|kept| kept.last_kept_line().to_owned()));
             facts.has_uuids |= line.uuid.is_some();
             facts.session = session_of(object).or(facts.session.take());
             if facts.prompt.is_none() && line.kind == "user" {
@@ -153,10 +153,10 @@ impl FileFacts {
     /// The call that started a subagent: the call whose result names the subagent, or else the call `named`, or else
     /// the last call with the same prompt.
     pub(super) fn call_of(&self, agent: &str, (named, prompt): (Option<String>, Option<&str>)) -> Option<AgentCall> {
-        let with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
-        let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return with_prompt() };
-        let known = self.calls.iter().rev().find(|call| call.id == id).cloned();
-        Some(known.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
+        let last_with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
+        let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return last_with_prompt() };
+        let call = self.calls.iter().rev().find(|call| call.id == id).cloned();
+        Some(call.unwrap_or_else(|| AgentCall { id: id.clone(), line: None, prompt: String::new() }))
     }
 
     /// The parent that a line gets in its thread. `name` is the parent that the line names in the file. The thread is
@@ -165,26 +165,30 @@ impl FileFacts {
         let ids = &self.ids;
         let number = ids.uuids.find(&name);
         if let Some(at) = sidechain {
-            let is_own = number.is_some_and(|number| ids.is_of_sidechain(number, at));
-            let is_known = |number: u32| ids.is_of_main(number) || ids.parents.contains_key(&number);
-            return if number.is_some_and(is_known) && !is_own { ParentField::Root } else { ParentField::Named(name) };
+            let is_in_sidechain = number.is_some_and(|number| ids.is_of_sidechain(number, at));
+            let is_known = |number: u32| ids.is_of_main_line(number) || ids.parents.contains_key(&number);
+            return if number.is_some_and(is_known) && !is_in_sidechain {
+                ParentField::Root
+            } else {
+                ParentField::Named(name)
+            };
         }
         // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then the
         // nearest line above that is part of the main thread.
         let (mut above, mut visited) = (number, HashSet::new());
-        while let Some(here) = above.filter(|here| !ids.is_of_main(*here)) {
+        while let Some(here) = above.filter(|here| !ids.is_of_main_line(*here)) {
             match ids.parents.get(&here) {
                 None => break,
                 Some(next) if next.is_some() && visited.insert(here) => above = *next,
                 Some(_) => return ParentField::Root,
             }
         }
-        let changed = above.filter(|_| above != number).and_then(|above| ids.uuids.text(above));
-        ParentField::Named(changed.unwrap_or(name))
+        let main_ancestor = above.filter(|_| above != number).and_then(|above| ids.uuids.text(above));
+        ParentField::Named(main_ancestor.unwrap_or(name))
     }
 
-    /// Whether a line of the main thread has this uuid. This is known only of uuids that a line with a compaction names
-    /// as the line before it.
+    /// Whether a line of the main thread has this uuid. This is known only of uuids that a compaction names as the
+    /// line that it follows.
     pub(super) fn has_main_id(&self, id: &str) -> bool {
         self.logical_parents.contains(id)
     }
@@ -195,7 +199,7 @@ impl FileFacts {
     }
 
     fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
-        let at = self.sidechain_at(&line);
+        let at = self.position_of_sidechain(&line);
         push(&mut self.sidechain_lines, (to_u32(line.number), to_u32(at)));
         if let Some(sidechain) = self.sidechains.get_mut(at)
             && sidechain.prompt.is_none()
@@ -205,13 +209,14 @@ impl FileFacts {
         }
         if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
             let parent = line.parent.and_then(|parent| self.ids.number(&parent));
-            self.ids.of_sidechains.insert((number, to_u32(at)));
+            self.ids.sidechain_uuids.insert((number, to_u32(at)));
             self.ids.parents.insert(number, parent);
         }
     }
 
-    /// The position of the subagent of a line: the one that the line names, or that of its parent, or a new one.
-    fn sidechain_at(&mut self, line: &FactLine) -> usize {
+    /// The position of the subagent of a line. This is the subagent that the line names, or else the subagent of its
+    /// parent, or else a new one.
+    fn position_of_sidechain(&mut self, line: &FactLine) -> usize {
         let known =
             match (&line.agent, &line.parent) {
                 (Some(agent), _) => self.sidechains.iter().position(|known| known.agent == *agent),
@@ -222,7 +227,7 @@ impl FileFacts {
             };
         known.unwrap_or_else(|| {
             let agent = line.agent.clone().unwrap_or_else(|| format!("L{}", line.number));
-            self.sidechains.push(Sidechain { agent, is_named: line.agent.is_some(), ..Sidechain::default() });
+            self.sidechains.push(Sidechain { agent, is_named_by_lines: line.agent.is_some(), ..Sidechain::default() });
             self.sidechains.len() - 1
         })
     }
@@ -243,7 +248,7 @@ impl FileFacts {
             _ => {}
         }
         if let Some(number) = line.uuid.and_then(|uuid| self.ids.number(&uuid)) {
-            self.ids.of_main.insert(number as usize);
+            self.ids.main_uuids.insert(number as usize);
         }
     }
 
@@ -257,25 +262,25 @@ impl FileFacts {
         }
     }
 
-    /// Makes the lines of subagents ordinary lines, in a file that contains no other messages.
+    /// Treats the lines of subagents as ordinary lines, because the file contains no other messages.
     fn forget_sidechains(&mut self) {
         self.only_agent = match self.sidechains.as_slice() {
             [] => OnlyAgent::None,
-            [only] if only.is_named => OnlyAgent::Named(only.agent.clone()),
+            [only] if only.is_named_by_lines => OnlyAgent::Named(only.agent.clone()),
             _ => OnlyAgent::Unknown,
         };
         self.sidechains.clear();
         self.sidechain_lines = Vec::new();
-        self.ids.of_sidechains = HashSet::new();
+        self.ids.sidechain_uuids = HashSet::new();
         for number in std::mem::take(&mut self.ids.parents).into_keys() {
-            self.ids.of_main.insert(number as usize);
+            self.ids.main_uuids.insert(number as usize);
         }
     }
 
-    /// Frees what only a file with lines of subagents needs, and the names of lines that are not in the file.
+    /// Frees what only a file with lines of subagents needs, and the uuids of lines that are not in the file.
     fn forget_unused_ids(&mut self) {
         let ids = &self.ids;
-        self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main(number)));
+        self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main_line(number)));
         if self.sidechains.is_empty() {
             self.ids = SidechainIds::default();
         }

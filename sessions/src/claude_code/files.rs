@@ -42,8 +42,8 @@ pub(super) struct SubagentFile {
 }
 
 impl SubagentFile {
-    /// What the file `agent-NAME.meta.json` says about the subagent, if it exists beside this file. It is an error if
-    /// that file cannot be read, or does not contain an object.
+    /// What the file `agent-NAME.meta.json` says about the subagent, if it exists beside this file. The error says
+    /// that the content is not a small JSON object, or cannot be read.
     pub(super) fn description(&self) -> Option<std::result::Result<Json, String>> {
         let path = self.path.with_extension("meta.json");
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -68,16 +68,16 @@ pub(super) fn main_file_of(path: &Path) -> Result<Option<PathBuf>> {
     if (agent_of(path).is_none() && !is_in(RESULTS_FOLDER)) || !path.is_file() {
         return Ok(None);
     }
-    let above = folder.parent().filter(|_| is_in(SUBAGENTS_FOLDER) || is_in(RESULTS_FOLDER));
-    let main = above.and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()));
+    let session_folder = folder.parent().filter(|_| is_in(SUBAGENTS_FOLDER) || is_in(RESULTS_FOLDER));
+    let main = session_folder.and_then(|session| main_file(session.parent()?, &session.file_name()?.to_string_lossy()));
     if main.as_ref().is_some_and(|main| main.is_file()) {
         return Ok(main);
     }
     if agent_of(path).is_none() {
         return Ok(None);
     }
-    let beside = session_of(path)?.and_then(|session| main_file(folder, &session));
-    Ok(beside.filter(|main| main.is_file()))
+    let main_beside = session_of(path)?.and_then(|session| main_file(folder, &session));
+    Ok(main_beside.filter(|main| main.is_file()))
 }
 
 fn main_file(folder: &Path, session: &str) -> Option<PathBuf> {
@@ -135,14 +135,14 @@ fn agent_of(path: &Path) -> Option<String> {
 
 /// Finds the summary of a conversation in the other files of its folder. Claude Code writes it at the beginning or the
 /// end of the file of a later session. `is_own_line` says whether a uuid is that of a line of the conversation.
-pub(super) fn summary_beside(main: &Path, is_own_line: &dyn Fn(&str) -> bool) -> Option<String> {
+pub(super) fn summary_in_other_files(main: &Path, is_own_line: &dyn Fn(&str) -> bool) -> Option<String> {
     let folder = main.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut files: Vec<_> = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "jsonl") && path.file_name() != main.file_name());
     files.retain(|path| path.is_file());
     files.sort();
     // A file that cannot be read gets a report of its own.
-    let summaries = files.iter().rev().filter_map(|path| last_summary(&ends_of(path).ok()?, is_own_line));
+    let summaries = files.iter().rev().filter_map(|path| last_summary(&beginning_and_end_of(path).ok()?, is_own_line));
     summaries.into_iter().next()
 }
 
@@ -158,7 +158,7 @@ fn last_summary(lines: &[u8], is_own_line: &dyn Fn(&str) -> bool) -> Option<Stri
 }
 
 /// The beginning and the end of a file, which are the whole file if it is short.
-fn ends_of(path: &Path) -> std::io::Result<Vec<u8>> {
+fn beginning_and_end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();

@@ -10,18 +10,18 @@ use super::{
     facts::{AgentCall, FileFacts, OnlyAgent},
     message,
     parallel::{self, MessageLinks},
-    preserved::{self, CompactionData, PreservedSegment},
+    preserved_segment::{self, CompactionData, PreservedSegment},
     read,
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::Bits,
+    compact::BitSet,
     issue::{IssueCode, Issues},
     json::{Object, json_string},
     lines::{BodyAndTime, EncodableEntry, LineFormat, LineKind, LinePosition, ObjectLine, ParsedLine, ThreadInfo},
     provenance::IMPORT_LINE,
     time,
-    tree::{ParentField, ParentNames, Parents, PathOrder, Tree},
+    tree::{ParentField, ParentPolicy, Parents, PathOrder, Tree},
 };
 
 /// Reads the lines of one thread of a session.
@@ -37,15 +37,15 @@ pub(crate) struct ClaudeCode {
     titles: Titles,
     links: MessageLinks,
     /// The number of messages so far.
-    messages: u64,
+    message_count: u64,
 }
 
 /// The titles that lines give the session, in order of preference.
 #[derive(Debug, Default)]
 struct Titles {
-    custom: Option<String>,
-    ai: Option<String>,
-    agent: Option<String>,
+    custom_title: Option<String>,
+    ai_title: Option<String>,
+    agent_name: Option<String>,
     /// The uuids of the last lines of conversations, each with the summary of its conversation. Once all lines are
     /// read, only conversations in this file are left.
     summaries: Vec<(String, String)>,
@@ -83,6 +83,7 @@ pub(super) enum LinePlace {
 pub(super) enum NodeKind {
     User,
     Assistant,
+    /// A line with a compaction.
     Boundary,
     #[default]
     Other,
@@ -100,12 +101,12 @@ impl NodeKind {
 }
 
 impl ClaudeCode {
-    /// The thread of a file.
-    pub(super) fn main(facts: Arc<FileFacts>, id: &MainId) -> Self {
+    /// The format for the thread of a file.
+    pub(super) fn for_main_file(facts: Arc<FileFacts>, id: &MainId) -> Self {
         let mut format = Self::of(facts);
         format.thread.id = Some(id.thread());
         format.agent = id.agent.clone().map(|agent| (agent, None));
-        // The import of the main file sets the parent of a subagent that was imported before it.
+        // If the thread of the main file does not exist yet, its import sets the parent.
         format.thread.parent = id.agent.as_ref().and_then(|_| ThreadId::new(&id.session).ok());
         format
     }
@@ -120,12 +121,13 @@ impl ClaudeCode {
             session: None,
             titles: Titles::default(),
             links: MessageLinks::default(),
-            messages: 0,
+            message_count: 0,
         }
     }
 
-    /// The thread of a subagent whose lines are in the main file. `session` is the id of the main thread.
-    pub(super) fn sidechain(facts: Arc<FileFacts>, at: usize, session: &str) -> Self {
+    /// The format for the thread of a subagent whose lines are in the main file. `session` is the id of the main
+    /// thread.
+    pub(super) fn for_sidechain(facts: Arc<FileFacts>, at: usize, session: &str) -> Self {
         let agent = facts.sidechains.get(at).map(|found| (found.agent.clone(), found.call.clone()));
         let mut format = Self::of(facts);
         format.sidechain = Some(at);
@@ -134,16 +136,17 @@ impl ClaudeCode {
         format
     }
 
-    /// The thread of a subagent with a file of its own. `main` are the facts about the main file.
+    /// The format for the thread of a subagent with a file of its own. `main` are the facts about the main file.
     /// `description` is what the tool says about the subagent in another file.
-    pub(super) fn subagent(
+    pub(super) fn for_subagent_file(
         facts: Arc<FileFacts>,
         main: &FileFacts,
         (agent, session, description): (&str, &str, Option<&Result<Json, String>>),
     ) -> Self {
         let description = description.and_then(|description| description.as_ref().ok());
-        let named = description.and_then(|description| Object::parse(description.as_str())?.text("toolUseId"));
-        let call = main.call_of(agent, (named, facts.prompt()));
+        let call_in_description =
+            description.and_then(|description| Object::parse(description.as_str())?.text("toolUseId"));
+        let call = main.call_of(agent, (call_in_description, facts.prompt()));
         let mut format = Self::of(facts);
         format.thread.id = Some(child_id(session, agent));
         format.thread.metadata.extend(description.map(|description| (DESCRIPTION_KEY.to_owned(), description.clone())));
@@ -151,15 +154,15 @@ impl ClaudeCode {
         format
     }
 
-    /// The format for lines that were imported before, without anything that the first pass finds out.
-    pub(super) fn without_facts() -> Self {
+    /// The format for lines that were imported earlier. It has none of the facts that a first pass finds.
+    pub(super) fn for_imported_lines() -> Self {
         Self::of(Arc::default())
     }
 
     /// Notes what a line says about the session.
     fn note_session(&mut self, object: &Object<'_>) {
         let text = |name: &str| object.text(name).filter(|text| !text.is_empty());
-        // A session that continues another begins with copies of the lines of that session.
+        // A session that continues another begins with copies of its lines, so the last id is that of this session.
         self.session = text("sessionId").or(self.session.take());
         self.thread.version = text("version").or(self.thread.version.take());
         if !self.thread.metadata.contains_key("cwd")
@@ -171,9 +174,9 @@ impl ClaudeCode {
             self.thread.created_at = object.raw("timestamp").and_then(time::read);
         }
         match object.text("type").as_deref() {
-            Some("custom-title") => self.titles.custom = text("customTitle").or(self.titles.custom.take()),
-            Some("ai-title") => self.titles.ai = text("aiTitle").or(self.titles.ai.take()),
-            Some("agent-name") => self.titles.agent = text("agentName").or(self.titles.agent.take()),
+            Some("custom-title") => self.titles.custom_title = text("customTitle").or(self.titles.custom_title.take()),
+            Some("ai-title") => self.titles.ai_title = text("aiTitle").or(self.titles.ai_title.take()),
+            Some("agent-name") => self.titles.agent_name = text("agentName").or(self.titles.agent_name.take()),
             Some("summary") => self.titles.summaries.extend(text("leafUuid").zip(text("summary"))),
             _ => {}
         }
@@ -202,34 +205,36 @@ impl ClaudeCode {
         if let Some(parent) = object.text("parentUuid") {
             return self.facts.parent(parent, self.sidechain);
         }
-        // A copied session begins at its last compaction. What that compaction covers is not in the file.
+        // A copied session begins at its last compaction. The file does not contain the lines that this compaction
+        // covers, so the line that it follows becomes its parent only if it is in the file.
         let is_known = |id: &str| match self.sidechain {
             Some(at) => self.facts.has_sidechain_id(at, id),
             None => self.facts.has_main_id(id),
         };
-        let kept = PreservedSegment::of(object).ok().flatten();
-        let kept = kept.map(|kept| kept.tail().to_owned()).filter(|_| NodeKind::of(object) == NodeKind::Boundary);
-        let before = object.text("logicalParentUuid").filter(|id| is_known(id)).or(kept.filter(|id| is_known(id)));
-        before.map_or(ParentField::Root, ParentField::Named)
+        let segment = PreservedSegment::of(object).ok().flatten();
+        let segment = segment.filter(|_| NodeKind::of(object) == NodeKind::Boundary);
+        let last_kept = segment.map(|segment| segment.last_kept_line().to_owned()).filter(|id| is_known(id));
+        let preceding = object.text("logicalParentUuid").filter(|id| is_known(id)).or(last_kept);
+        preceding.map_or(ParentField::Root, ParentField::Named)
     }
 
-    /// Notes an issue for a message that names no parent although other messages come before it in the file: its
-    /// context contains none of these.
+    /// Notes an issue if a message names no parent although other messages come earlier in the file. Its context then
+    /// contains none of them.
     fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
         if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
             return;
         }
         let names_parent = line.object.text("parentUuid").is_some();
-        if self.messages > 0 && *parent == ParentField::Root && !names_parent && data.place != LinePlace::Branch {
-            let detail = format!("the line names no parent, although {} messages come before it", self.messages);
+        if self.message_count > 0 && *parent == ParentField::Root && !names_parent && data.place != LinePlace::Branch {
+            let detail = format!("the line names no parent, although {} messages come before it", self.message_count);
             let action = "it becomes a root, unless the parents of such lines are chosen to be the nearest ones";
             issues.add(line.number, IssueCode::NewRoot, detail, action);
         }
-        self.messages += 1;
+        self.message_count += 1;
     }
 
     fn place(object: &Object<'_>) -> LinePlace {
-        if agentstore::is_fork(object) {
+        if agentstore::begins_branch(object) {
             LinePlace::Branch
         } else if object.bool("isMeta") == Some(true) {
             LinePlace::Added
@@ -238,11 +243,11 @@ impl ClaudeCode {
         }
     }
 
-    fn parse_own_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
+    fn parse_line_of_thread(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let id = object.text("uuid");
         if !self.is_node(object) {
-            return other_line(LineKind::Side);
+            return line_without_ids(LineKind::Side);
         }
         let kind = NodeKind::of(object);
         let (calls, results) = message::call_and_result_ids(object, kind);
@@ -270,12 +275,11 @@ pub(super) struct MainId {
 }
 
 impl MainId {
-    /// Claude Code names a file after its session. A copy has another name, and a pipe has none, but most lines name
-    /// the session. A session that continues another begins with copies of the lines of that session, so the name of
-    /// the file decides if it can be the id of a session.
+    /// Claude Code names a file after its session. So the name of the file decides, if it can be the id of a session.
+    /// If not, as for a pipe or a renamed copy, the last line that names a session decides.
     pub(super) fn of(stem: &str, facts: &FileFacts) -> Self {
-        let named = facts.session.as_ref().filter(|_| !is_session_id(stem));
-        let (session, agent) = match (named, &facts.only_agent) {
+        let named_session = facts.session.as_ref().filter(|_| !is_session_id(stem));
+        let (session, agent) = match (named_session, &facts.only_agent) {
             (Some(session), OnlyAgent::None) => (session.as_str(), None),
             (Some(session), OnlyAgent::Named(agent)) => (session.as_str(), Some(agent.clone())),
             _ => (stem, None),
@@ -288,8 +292,8 @@ impl MainId {
         self.agent.as_ref().map_or_else(|| self.session.clone(), |agent| child_id(&self.session, agent))
     }
 
-    /// Whether the tool made the id.
-    pub(super) fn is_of_tool(&self) -> bool {
+    /// Whether the tool made the id of the session.
+    pub(super) fn is_made_by_tool(&self) -> bool {
         is_session_id(&self.session)
     }
 }
@@ -304,7 +308,7 @@ fn child_id(session: &str, agent: &str) -> String {
 }
 
 /// A line without an id, calls or results.
-const fn other_line(kind: LineKind<LineData>) -> ParsedLine<LineData> {
+const fn line_without_ids(kind: LineKind<LineData>) -> ParsedLine<LineData> {
     ParsedLine { id: None, parent: ParentField::Root, kind, calls: Vec::new(), results: Vec::new() }
 }
 
@@ -323,17 +327,17 @@ impl LineFormat for ClaudeCode {
         let object = &line.object;
         let sidechain = self.facts.sidechain_of(line.number);
         if self.sidechain.is_some() && sidechain != self.sidechain {
-            return other_line(LineKind::Elsewhere);
+            return line_without_ids(LineKind::OfOtherThread);
         }
         if self.sidechain.is_none() && sidechain.is_some() {
-            return ParsedLine { id: object.text("uuid"), ..other_line(LineKind::Side) };
+            return ParsedLine { id: object.text("uuid"), ..line_without_ids(LineKind::Side) };
         }
         self.note_session(object);
-        self.parse_own_line(line, issues)
+        self.parse_line_of_thread(line, issues)
     }
 
-    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
-        ParentNames { chain: !self.facts.has_uuids, ..ParentNames::default() }
+    fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
+        ParentPolicy { unstated_means_preceding: !self.facts.has_uuids, ..ParentPolicy::default() }
     }
 
     fn owns_file(&self) -> bool {
@@ -342,7 +346,7 @@ impl LineFormat for ClaudeCode {
 
     fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Parents> {
         self.titles.summaries.retain(|(leaf, _)| !tree.nodes_with_id(leaf).is_empty());
-        if let Some(parents) = preserved::adjust_parents(tree) {
+        if let Some(parents) = preserved_segment::adjust_parents(tree) {
             let _order = tree.set_parents(parents);
         }
         Some(parallel::adjust_parents(tree, &std::mem::take(&mut self.links)))
@@ -353,20 +357,20 @@ impl LineFormat for ClaudeCode {
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, _order: &PathOrder) {
-        preserved::derive_coverage(tree);
-        preserved::mark_contained_summaries(tree, &|_| false);
+        preserved_segment::derive_coverage(tree);
+        preserved_segment::mark_contained_summaries(tree, &|_| false);
     }
 
     /// If the usage of a message is already stored, it does not count again when the file contains more lines of this
     /// message.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
-        preserved::mark_contained_summaries(tree, is_stored);
+        preserved_segment::mark_contained_summaries(tree, is_stored);
         let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));
-        let mut numbers = Bits::default();
-        counted.filter_map(|(_, data)| data.message_id).for_each(|id| numbers.insert(id.get() as usize));
+        let mut stored_messages = BitSet::default();
+        counted.filter_map(|(_, data)| data.message_id).for_each(|id| stored_messages.insert(id.get() as usize));
         for at in (0..tree.len()).filter(|at| !is_stored(*at)) {
             if let Some(data) = tree.data_mut(at)
-                && data.message_id.is_some_and(|id| numbers.contains(id.get() as usize))
+                && data.message_id.is_some_and(|id| stored_messages.contains(id.get() as usize))
             {
                 data.carries_usage = false;
             }
@@ -375,9 +379,9 @@ impl LineFormat for ClaudeCode {
 
     fn thread_info(&self) -> ThreadInfo {
         let mut info = self.thread.clone();
-        let Titles { custom, ai, agent, summaries } = &self.titles;
+        let Titles { custom_title, ai_title, agent_name, summaries } = &self.titles;
         let summary = summaries.last().map(|(_, summary)| summary);
-        let title = custom.as_ref().or(ai.as_ref()).or(agent.as_ref()).or(summary);
+        let title = custom_title.as_ref().or(ai_title.as_ref()).or(agent_name.as_ref()).or(summary);
         info.title = title.map(|title| cut_to_1_kib(title));
         let (agent, call) = match &self.agent {
             Some((agent, call)) => (Some(agent), call.as_ref().map(|call| &call.id)),

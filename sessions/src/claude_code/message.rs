@@ -4,7 +4,7 @@ use store_core::{BlockKind, Json, Message, Origin, Provenance, Role, TokenCounts
 
 use super::{
     agentstore::MessageFields,
-    blocks::{Place, read_content},
+    blocks::{ContentPlace, read_content},
     line_format::NodeKind,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub(super) fn read_user(line: &ObjectLine<'_>, issues: &mut Issues) -> Result<Me
     let object = &line.object;
     let message = object.object("message").ok_or("`message` is not an object")?;
     let mut blocks = MessageBlocks::new(line.number, origin_of_model(None), issues);
-    read_content(message.raw("content").ok_or("`content` is missing")?, Place::User, &mut blocks)?;
+    read_content(message.raw("content").ok_or("`content` is missing")?, ContentPlace::User, &mut blocks)?;
     let mut list = blocks.list;
     let result = list.iter_mut().find_map(|block| match &mut block.kind {
         BlockKind::ToolResult(result) => Some(result),
@@ -83,7 +83,7 @@ pub(super) fn read_user(line: &ObjectLine<'_>, issues: &mut Issues) -> Result<Me
     };
     let mut message = Message::new(role, list);
     message.metadata.extend(details.map(|details| ("toolUseResult".to_owned(), details)));
-    finish(message, object)
+    with_line_fields(message, object)
 }
 
 /// Reads an assistant line. `carries_usage` says whether the usage of the message counts at this line.
@@ -98,7 +98,7 @@ pub(super) fn read_assistant(
     let is_synthetic = model.as_deref() == Some(SYNTHETIC_MODEL);
     let origin = origin_of_model(model.as_deref());
     let mut blocks = MessageBlocks::new(line.number, origin.clone(), issues);
-    read_content(source.raw("content").ok_or("`content` is missing")?, Place::Assistant, &mut blocks)?;
+    read_content(source.raw("content").ok_or("`content` is missing")?, ContentPlace::Assistant, &mut blocks)?;
     let mut message = Message::new(Role::Assistant, blocks.list);
     if is_synthetic || object.bool("isApiErrorMessage") == Some(true) {
         message.visibility = Visibility::Aside;
@@ -111,11 +111,11 @@ pub(super) fn read_assistant(
     provenance.message_id = source.text("id").filter(|id| !id.is_empty());
     provenance.origin = model.filter(|_| !is_synthetic).map(|_| origin);
     message.provenance = (provenance != Provenance::default()).then_some(provenance);
-    finish(message, object)
+    with_line_fields(message, object)
 }
 
-/// Reads the fields of a line that apply to every message.
-fn finish(mut message: Message, object: &Object<'_>) -> Result<Message, String> {
+/// Returns the message with the fields of its line that every message can have.
+fn with_line_fields(mut message: Message, object: &Object<'_>) -> Result<Message, String> {
     if object.bool("isMeta") == Some(true) && message.visibility == Visibility::All {
         message.visibility = Visibility::Internal;
     }

@@ -19,7 +19,7 @@ mod files;
 mod line_format;
 mod message;
 mod parallel;
-mod preserved;
+mod preserved_segment;
 mod read;
 mod tool_results;
 
@@ -37,15 +37,15 @@ use self::{
     line_format::{ClaudeCode, MainId},
 };
 use crate::{
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, uuid_of},
+    export::{ExportFiles, ExportSource, WrittenSession, uuid_of},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
     json::Object,
-    lines::{FileOfThread, file_stem, survey_file},
+    lines::{FileOfThread, file_stem, run_first_pass_on_file},
     options::ImportOptions,
-    session::{SurveyOutcome, SurveyedSession},
+    session::{FirstPassResult, SessionWithIssues},
     source::Source,
 };
 
@@ -57,7 +57,7 @@ const AGENT_KEY: &str = "agent_id";
 /// The key in the metadata of a child thread with the id of the call that started the subagent.
 const CALL_KEY: &str = "tool_use_id";
 
-/// The key in the metadata of a child thread with what the tool says about the subagent in a file of its own.
+/// The key in the metadata of a child thread with the content of `agent-NAME.meta.json`.
 const DESCRIPTION_KEY: &str = "agent_meta";
 
 /// The beginning of the name of a file in the provenance, if the lines of the thread are in the main file.
@@ -76,11 +76,11 @@ impl Format for ClaudeCodeFormat {
         &[NAME]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let first = sample.first()?;
         let is_stream_start = first.text("subtype").as_deref() == Some("init") && first.has("session_id");
         if is_stream_start && first.text("type").as_deref() == Some("system") {
-            return Some(Detected::Unsupported("the printed output of Claude Code", "import the session file"));
+            return Some(SourceKind::Unsupported("the printed output of Claude Code", "import the session file"));
         }
         // Qwen Code writes the same fields, but its messages have `parts`.
         let has_parts = |line: &Object<'_>| {
@@ -89,17 +89,17 @@ impl Format for ClaudeCodeFormat {
         if sample.lines.iter().any(has_parts) {
             return None;
         }
-        sample.lines.iter().any(is_line).then_some(Detected::Known(NAME))
+        sample.lines.iter().any(is_line).then_some(SourceKind::Known(NAME))
     }
 
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
         files::main_file_of(path)
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        Ok(match survey_session(path, options)? {
-            Ok(sessions) => SurveyOutcome::Sessions(sessions),
-            Err(issues) => SurveyOutcome::Refused(issues),
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        Ok(match run_first_pass_on_session(path, options)? {
+            Ok(sessions) => FirstPassResult::Sessions(sessions),
+            Err(issues) => FirstPassResult::Refused(issues),
         })
     }
 
@@ -108,7 +108,7 @@ impl Format for ClaudeCodeFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         export::write(source, files).await
     }
 
@@ -135,45 +135,46 @@ fn is_line(line: &Object<'_>) -> bool {
 
 /// Runs the first pass over a main file, the lines of subagents in it, and the files of subagents. If a file is
 /// refused, the result is the issues that say why.
-fn survey_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<SurveyedSession>, Issues>> {
+fn run_first_pass_on_session(path: &Path, options: &ImportOptions) -> Result<Result<Vec<SessionWithIssues>, Issues>> {
     let stem = file_stem(path);
     let source = Source::new(path.to_owned(), options.max_line);
     let facts = Arc::new(FileFacts::of(&source)?);
     let id = MainId::of(&stem, &facts);
     let main = FileOfThread { source: source.clone(), name: None };
-    let mut main = match survey_file(ClaudeCode::main(Arc::clone(&facts), &id), main, options)? {
+    let mut main = match run_first_pass_on_file(ClaudeCode::for_main_file(Arc::clone(&facts), &id), main, options)? {
         Ok(main) => main,
         Err(issues) => return Ok(Err(issues)),
     };
-    main.session.info_mut().has_session_id = id.is_of_tool();
+    main.session.info_mut().has_session_id = id.is_made_by_tool();
     if main.session.info().fields.title.is_none() {
         let session = &*main.session;
         let is_own_line = |uuid: &str| EntryId::new(uuid).is_ok_and(|id| session.usual_line(&id).is_some());
-        let title = files::summary_beside(path, &is_own_line);
+        let title = files::summary_in_other_files(path, &is_own_line);
         main.session.info_mut().fields.title = title;
     }
     let mut sessions = vec![tool_results::add(main, &files::results_folder(path), options.max_line)?];
     let mut children = Vec::new();
     for (at, sidechain) in facts.sidechains.iter().enumerate() {
         let name = Some(format!("{SIDECHAIN_PREFIX}{}", sidechain.agent));
-        let format = ClaudeCode::sidechain(Arc::clone(&facts), at, &id.session);
+        let format = ClaudeCode::for_sidechain(Arc::clone(&facts), at, &id.session);
         children.push((format, FileOfThread { source: source.clone(), name }, None));
     }
-    for found in files::subagent_files(path)? {
-        let description = found.description();
-        let source = Source::new(found.path, options.max_line);
+    for subagent in files::subagent_files(path)? {
+        let description = subagent.description();
+        let source = Source::new(subagent.path, options.max_line);
         let own_facts = Arc::new(FileFacts::of(&source)?);
-        let format = ClaudeCode::subagent(own_facts, &facts, (&found.agent, &id.session, description.as_ref()));
-        children.push((format, FileOfThread { source, name: Some(found.name) }, description));
+        let format =
+            ClaudeCode::for_subagent_file(own_facts, &facts, (&subagent.agent, &id.session, description.as_ref()));
+        children.push((format, FileOfThread { source, name: Some(subagent.name) }, description));
     }
     for (format, file, description) in children {
-        match survey_file(format, file, options)? {
+        match run_first_pass_on_file(format, file, options)? {
             Ok(mut child) => {
                 if let Some(Err(problem)) = description {
                     child.issues.add_for_file(IssueCode::BadField, problem, "left out");
                 }
                 child.session.info_mut().is_child = true;
-                child.session.info_mut().has_session_id = id.is_of_tool();
+                child.session.info_mut().has_session_id = id.is_made_by_tool();
                 sessions.push(child);
             }
             Err(issues) => return Ok(Err(issues)),

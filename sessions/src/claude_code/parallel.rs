@@ -1,7 +1,7 @@
 //! Puts the lines of one message of the model, and the results of its calls, on one path.
 //!
-//! Claude Code writes one line for each block of a message. The result of each call hangs below the line of that call,
-//! so that parallel calls fork the tree, although all of them are part of the conversation:
+//! Claude Code writes one line for each block of a message. The line of each call is the parent of its result. So
+//! parallel calls fork the tree, although all of them are part of the conversation:
 //!
 //! ```text
 //! as written                       as imported
@@ -13,16 +13,16 @@ use std::num::NonZeroU32;
 
 use super::line_format::{LineData, LinePlace, NodeKind};
 use crate::{
-    compact::{Names, digest, push, to_u32},
+    compact::{TextTable, digest, push, to_u32},
     source::hex,
     tree::{Parents, Tree},
 };
 
-/// What lines say about messages, until the parents of all lines are known.
+/// The calls, the results and the ids of messages in the lines. They are kept until the parents of all lines are known.
 #[derive(Debug, Default)]
 pub(super) struct MessageLinks {
-    messages: Names,
-    call_ids: Names,
+    messages: TextTable,
+    call_ids: TextTable,
     /// Lines with calls, and the numbers of the calls.
     calls: Vec<(u32, u32)>,
     /// Lines with results, and the numbers of the calls that they answer.
@@ -48,15 +48,15 @@ impl MessageLinks {
 }
 
 /// The number of an id. Only a digest of it is kept, because ids are longer.
-fn number_of(ids: &mut Names, id: &str) -> Option<u32> {
+fn number_of(ids: &mut TextTable, id: &str) -> Option<u32> {
     Some(ids.add(&hex(&digest(id)))?.0)
 }
 
 /// The numbers of the calls that a line names.
-fn of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
+fn calls_of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
     let first = links.partition_point(|(other, _)| u64::from(*other) < line);
-    let same = links.iter().skip(first).take_while(move |(other, _)| u64::from(*other) == line);
-    same.map(|(_, number)| *number)
+    let links_of_line = links.iter().skip(first).take_while(move |(other, _)| u64::from(*other) == line);
+    links_of_line.map(|(_, number)| *number)
 }
 
 /// The lines of a message of the model, as positions in the tree.
@@ -71,16 +71,17 @@ struct MessageLines {
     is_closed: bool,
 }
 
-/// Returns the parents of all nodes. The lines of a message and the results of its calls become a chain, in the order
-/// of the file. A line that follows any of them follows the last of them. As soon as the conversation goes on after a
-/// message, nothing is added to it: what comes later is on a branch of its own.
+/// Returns the parents of all nodes. The lines of a message and the results of its calls are put on one path, in the
+/// order of the file. Any other line whose parent is one of them gets the last of them as its parent. As soon as the
+/// conversation goes on after a message, nothing is added to the message: later lines are on a branch of their own.
 pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) -> Parents {
     let mut adjuster = Adjuster::new(links);
     for at in 0..tree.len() {
         let parent = adjuster.parent(tree, at);
         adjuster.parents.push(parent);
     }
-    // A line that repeats another one does not count its usage again.
+    // The usage of a message counts at its last line. Lines that repeat the uuid of another line are not in these
+    // lists, so they do not count it again.
     for last_line in adjuster.messages.iter().map(|message| message.last_line).chain(adjuster.single_lines) {
         if let Some(data) = tree.data_mut(last_line as usize) {
             data.carries_usage = true;
@@ -89,10 +90,10 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
     adjuster.parents
 }
 
-/// The newest message for each number. `u32::MAX` stands for none.
-struct Numbered(Vec<u32>);
+/// The newest message for each number of an id or of a call. `u32::MAX` stands for none.
+struct NewestMessages(Vec<u32>);
 
-impl Numbered {
+impl NewestMessages {
     fn get(&self, number: u32) -> Option<usize> {
         self.0.get(number as usize).filter(|message| **message != u32::MAX).map(|message| *message as usize)
     }
@@ -111,13 +112,13 @@ struct Adjuster<'a> {
     /// Assistant lines without the id of a message.
     single_lines: Vec<u32>,
     /// The newest message with each id, as a position in `messages`.
-    by_id: Numbered,
+    by_id: NewestMessages,
     /// The newest message with each call.
-    by_call: Numbered,
-    /// The lines and results that are part of messages: the position in the tree, and the message.
-    of_node: Vec<(u32, u32)>,
+    by_call: NewestMessages,
+    /// The lines and results that are part of messages: each with its position in the tree, and its message.
+    message_of_node: Vec<(u32, u32)>,
     /// The messages that are not closed.
-    open: Vec<usize>,
+    open_messages: Vec<usize>,
 }
 
 impl<'a> Adjuster<'a> {
@@ -127,48 +128,51 @@ impl<'a> Adjuster<'a> {
             parents: Parents::default(),
             messages: Vec::new(),
             single_lines: Vec::new(),
-            by_id: Numbered(vec![u32::MAX; links.messages.len() as usize]),
-            by_call: Numbered(vec![u32::MAX; links.call_ids.len() as usize]),
-            of_node: Vec::new(),
-            open: Vec::new(),
+            by_id: NewestMessages(vec![u32::MAX; links.messages.len() as usize]),
+            by_call: NewestMessages(vec![u32::MAX; links.call_ids.len() as usize]),
+            message_of_node: Vec::new(),
+            open_messages: Vec::new(),
         }
     }
 
     fn parent(&mut self, tree: &Tree<LineData>, at: usize) -> Option<usize> {
         let node = tree.get(at)?;
-        let named = node.parent;
+        let named_parent = node.parent;
         if tree.repeats_id(at) {
-            return named;
+            return named_parent;
         }
         // A line whose parent comes later in the file keeps it, like a line that begins a branch.
-        let is_branch = node.data.place == LinePlace::Branch || named.is_some_and(|named| named > at);
+        let is_branch =
+            node.data.place == LinePlace::Branch || named_parent.is_some_and(|named_parent| named_parent > at);
         if let Some(message) = self.message_of(tree, at, node.data).filter(|_| !is_branch) {
-            return self.add_to_message(message, named, (at, node.line, node.data));
+            return self.add_to_message(message, named_parent, (at, node.line, node.data));
         }
         let is_message = matches!(node.data.kind, NodeKind::User | NodeKind::Assistant);
         if is_branch || (is_message && node.data.place != LinePlace::Added) {
             self.close_messages_above(tree, at);
         }
         self.begin_message(at, node.line, node.data);
-        if is_branch { named } else { self.after_message(named, at) }
+        if is_branch { named_parent } else { self.after_message(named_parent, at) }
     }
 
     /// Closes the messages on the path of a node.
     fn close_messages_above(&mut self, tree: &Tree<LineData>, at: usize) {
         let messages = &mut self.messages;
-        self.open.retain(|message| {
+        self.open_messages.retain(|message| {
             let Some(lines) = messages.get_mut(*message) else { return false };
             lines.is_closed = tree.is_on_path(at, lines.first as usize);
             !lines.is_closed
         });
     }
 
-    /// The open message of which a line is a part, or for whose call it has a result. The line must be below the first
-    /// line of the message.
+    /// The open message that a line is part of, or one of whose calls the line answers. The line must be below the
+    /// first line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
             NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),
-            NodeKind::User => of_line(&self.links.results, tree.line(at)?).find_map(|call| self.by_call.get(call)),
+            NodeKind::User => {
+                calls_of_line(&self.links.results, tree.line(at)?).find_map(|call| self.by_call.get(call))
+            }
             NodeKind::Boundary | NodeKind::Other => None,
         };
         let is_below = |message: &usize| {
@@ -183,20 +187,24 @@ impl<'a> Adjuster<'a> {
     fn add_to_message(
         &mut self,
         message: usize,
-        named: Option<usize>,
+        named_parent: Option<usize>,
         (at, line, data): (usize, u64, &LineData),
     ) -> Option<usize> {
-        push(&mut self.of_node, (to_u32(at), to_u32(message)));
-        let before = self.messages.get(message).map(|lines| lines.last as usize)?;
+        push(&mut self.message_of_node, (to_u32(at), to_u32(message)));
+        let previous_node = self.messages.get(message).map(|lines| lines.last as usize)?;
         if let Some(lines) = self.messages.get_mut(message) {
             lines.last = to_u32(at);
             if data.kind == NodeKind::Assistant {
                 lines.last_line = to_u32(at);
             }
         }
-        of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
+        calls_of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
         // Lines of other kinds may stand between the last line of the message and this one.
-        if named.is_some_and(|named| self.is_below(named, before)) { named } else { Some(before) }
+        if named_parent.is_some_and(|named_parent| self.is_below(named_parent, previous_node)) {
+            named_parent
+        } else {
+            Some(previous_node)
+        }
     }
 
     /// Whether a node is the node `above` or below it. A parent is followed only if its position is lower than that of
@@ -221,19 +229,19 @@ impl<'a> Adjuster<'a> {
         let message = self.messages.len();
         let lines = MessageLines { first: position, last: position, last_line: position, is_closed: false };
         push(&mut self.messages, lines);
-        self.open.push(message);
+        self.open_messages.push(message);
         self.by_id.set(id.get() - 1, message);
-        of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
-        push(&mut self.of_node, (position, to_u32(message)));
+        calls_of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
+        push(&mut self.message_of_node, (position, to_u32(message)));
     }
 
-    /// The parent of a line that is not part of a message. A line that follows any line of a message follows the last
-    /// one.
-    fn after_message(&self, named: Option<usize>, at: usize) -> Option<usize> {
-        let named = named?;
-        let node = self.of_node.binary_search_by_key(&to_u32(named), |(node, _)| *node).ok();
-        let message = node.and_then(|node| self.messages.get(self.of_node.get(node)?.1 as usize));
+    /// The parent of a line that is not part of a message. If the line names any line of a message as its parent, it
+    /// gets the last one.
+    fn after_message(&self, named_parent: Option<usize>, at: usize) -> Option<usize> {
+        let named_parent = named_parent?;
+        let node = self.message_of_node.binary_search_by_key(&to_u32(named_parent), |(node, _)| *node).ok();
+        let message = node.and_then(|node| self.messages.get(self.message_of_node.get(node)?.1 as usize));
         let last = message.map(|lines| lines.last as usize).filter(|last| *last < at);
-        Some(last.unwrap_or(named))
+        Some(last.unwrap_or(named_parent))
     }
 }

@@ -7,7 +7,7 @@ use super::{
     facts::Sidechain,
     line_format::{LineData, NodeKind},
     message,
-    preserved::{Coverage, PreservedSegment},
+    preserved_segment::{Coverage, PreservedSegment},
 };
 use crate::{
     blocks::{cut_to_1_kib, with_provenance},
@@ -80,7 +80,7 @@ fn is_message(object: &Object<'_>) -> bool {
 /// A custom body whose kind is the type of the line, with the whole line.
 fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("{}.{kind}", NAME.name()), line.object.without(&[])).into()
+    Custom::new(format!("{}.{kind}", NAME.name()), line.object.without_fields(&[])).into()
 }
 
 fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> Result<NewBody, String> {
@@ -116,8 +116,8 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
     }
 }
 
-/// A compaction covers everything before it except the messages that it keeps. Its summary is the message after it. But
-/// if it keeps messages that must follow the summary, it contains the summary itself.
+/// A compaction covers everything before it except the messages that it keeps. In most cases, its summary is the next
+/// message. If it keeps messages that must follow the summary, it contains the summary itself.
 fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> NewBody {
     let mut compaction = Compaction::default();
     let Some(data) = position.data().and_then(|data| data.compaction.as_deref()) else { return compaction.into() };
@@ -140,8 +140,8 @@ fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issu
     compaction.into()
 }
 
-/// A summary names the conversation that ends with a given line. Often that line is in another file. The summary then
-/// becomes a custom entry.
+/// A summary names the conversation that ends with a given line. Often this line is in another file. In that case the
+/// summary becomes a custom entry.
 fn label(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
     let leaf = line.object.text("leafUuid").ok_or("`leafUuid` is not a string")?;
@@ -158,19 +158,19 @@ fn attachment_message(text: String) -> Message {
 
 /// The text of an attachment, which Claude Code adds to the context.
 fn text_of_attachment(attachment: &Object<'_>) -> Option<String> {
-    let nested = || {
+    let nested_text = || {
         let content = attachment.object("content")?;
         content.text("content").or_else(|| content.object("file")?.text("content"))
     };
-    let texts = |name: &str| {
+    let joined_texts = |name: &str| {
         let raw = attachment.raw(name)?;
         let list = parse_json_array(raw)?;
         let texts: Option<Vec<_>> =
             list.into_iter().map(|raw| parse_json_string(raw).or_else(|| Object::parse(raw)?.text("text"))).collect();
         texts.map(|texts| texts.join("\n"))
     };
-    let text = attachment.text("content").or_else(|| texts("content")).or_else(nested);
-    let text = text.or_else(|| attachment.text("prompt")).or_else(|| texts("prompt"));
+    let text = attachment.text("content").or_else(|| joined_texts("content")).or_else(nested_text);
+    let text = text.or_else(|| attachment.text("prompt")).or_else(|| joined_texts("prompt"));
     let text = text.or_else(|| attachment.text("snippet")).or_else(|| attachment.text("text"));
     text.filter(|text| !text.trim().is_empty())
 }

@@ -22,12 +22,12 @@ use crate::{
     error::{Error, Result},
     issue::{IssueCode, Issues},
     provenance::Provenance,
-    session::{Draft, Drafts, Session, SessionInfo, StoredEntries, SurveyedSession, short_digest},
+    session::{Draft, Drafts, Session, SessionInfo, SessionWithIssues, StoredEntries, short_digest},
     source::hex,
 };
 
-/// The kind of the entries.
-const KIND: &str = "claude-code.tool-results";
+/// The kind of the entries that contain these files.
+const TOOL_RESULTS_KIND: &str = "claude-code.tool-results";
 
 /// A file with a result.
 #[derive(Debug)]
@@ -39,11 +39,11 @@ struct ResultFile {
 }
 
 /// Adds the files in the folder of the results of a session to its main thread.
-pub(super) fn add(surveyed: SurveyedSession, folder: &Path, max_bytes: u64) -> Result<SurveyedSession> {
-    let SurveyedSession { session, mut issues } = surveyed;
+pub(super) fn add(found: SessionWithIssues, folder: &Path, max_bytes: u64) -> Result<SessionWithIssues> {
+    let SessionWithIssues { session, mut issues } = found;
     let files = if folder.is_dir() { result_files(folder, max_bytes, &mut issues)? } else { Vec::new() };
     let session = if files.is_empty() { session } else { Box::new(SessionWithResults { inner: session, files }) };
-    Ok(SurveyedSession { session, issues })
+    Ok(SessionWithIssues { session, issues })
 }
 
 /// The files in a folder, in the order in which they were written, so that a new one comes last.
@@ -96,8 +96,13 @@ impl Session for SessionWithResults {
 
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>> {
         let inner = self.inner.drafts(stored)?;
-        let files = self.files.iter();
-        Ok(Box::new(DraftsWithResults { inner, files, all_files: &self.files, owners: HashMap::new(), time: None }))
+        Ok(Box::new(DraftsWithResults {
+            inner,
+            remaining_files: self.files.iter(),
+            all_files: &self.files,
+            owners: HashMap::new(),
+            time: None,
+        }))
     }
 
     fn head(&self, stored: &StoredEntries) -> Option<EntryId> {
@@ -112,8 +117,8 @@ impl Session for SessionWithResults {
 /// The drafts of the lines, then those of the files.
 struct DraftsWithResults<'a> {
     inner: Box<dyn Drafts + 'a>,
-    /// The files that are still to come.
-    files: std::slice::Iter<'a, ResultFile>,
+    /// The files whose drafts were not returned yet.
+    remaining_files: std::slice::Iter<'a, ResultFile>,
     all_files: &'a [ResultFile],
     /// The entries of the results that files belong to, by the names of the files.
     owners: HashMap<&'a str, EntryId>,
@@ -128,7 +133,7 @@ impl Drafts for DraftsWithResults<'_> {
             self.note_results(&draft.entry);
             return Ok(Some(draft));
         }
-        let Some(file) = self.files.next() else { return Ok(None) };
+        let Some(file) = self.remaining_files.next() else { return Ok(None) };
         self.draft_of(file).map(Some)
     }
 }
@@ -158,7 +163,7 @@ impl DraftsWithResults<'_> {
         let data = Json::of(&std::collections::BTreeMap::from([("file", &name), (field, &text)]))?;
         let digest = hex(&Sha256::digest(format!("{name}\n{}", file.sha256)));
         let parent = self.owners.get(file.name.as_str()).cloned().map_or(ParentRef::Root, ParentRef::Entry);
-        let mut entry = NewEntry::new(Custom::new(KIND, data))
+        let mut entry = NewEntry::new(Custom::new(TOOL_RESULTS_KIND, data))
             .with_id(EntryId::new(format!("L0#result.{}", short_digest(&digest)))?)
             .with_parent(parent)
             .with_side(true)

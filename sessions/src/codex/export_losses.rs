@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use store_core::{BlockKind, Body, Entry, EntryId, Message, Role, Thread, Visibility};
 
-use super::{turns, written};
+use super::{turns, write_items};
 use crate::{
     export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata},
     provenance::IMPORT_LINE,
@@ -12,7 +12,7 @@ use crate::{
 
 /// What is lost of a turn that failed or was aborted.
 pub(super) const FAILED_TURN: LossDescription =
-    ("failed_turn", "Codex would send a turn that failed or was aborted", "dropped");
+    ("failed_turn", "Codex would send the failed or aborted turn to the model again", "dropped");
 
 /// The losses of an export. Several branches can contain the same entry, whose losses are listed once.
 #[derive(Debug, Default)]
@@ -25,27 +25,28 @@ pub(super) struct LossList {
 
 impl LossList {
     /// Makes an entry the current one.
-    pub(super) fn visit(&mut self, entry: &EntryId) {
+    pub(super) fn set_current_entry(&mut self, entry: &EntryId) {
         self.is_repeated = !self.visited.insert(entry.clone());
     }
 
     /// Adds a loss of the current entry.
-    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, what: LossDescription) {
+    pub(super) fn add(&mut self, entry: &EntryId, path: impl Into<String>, loss: LossDescription) {
         if !self.is_repeated {
-            Losses::new(entry, &mut self.list).add(path, what);
+            Losses::new(entry, &mut self.list).add(path, loss);
         }
     }
 
-    /// Adds the losses of the thread as a whole: metadata that the header has no field for.
+    /// Adds the losses of the thread as a whole: metadata for which the header has no field.
     pub(super) fn note_thread(&mut self, thread: &Thread) {
-        let is_held = |name: &str| matches!(name, "session_id" | "cwd" | "version") || name.starts_with("import.");
-        note_metadata(thread, is_held, &mut self.list);
+        let has_header_field =
+            |name: &str| matches!(name, "session_id" | "cwd" | "version") || name.starts_with("import.");
+        note_metadata(thread, has_header_field, &mut self.list);
     }
 
     /// Adds the losses of an entry, apart from those of its body. `is_own` says whether it was imported from a rollout.
     pub(super) fn note_entry(&mut self, entry: &Entry, is_own: bool) {
-        if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own) {
-            self.add(&entry.id, path, what);
+        if let Some((path, loss)) = loss_of_foreign_line(entry).filter(|_| !is_own) {
+            self.add(&entry.id, path, loss);
         }
         for (is_lost, path, kind) in
             [(entry.run.is_some(), "/run", "run"), (!entry.extra.is_empty(), "", "unknown_field")]
@@ -56,15 +57,15 @@ impl LossList {
         }
     }
 
-    /// Adds the losses of an entry that a rollout has no record for.
+    /// Adds the losses of an entry for which a rollout has no record.
     pub(super) fn note_other_body(&mut self, entry: &Entry) {
-        let what = match &*entry.body {
+        let loss = match &*entry.body {
             Body::Custom(custom) if custom.kind == IMPORT_LINE => ("raw", "a line that Codex cannot read", "dropped"),
             Body::Message(_) | Body::Compaction(_) => ("side_entry", "a rollout has no side entries", "dropped"),
             Body::Rewind(_) => return,
             body => (body.kind().name(), NO_FIELD, "dropped"),
         };
-        self.add(&entry.id, "", what);
+        self.add(&entry.id, "", loss);
     }
 
     /// Adds the losses of an entry and its message, apart from those of its blocks. Returns whether the message is part
@@ -85,7 +86,7 @@ impl LossList {
     /// Adds the losses of the fields of a message, apart from its blocks. `prefix` is its path in the entry.
     pub(super) fn note_fields(&mut self, (entry, prefix): (&EntryId, &str), message: &Message) {
         let provenance = message.provenance.as_ref();
-        let is_of_openai = written::responses_target(message).is_some();
+        let is_of_openai = write_items::responses_target(message).is_some();
         for (is_lost, path, kind) in [
             (message.visibility == Visibility::Internal && !is_added_by_codex(message), "/visibility", "visibility"),
             (message.usage.is_some(), "/usage", "usage"),

@@ -3,7 +3,7 @@
 use providers::{Target, normalize};
 use store_core::{BlockKind, Json, Message, Role, ToolResult, Visibility};
 
-use super::{canonical, origin, turns};
+use super::{canonical_item, origin, turns};
 use crate::{
     issue::{IssueCode, Issues},
     json::Object,
@@ -38,7 +38,7 @@ pub(super) struct ItemOrigin<'a> {
 
 /// The ids of the calls and of the results in an item. Calls of tools that the provider itself runs need no result.
 pub(super) fn call_and_result_ids(item: &Object<'_>) -> (Vec<String>, Vec<String>) {
-    let id = || canonical::call_id(item).into_iter().collect();
+    let id = || canonical_item::call_id(item).into_iter().collect();
     match item.text("type").as_deref() {
         Some("function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call") => (id(), Vec::new()),
         Some(kind) if kind.ends_with("_output") => (Vec::new(), id()),
@@ -58,14 +58,14 @@ pub(super) fn is_of_model(item: &Object<'_>) -> bool {
 pub(super) fn read(line: u64, raw: &str, item_origin: ItemOrigin<'_>, issues: &mut Issues) -> Result<Message, String> {
     let fields = Object::parse(raw).ok_or("an item that is not an object")?;
     let kind = fields.text("type").unwrap_or_else(|| "message".to_owned());
-    let canonical = canonical::of(&fields, &kind)?;
+    let canonical = canonical_item::of(&fields, &kind)?;
     let mut message = normalized(&canonical.json, item_origin)?;
     note_issues(line, &kind, &message, issues);
     for block in &mut message.blocks {
         origin::drop_layout(block);
     }
     if item_origin.model.is_none() {
-        origin::forget_models(&mut message);
+        origin::remove_models(&mut message);
     }
     if let Some(BlockKind::ToolResult(result)) = message.blocks.first_mut().map(|block| &mut block.kind) {
         result.is_error = canonical.success.map(|success| !success);

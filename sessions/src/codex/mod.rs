@@ -1,7 +1,7 @@
-//! The format of Codex: rollouts, with a record in each line. The lines form a chain, and a rollback continues it at an
-//! earlier line. In the old shape, a line is an item without a record around it.
+//! The format of Codex: rollouts, with a record in each line. Each line is the child of the preceding one, unless a
+//! rollback moves the conversation to an earlier line. In the old shape, a line is an item without a record around it.
 
-mod canonical;
+mod canonical_item;
 mod export;
 mod export_losses;
 mod header;
@@ -11,7 +11,7 @@ mod read;
 mod record;
 mod session_meta;
 mod turns;
-mod written;
+mod write_items;
 
 use std::{num::NonZeroU32, path::Path};
 
@@ -28,9 +28,9 @@ use self::{
 use crate::{
     blocks::cut_to_1_kib,
     compact::to_u32,
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written, file_name_part, shell_word, uuid_of, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, file_name_part, shell_word, uuid_of, write_unchanged},
     field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
@@ -40,10 +40,10 @@ use crate::{
         ThreadInfo, note_bad_field,
     },
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
     source::Source,
     time,
-    tree::{ParentField, ParentNames, Tree},
+    tree::{ParentField, ParentPolicy, Tree},
 };
 
 const NAME: FormatName = FormatName::new("codex");
@@ -61,17 +61,17 @@ impl Format for CodexFormat {
         &[NAME]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
-        let is_old = || {
-            let mut later = sample.lines.iter().skip(1).peekable();
-            let has_old_lines = later.peek().is_none() || later.any(record::is_old_line);
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
+        let has_old_shape = || {
+            let mut later_lines = sample.lines.iter().skip(1).peekable();
+            let has_old_lines = later_lines.peek().is_none() || later_lines.any(record::is_old_line);
             sample.first().is_some_and(record::is_old_header) && has_old_lines
         };
-        (sample.lines.iter().any(record::is_record) || is_old()).then_some(Detected::Known(NAME))
+        (sample.lines.iter().any(record::is_record) || has_old_shape()).then_some(SourceKind::Known(NAME))
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        lines::survey(Codex::default(), Source::new(path.to_owned(), options.max_line), options)
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        lines::run_first_pass(Codex::default(), Source::new(path.to_owned(), options.max_line), options)
     }
 
     async fn export(
@@ -79,7 +79,7 @@ impl Format for CodexFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         let name = file_name(source.thread.created_at, &session_id(source).await?);
         if let Some(written) = write_unchanged(source, Codex::default(), (&name, files)).await? {
             return Ok(written);
@@ -98,12 +98,12 @@ impl Format for CodexFormat {
 
 /// The id in the header of the file: that of the imported file if the thread has not changed since.
 async fn session_id(source: &ExportSource<'_>) -> Result<String> {
-    let mut imported = None;
+    let mut imported_id = None;
     if source.unchanged_provenance().await?.is_some() {
         let first = source.entries().next().await?.and_then(|page| page.into_iter().next());
-        imported = first.and_then(|first| session_meta::imported_id(&first));
+        imported_id = first.and_then(|first| session_meta::imported_id(&first));
     }
-    Ok(imported.unwrap_or_else(|| uuid_of_thread(&source.thread.id)))
+    Ok(imported_id.unwrap_or_else(|| uuid_of_thread(&source.thread.id)))
 }
 
 /// The id of the session that a thread is exported as.
@@ -123,11 +123,11 @@ fn file_name(created_at: Timestamp, id: &str) -> String {
 pub(crate) struct Codex {
     header: Option<Header>,
     /// Whether the file has the old shape.
-    is_old: bool,
+    has_old_shape: bool,
     /// Whether a JSON object has been read.
     has_objects: bool,
     title: Option<String>,
-    /// The model that applies to the lines that follow.
+    /// The number of the model that applies to the following lines.
     model: Option<NonZeroU32>,
     /// The models that lines name. They are numbered from 1.
     models: Vec<String>,
@@ -135,8 +135,9 @@ pub(crate) struct Codex {
     side_lines: SideLines,
     /// The total of the last token counts.
     last_token_total: Option<String>,
-    /// The first line of the current answer: of the items that the model made with nothing else in between.
-    first_of_answer: Option<NonZeroU32>,
+    /// The first line of the current answer. An answer is a sequence of items that the model made, with nothing else in
+    /// between.
+    answer_start: Option<NonZeroU32>,
 }
 
 /// What the import keeps of a node between the two passes.
@@ -172,7 +173,7 @@ impl Codex {
             }
             (EVENT_MSG, Some("thread_rolled_back")) => {
                 if let Some(target) = fields.number("num_turns").and_then(|turns| self.path.roll_back(turns)) {
-                    self.first_of_answer = None;
+                    self.answer_start = None;
                     self.side_lines.rewinds.insert(line.number, target.clone());
                     return LineKind::Rewind(target);
                 }
@@ -192,7 +193,7 @@ impl Codex {
         LineKind::Side
     }
 
-    /// Sets the model of the lines that follow.
+    /// Sets the model of the following lines.
     fn set_model(&mut self, model: String) {
         let known = self.models.iter().position(|known| *known == model);
         let at = known.unwrap_or_else(|| {
@@ -208,11 +209,12 @@ impl Codex {
     }
 
     fn add_node(&mut self, role: TurnRole) -> (ParentField, LineKind<LineData>) {
-        (self.path.push(role), LineKind::Node(LineData { model: self.model, answer: self.first_of_answer }))
+        (self.path.push(role), LineKind::Node(LineData { model: self.model, answer: self.answer_start }))
     }
 }
 
-const fn parsed(parent: ParentField, kind: LineKind<LineData>) -> ParsedLine<LineData> {
+/// A line without an id, calls or results.
+const fn line_without_ids(parent: ParentField, kind: LineKind<LineData>) -> ParsedLine<LineData> {
     ParsedLine { id: None, parent, kind, calls: Vec::new(), results: Vec::new() }
 }
 
@@ -231,11 +233,11 @@ impl LineFormat for Codex {
         let object = &line.object;
         let is_first = !std::mem::replace(&mut self.has_objects, true);
         if is_first && record::is_old_header(object) {
-            self.is_old = true;
+            self.has_old_shape = true;
             self.read_header(line, object, issues);
-            return parsed(ParentField::Root, LineKind::Header);
+            return line_without_ids(ParentField::Root, LineKind::Header);
         }
-        let record = Record::of(object, self.is_old);
+        let record = Record::of(object, self.has_old_shape);
         let fields = record.as_ref().and_then(Record::fields);
         let kind = record.as_ref().map_or("", |record| record.kind.as_str());
         let is_header = kind == SESSION_META && self.header.is_none();
@@ -246,21 +248,21 @@ impl LineFormat for Codex {
         match (kind, &fields) {
             (SESSION_META, Some(fields)) if is_header => {
                 self.read_header(line, fields, issues);
-                parsed(ParentField::Root, if is_first { LineKind::Header } else { LineKind::Side })
+                line_without_ids(ParentField::Root, if is_first { LineKind::Header } else { LineKind::Side })
             }
             (RESPONSE_ITEM, _) => {
                 let role = fields.as_ref().map_or(TurnRole::Other, TurnRole::of_item);
                 let (calls, results) = fields.as_ref().map(item::call_and_result_ids).unwrap_or_default();
                 let is_of_model = fields.as_ref().is_some_and(item::is_of_model);
-                let first = || self.first_of_answer.or_else(|| NonZeroU32::new(to_u32(line.number)));
-                self.first_of_answer = if is_of_model { first() } else { None };
+                let first = || self.answer_start.or_else(|| NonZeroU32::new(to_u32(line.number)));
+                self.answer_start = if is_of_model { first() } else { None };
                 let (parent, kind) = self.add_node(role);
                 ParsedLine { id: None, parent, kind, calls, results }
             }
             (COMPACTED, _) => {
-                self.first_of_answer = None;
+                self.answer_start = None;
                 let (parent, kind) = self.add_node(TurnRole::Other);
-                parsed(parent, kind)
+                line_without_ids(parent, kind)
             }
             (_, Some(fields)) => {
                 let texts: &[&str] = match kind {
@@ -270,16 +272,16 @@ impl LineFormat for Codex {
                 };
                 let texts: Vec<_> = texts.iter().map(|name| (*name, FieldType::Text)).collect();
                 note_wrong_types(issues, line.number, fields, &texts);
-                parsed(ParentField::Root, self.read_side_record(line, kind, fields))
+                line_without_ids(ParentField::Root, self.read_side_record(line, kind, fields))
             }
-            (_, None) => parsed(ParentField::Root, LineKind::Side),
+            (_, None) => line_without_ids(ParentField::Root, LineKind::Side),
         }
     }
 
-    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
-        // All lines are read, and the path takes memory for each of them.
+    fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
+        // All lines are read. This frees the path, which takes memory for each of them.
         self.path = TurnPath::default();
-        ParentNames::default()
+        ParentPolicy::default()
     }
 
     fn thread_info(&self) -> ThreadInfo {
@@ -295,10 +297,10 @@ impl LineFormat for Codex {
         position: &LinePosition<'_, LineData>,
         issues: &mut Issues,
     ) -> BodyAndTime {
-        let record = Record::of(&line.object, self.is_old);
+        let record = Record::of(&line.object, self.has_old_shape);
         let time = match line.object.raw("timestamp") {
             Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
-            None if self.is_old || record.is_none() => LineTime::NotGiven,
+            None if self.has_old_shape || record.is_none() => LineTime::NotGiven,
             None => LineTime::Invalid,
         };
         let origin = ItemOrigin {
@@ -314,10 +316,10 @@ impl LineFormat for Codex {
         match entry.body {
             Body::Custom(custom) => {
                 let kind = custom.kind.strip_prefix("codex.")?;
-                Some(written::line(timestamp, kind, custom.data.as_str()))
+                Some(write_items::line(timestamp, kind, custom.data.as_str()))
             }
             Body::Message(message) if !entry.side => {
-                Some(written::line(timestamp, RESPONSE_ITEM, &written::only_item(message)?))
+                Some(write_items::line(timestamp, RESPONSE_ITEM, &write_items::only_item(message)?))
             }
             _ => None,
         }

@@ -1,11 +1,11 @@
-//! Origins of blocks, and what the provider's own form of a block says.
+//! Origins of blocks, and the data that a provider adds to blocks.
 
 use store_core::{Block, BlockKind, Message, Origin};
 
 use crate::json::{Object, parse_json_string};
 
-/// Removes the provider's own form of a block if it says nothing but how the item is laid out, for example that its
-/// content is a list. Every item of a rollout is laid out in the same way.
+/// Removes the data of the provider from a block if it says only how the item is laid out, for example that its content
+/// is a list. Every item of a rollout is laid out in the same way.
 pub(super) fn drop_layout(block: &mut Block) {
     block.opaque.take_if(|opaque| Object::parse(opaque.data.as_str()).is_some_and(|data| says_only_layout(&data)));
     if let BlockKind::ToolResult(result) = &mut block.kind {
@@ -18,25 +18,25 @@ pub(super) fn drop_layout(block: &mut Block) {
 fn says_only_layout(data: &Object<'_>) -> bool {
     let is_layout =
         |mark: &str| parse_json_string(mark).is_some_and(|mark| matches!(mark.as_str(), "list" | "text" | "input"));
-    let is_form_of_layout = |form: Object<'_>| {
+    let changes_only_layout = |form: Object<'_>| {
         form.object("set").is_none_or(|set| set.iter().all(|(_, value)| value == "null"))
             && form.list("marks").unwrap_or_default().into_iter().all(is_layout)
     };
     data.iter()
-        .all(|(name, raw)| matches!(name, "message" | "part") && Object::parse(raw).is_some_and(is_form_of_layout))
+        .all(|(name, raw)| matches!(name, "message" | "part") && Object::parse(raw).is_some_and(changes_only_layout))
 }
 
 /// Removes the model from every origin in a message whose model is not known.
-pub(super) fn forget_models(message: &mut Message) {
+pub(super) fn remove_models(message: &mut Message) {
     if let Some(origin) = message.provenance.as_mut().and_then(|provenance| provenance.origin.as_mut()) {
         origin.model = None;
     }
     for block in &mut message.blocks {
-        each_origin(block, &mut |origin| origin.model = None);
+        change_origins(block, &mut |origin| origin.model = None);
     }
 }
 
-fn each_origin(block: &mut Block, change: &mut dyn FnMut(&mut Origin)) {
+fn change_origins(block: &mut Block, change: &mut dyn FnMut(&mut Origin)) {
     if let Some(opaque) = &mut block.opaque {
         change(&mut opaque.origin);
     }
@@ -45,7 +45,7 @@ fn each_origin(block: &mut Block, change: &mut dyn FnMut(&mut Origin)) {
         BlockKind::Opaque(opaque) => change(&mut opaque.origin),
         BlockKind::ToolResult(result) => {
             for block in &mut result.blocks {
-                each_origin(block, change);
+                change_origins(block, change);
             }
         }
         _ => {}

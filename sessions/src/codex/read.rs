@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use store_core::{Block, Compaction, Custom, Interval, NewBody, RewindTo, TokenCounts, UsageRecord, Visibility};
 
 use super::{
-    LineData, canonical,
+    LineData, canonical_item,
     item::{self, ItemOrigin},
     record::{COMPACTED, EVENT_MSG, RESPONSE_ITEM, Record, SESSION_META, TURN_CONTEXT, WORLD_STATE},
 };
@@ -16,7 +16,7 @@ use crate::{
     provenance::LineRanges,
 };
 
-/// The types of lines that become nothing but a custom entry.
+/// The types of lines that are not read any further. They become custom entries.
 const PLAIN_TYPES: &[&str] = &[
     SESSION_META,
     TURN_CONTEXT,
@@ -47,10 +47,10 @@ pub(super) fn body(
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
         let detail = "a line that is not a record of a rollout";
         issues.add(line.number, IssueCode::UnknownType, detail, "kept as a custom entry");
-        return Custom::new(format!("codex.{kind}"), line.object.without(&[])).into();
+        return Custom::new(format!("codex.{kind}"), line.object.without_fields(&[])).into();
     };
     let found = match record.kind.as_str() {
-        RESPONSE_ITEM => match record.fields().and_then(|fields| canonical::unknown_role(&fields)) {
+        RESPONSE_ITEM => match record.fields().and_then(|fields| canonical_item::unknown_role(&fields)) {
             Some(role) => {
                 issues.add(line.number, IssueCode::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
                 Ok(custom_of(record))

@@ -6,7 +6,7 @@ use crate::json::Object;
 
 /// The type of the first line in the new shape.
 pub(super) const SESSION_META: &str = "session_meta";
-/// The type of lines with the settings of the turns that follow.
+/// The type of lines with the settings of the following turns.
 pub(super) const TURN_CONTEXT: &str = "turn_context";
 /// The type of lines with an item of the conversation.
 pub(super) const RESPONSE_ITEM: &str = "response_item";
@@ -18,7 +18,7 @@ pub(super) const EVENT_MSG: &str = "event_msg";
 pub(super) const WORLD_STATE: &str = "world_state";
 
 /// The types that show that a file is a rollout.
-const NAMING_TYPES: &[&str] = &[SESSION_META, TURN_CONTEXT, RESPONSE_ITEM, COMPACTED, EVENT_MSG, WORLD_STATE];
+const ROLLOUT_TYPES: &[&str] = &[SESSION_META, TURN_CONTEXT, RESPONSE_ITEM, COMPACTED, EVENT_MSG, WORLD_STATE];
 /// The types of items of the old shape, in which a line is an item without a record around it.
 const OLD_ITEM_TYPES: &[&str] = &["message", "reasoning", "function_call", "function_call_output", "local_shell_call"];
 
@@ -30,20 +30,20 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads a line. Returns `None` if it is not a record. `is_old` says whether the file has the old shape: its lines
-    /// can have either shape.
-    pub(super) fn of(line: &Object<'_>, is_old: bool) -> Option<Self> {
+    /// Reads a line. Returns `None` if it is not a record. If the file has the old shape, its lines can have the old or
+    /// the new one.
+    pub(super) fn of(line: &Object<'_>, has_old_shape: bool) -> Option<Self> {
         if let (Some(kind), Some(payload)) = (line.text("type"), line.json("payload")) {
             return Some(Self { kind, payload });
         }
-        if !is_old {
+        if !has_old_shape {
             return None;
         }
         if let Some(kind) = line.text("record_type") {
-            return Some(Self { kind, payload: line.without(&[]) });
+            return Some(Self { kind, payload: line.without_fields(&[]) });
         }
         let is_item = line.text("type").is_some() || line.text("role").is_some();
-        is_item.then(|| Self { kind: RESPONSE_ITEM.to_owned(), payload: line.without(&[]) })
+        is_item.then(|| Self { kind: RESPONSE_ITEM.to_owned(), payload: line.without_fields(&[]) })
     }
 
     /// The fields of the content, if it is an object.
@@ -54,14 +54,14 @@ impl Record {
 
 /// Whether a line shows that its file is a rollout of the new shape.
 pub(super) fn is_record(line: &Object<'_>) -> bool {
-    let is_named = line.text("type").is_some_and(|kind| NAMING_TYPES.contains(&kind.as_str()));
-    is_named && line.object("payload").is_some() && line.has("timestamp")
+    let has_rollout_type = line.text("type").is_some_and(|kind| ROLLOUT_TYPES.contains(&kind.as_str()));
+    has_rollout_type && line.object("payload").is_some() && line.has("timestamp")
 }
 
 /// Whether a line is the first of a rollout of the old shape.
 pub(super) fn is_old_header(line: &Object<'_>) -> bool {
-    let is_described = line.raw("instructions").is_some() || line.raw("git").is_some();
-    line.text("id").is_some() && line.has("timestamp") && is_described && !line.has("type")
+    let has_header_field = line.raw("instructions").is_some() || line.raw("git").is_some();
+    line.text("id").is_some() && line.has("timestamp") && has_header_field && !line.has("type")
 }
 
 /// Whether a line can stand after the first line in a rollout of the old shape.

@@ -17,13 +17,13 @@ pub(super) struct Session {
     pub(super) forked_from: Option<String>,
     pub(super) cwd: String,
     /// The fields of the header of the rollout that the thread was imported from.
-    imported: Vec<(String, String)>,
+    imported_fields: Vec<(String, String)>,
 }
 
 impl Session {
-    pub(super) fn new(source: &ExportSource<'_>, id: String, first: Option<&Entry>) -> Self {
-        let imported = first.map(imported_header).unwrap_or_default();
-        Self { id, forked_from: None, cwd: source.working_folder(), imported }
+    pub(super) fn new(source: &ExportSource<'_>, id: String, first_entry: Option<&Entry>) -> Self {
+        let imported_fields = first_entry.map(imported_header).unwrap_or_default();
+        Self { id, forked_from: None, cwd: source.working_folder(), imported_fields }
     }
 
     /// The session as a fork of another one.
@@ -48,10 +48,10 @@ impl Session {
         set("cli_version", text(env!("CARGO_PKG_VERSION")));
         set("source", text("cli"));
         set("model_provider", text("openai"));
-        for (name, raw) in &self.imported {
+        for (name, raw) in &self.imported_fields {
             set(name, raw.clone());
         }
-        if self.imported.iter().any(|(name, _)| name == "session_id") {
+        if self.imported_fields.iter().any(|(name, _)| name == "session_id") {
             set("session_id", text(&self.id));
         }
         set("id", text(&self.id));
@@ -80,17 +80,18 @@ impl Session {
     }
 }
 
-/// The id in the header of the rollout that the thread was imported from. `first` is the first entry of the thread.
-pub(super) fn imported_id(first: &Entry) -> Option<String> {
-    let header = imported_header(first);
+/// The id in the header of the rollout that the thread was imported from. `first_entry` is the first entry of the
+/// thread.
+pub(super) fn imported_id(first_entry: &Entry) -> Option<String> {
+    let header = imported_header(first_entry);
     let (_, raw) = header.iter().rev().find(|(name, _)| name == "id")?;
     parse_json_string(raw)
 }
 
-/// The fields of the header, if the thread was imported from a rollout. `first` is the first entry of the thread.
-fn imported_header(first: &Entry) -> Vec<(String, String)> {
-    let origin = first.origin.as_ref().filter(|origin| origin.format == NAME.name());
-    let raw = origin.and_then(|origin| origin.raw.as_ref()).filter(|_| Provenance::read(first).is_some());
+/// The fields of the header, if the thread was imported from a rollout. `first_entry` is the first entry of the thread.
+fn imported_header(first_entry: &Entry) -> Vec<(String, String)> {
+    let origin = first_entry.origin.as_ref().filter(|origin| origin.format == NAME.name());
+    let raw = origin.and_then(|origin| origin.raw.as_ref()).filter(|_| Provenance::read(first_entry).is_some());
     let text = raw.map(|raw| crate::lenient::read(raw).text.into_owned()).unwrap_or_default();
     let Some(object) = Object::parse(&text) else { return Vec::new() };
     let header = object.object("payload").unwrap_or(object);

@@ -1,5 +1,5 @@
-//! The turns of a rollout. A rollback takes back the last turns of the user, so that the next line follows an earlier
-//! one.
+//! The turns of a rollout. A rollback takes back the last turns of the user. The parent of the next line is then the
+//! last line before these turns.
 
 use crate::{json::Object, lines::RewindTarget, tree::ParentField};
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_ends_before_the_turn_and_what_was_added_for_it() {
+    fn a_rollback_takes_back_turns_and_what_codex_added_before_them() {
         for (roles, turns, target) in [
             ("cuaua", 1, Some(RewindTarget::Node(2))),
             ("cuaccua", 1, Some(RewindTarget::Node(2))),

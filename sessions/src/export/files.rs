@@ -33,7 +33,7 @@ impl std::fmt::Debug for ExportTarget<'_> {
     }
 }
 
-/// The files of an export while they are written.
+/// The files that an export writes.
 pub(crate) struct ExportFiles<'a> {
     target: ExportTarget<'a>,
     format: FormatName,
@@ -45,7 +45,7 @@ pub(crate) struct ExportFiles<'a> {
     pub(super) lines: u64,
     pub(super) bytes: u64,
     /// The files that were finished.
-    written: Vec<PathBuf>,
+    finished: Vec<PathBuf>,
 }
 
 impl<'a> ExportFiles<'a> {
@@ -59,7 +59,7 @@ impl<'a> ExportFiles<'a> {
             hash: Sha256::new(),
             lines: 0,
             bytes: 0,
-            written: Vec::new(),
+            finished: Vec::new(),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> ExportFiles<'a> {
     /// Ends the current file.
     pub(super) fn finish(&mut self) -> Result<()> {
         if let Some((path, mut file)) = self.file.take() {
-            self.written.push(path.clone());
+            self.finished.push(path.clone());
             file.flush().map_err(Error::io(&path))?;
         }
         match &mut self.target {
@@ -137,15 +137,15 @@ impl<'a> ExportFiles<'a> {
 
     /// Keeps the files that were written, and returns their paths.
     pub(super) fn keep(&mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.written)
+        std::mem::take(&mut self.finished)
     }
 }
 
 impl Drop for ExportFiles<'_> {
-    /// Removes the files of an export that did not finish: a part of a session would look like a whole one.
+    /// Removes the files of an export that did not finish, because a part of a session would look like a whole one.
     fn drop(&mut self) {
-        let open = self.file.take().map(|(path, _)| path);
-        for path in self.written.drain(..).chain(open) {
+        let unfinished = self.file.take().map(|(path, _)| path);
+        for path in self.finished.drain(..).chain(unfinished) {
             let _ = fs::remove_file(path);
         }
     }

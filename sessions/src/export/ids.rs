@@ -1,12 +1,12 @@
-//! Ids of threads as tools, file systems and shells accept them.
+//! Ids of threads in the forms that tools, file systems and shells accept.
 
 use uuid::Uuid;
 
 /// Returns an id as a UUID: the id itself if it is one, else a UUID that is always the same for the same id.
 pub(crate) fn uuid_of(id: &str) -> String {
     // The other forms that the parser accepts, such as one in braces, are not those that tools write.
-    let own = Uuid::try_parse(id).ok().filter(|_| id.len() == uuid::fmt::Hyphenated::LENGTH);
-    own.map_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes()).to_string(), |_| id.to_owned())
+    let uuid = Uuid::try_parse(id).ok().filter(|_| id.len() == uuid::fmt::Hyphenated::LENGTH);
+    uuid.map_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes()).to_string(), |_| id.to_owned())
 }
 
 /// Returns an id as a part of the name of a file: characters that lead to another folder, or that a file system does
@@ -34,8 +34,8 @@ mod tests {
 
     #[test]
     fn a_uuid_is_kept_and_any_other_id_always_gets_the_same_uuid() {
-        let own = "019b9b00-0000-7000-8000-0000000000C0";
-        assert_eq!(uuid_of(own), own);
+        let uuid = "019b9b00-0000-7000-8000-0000000000C0";
+        assert_eq!(uuid_of(uuid), uuid);
         assert_eq!(uuid_of("work"), uuid_of("work"));
         assert_ne!(uuid_of("work"), uuid_of("work-2"));
         for id in ["work", "{019b9b00-0000-7000-8000-0000000000c0}", "019b9b0000007000800000000000000c0", ""] {

@@ -7,7 +7,7 @@ use store_core::{Entry, EntryId, ThreadId};
 
 use crate::provenance::Provenance;
 
-/// Something that an export could not write as it is.
+/// A part of a thread that an export could not write unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Loss {
@@ -43,14 +43,14 @@ pub struct LossesOfKind<'a> {
 /// Groups losses by their kinds, in the order of the names of the kinds.
 pub(super) fn by_kind(losses: &[Loss]) -> Vec<LossesOfKind<'_>> {
     let mut kinds: BTreeMap<&'static str, LossesOfKind<'_>> = BTreeMap::new();
-    let mut seen = HashSet::new();
+    let mut listed = HashSet::new();
     for loss in losses {
-        let new = || LossesOfKind { kind: loss.kind, reasons: Vec::new(), first_of_each: Vec::new() };
-        let group = kinds.entry(loss.kind).or_insert_with(new);
+        let new_group = || LossesOfKind { kind: loss.kind, reasons: Vec::new(), first_of_each: Vec::new() };
+        let group = kinds.entry(loss.kind).or_insert_with(new_group);
         if !group.reasons.contains(&loss.reason) {
             group.reasons.push(loss.reason);
         }
-        if seen.insert((loss.kind, &loss.thread, &loss.entry)) {
+        if listed.insert((loss.kind, &loss.thread, &loss.entry)) {
             group.first_of_each.push(loss);
         }
     }
@@ -83,8 +83,8 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a loss with its kind, its reason and the action of the export.
-    pub(crate) fn add(&mut self, path: impl Into<String>, what: LossDescription) {
-        let (kind, reason, action) = what;
+    pub(crate) fn add(&mut self, path: impl Into<String>, description: LossDescription) {
+        let (kind, reason, action) = description;
         let loss = Loss { thread: None, entry: self.entry.cloned(), path: path.into(), kind, reason, action };
         self.list.push(loss);
     }
@@ -95,8 +95,8 @@ impl<'a> Losses<'a> {
     }
 }
 
-/// The losses of a child thread, as they are listed among those of the exported thread.
-pub(crate) fn of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
+/// The losses of a child thread, in the form for the list of the exported thread: each names the child.
+pub(crate) fn losses_of_child(child: &ThreadId, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
     losses.into_iter().map(|mut loss| {
         loss.thread.get_or_insert_with(|| child.clone());
         loss
@@ -117,7 +117,7 @@ pub(crate) fn loss_of_foreign_line(entry: &Entry) -> Option<(&'static str, LossD
 mod tests {
     use store_core::{EntryId, ThreadId};
 
-    use super::{Loss, Losses, by_kind, of_child};
+    use super::{Loss, Losses, by_kind, losses_of_child};
 
     #[test]
     fn losses_are_grouped_by_kind_and_each_entry_counts_once() {
@@ -129,7 +129,7 @@ mod tests {
         Losses::new(&a, &mut list).add("/usage/cost", ("usage", "three", "dropped"));
         Losses::of_thread(&mut list).add("/usage", ("usage", "one", "dropped"));
         let child = ThreadId::new("child").unwrap();
-        list.extend(of_child(&child, list.clone()).take(1).collect::<Vec<Loss>>());
+        list.extend(losses_of_child(&child, list.clone()).take(1).collect::<Vec<Loss>>());
         let found = by_kind(&list);
         let kinds: Vec<_> = found.iter().map(|group| (group.kind, group.reasons.clone())).collect();
         assert_eq!(kinds, [("text", vec!["two"]), ("usage", vec!["one", "three"])]);

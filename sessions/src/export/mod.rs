@@ -1,13 +1,13 @@
-//! The export. A thread that has not changed since its import is written byte for byte as it was imported. Any other
+//! The export. A thread that has not changed since its import is written as the bytes that were imported. Any other
 //! thread is written as the tool of the format would write it, and what the format cannot represent is listed.
 
 mod files;
 mod ids;
 mod loss;
+mod multi_entry_messages;
 mod source;
 mod thread_losses;
-mod unchanged;
-mod whole_messages;
+mod unchanged_thread;
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use store_core::{ThreadId, ThreadRunStore};
 pub(crate) use self::{
     files::ExportFiles,
     ids::{file_name_part, shell_word, uuid_of},
-    loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, of_child},
+    loss::{LossDescription, Losses, MERGED, NO_FIELD, loss_of_foreign_line, losses_of_child},
+    multi_entry_messages::MultiEntryMessages,
     source::ExportSource,
-    thread_losses::{note_metadata, note_parent, pointer},
-    unchanged::{FileRestorer, line_of, write_unchanged},
-    whole_messages::WholeMessages,
+    thread_losses::{json_pointer, note_metadata, note_parent},
+    unchanged_thread::{FileRestorer, line_of, write_unchanged},
 };
 pub use self::{
     files::ExportTarget,
@@ -70,7 +70,7 @@ fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S:
 
 /// What a format wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenSession {
     /// Whether the bytes are those that the thread was imported from.
     pub(crate) exact: bool,
     /// The agent of the runs that an import of the thread makes, if the files contain these runs.
@@ -80,7 +80,7 @@ pub(crate) struct Written {
     pub(crate) children: Vec<ThreadId>,
 }
 
-impl Written {
+impl WrittenSession {
     /// The bytes that the thread was imported from.
     pub(crate) const fn exact() -> Self {
         Self { exact: true, agent_of_imported_runs: None, losses: Vec::new(), children: Vec::new() }
@@ -115,11 +115,11 @@ pub async fn export(
     let mut files = ExportFiles::new(target, name, thread.as_str().to_owned());
     let written = match name.format() {
         Some(format) => format.export(name, &source, &mut files).await,
-        None => Ok(Written::default()),
+        None => Ok(WrittenSession::default()),
     };
     let mut written = written?;
     thread_losses::note_thread(&source, &mut written).await?;
-    let Written { exact, losses, .. } = written;
+    let WrittenSession { exact, losses, .. } = written;
     files.finish()?;
     Ok(Exported {
         thread: thread.clone(),

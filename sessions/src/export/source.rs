@@ -61,8 +61,8 @@ impl ExportSource<'_> {
         if let Some(folder) = &self.options.working_folder {
             return folder.to_string_lossy().into_owned();
         }
-        let named = self.thread.metadata.get("cwd").and_then(|value| parse_json_string(value.as_str()));
-        named.unwrap_or_else(|| "/".to_owned())
+        let imported = self.thread.metadata.get("cwd").and_then(|value| parse_json_string(value.as_str()));
+        imported.unwrap_or_else(|| "/".to_owned())
     }
 
     /// The children of an entry that are not side entries. Only those on the first page of the store are returned.

@@ -3,36 +3,40 @@
 use store_core::{ContextRequest, MAX_PAGE, PageRequest, Run, RunFilter, RunQuery, Thread, ThreadId};
 
 use super::{
-    ExportSource, Loss, Losses, Written,
-    loss::{NO_FIELD, of_child},
+    ExportSource, Loss, Losses, WrittenSession,
+    loss::{NO_FIELD, losses_of_child},
 };
 use crate::{activity, error::Result, parents::parent_of};
 
 /// Notes the parts of a thread that no format can represent: its child threads that were not written, its runs and its
 /// state.
-pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written) -> Result<()> {
+pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut WrittenSession) -> Result<()> {
     note_children(source, &written.children, &mut written.losses).await?;
-    note_own_data(source, written.agent_of_imported_runs, &mut written.losses).await?;
+    note_data_of_thread(source, written.agent_of_imported_runs, &mut written.losses).await?;
     for child in &written.children {
         let Some(thread) = source.threads.load_thread(child).await? else { continue };
         let mut losses = Vec::new();
-        note_own_data(&ExportSource { thread: &thread, ..*source }, written.agent_of_imported_runs, &mut losses)
+        note_data_of_thread(&ExportSource { thread: &thread, ..*source }, written.agent_of_imported_runs, &mut losses)
             .await?;
-        written.losses.extend(of_child(child, losses));
+        written.losses.extend(losses_of_child(child, losses));
     }
     Ok(())
 }
 
-/// Notes the runs, the state and the other fields of one thread. `imported_agent` is the agent of those imported runs
-/// that the files contain.
-async fn note_own_data(source: &ExportSource<'_>, imported_agent: Option<&str>, list: &mut Vec<Loss>) -> Result<()> {
+/// Notes the runs, the state and the other fields of one thread. If the files contain runs that an import made,
+/// `imported_agent` is the agent of these runs.
+async fn note_data_of_thread(
+    source: &ExportSource<'_>,
+    imported_agent: Option<&str>,
+    list: &mut Vec<Loss>,
+) -> Result<()> {
     note_runs(source, imported_agent, list).await?;
     let thread = source.thread;
     let mut losses = Losses::of_thread(list);
     if thread.state_revision > 0 {
         let found = source.threads.load_context(&thread.id, ContextRequest::head()).await?;
         for key in found.state.keys() {
-            losses.add_no_field_for(pointer("/state", key), "state");
+            losses.add_no_field_for(json_pointer("/state", key), "state");
         }
     }
     if thread.resource_id.is_some() {
@@ -78,7 +82,7 @@ async fn note_runs(source: &ExportSource<'_>, imported_agent: Option<&str>, list
         let page = source.threads.list_runs(query.clone()).await?;
         let is_written = |run: &Run| imported_agent.is_some_and(|agent| activity::is_imported(run, agent));
         for run in page.items.iter().filter(|run| !is_written(run)) {
-            let path = pointer("/runs", run.id.as_str());
+            let path = json_pointer("/runs", run.id.as_str());
             Losses::of_thread(list).add(path, ("run", "the format has no runs", "dropped"));
         }
         let Some(next) = page.next else { return Ok(()) };
@@ -87,9 +91,9 @@ async fn note_runs(source: &ExportSource<'_>, imported_agent: Option<&str>, list
 }
 
 /// Notes the metadata of a thread, apart from the keys that its files contain.
-pub(crate) fn note_metadata(thread: &Thread, is_held: impl Fn(&str) -> bool, list: &mut Vec<Loss>) {
-    for key in thread.metadata.keys().filter(|key| !is_held(key)) {
-        Losses::of_thread(list).add(pointer("/metadata", key), ("metadata", NO_FIELD, "dropped"));
+pub(crate) fn note_metadata(thread: &Thread, is_in_files: impl Fn(&str) -> bool, list: &mut Vec<Loss>) {
+    for key in thread.metadata.keys().filter(|key| !is_in_files(key)) {
+        Losses::of_thread(list).add(json_pointer("/metadata", key), ("metadata", NO_FIELD, "dropped"));
     }
 }
 
@@ -101,6 +105,6 @@ pub(crate) fn note_parent(thread: &Thread, reason: &'static str, list: &mut Vec<
 }
 
 /// A JSON pointer to a key of an object.
-pub(crate) fn pointer(object: &str, key: &str) -> String {
+pub(crate) fn json_pointer(object: &str, key: &str) -> String {
     format!("{object}/{}", key.replace('~', "~0").replace('/', "~1"))
 }

@@ -9,7 +9,7 @@ use super::{
     message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
 };
 use crate::{
-    compact::{self, Names, to_u32},
+    compact::{self, TextTable, to_u32},
     json::Object,
     source::Line,
 };
@@ -56,8 +56,8 @@ impl ContextLines {
         self.kinds.len()
     }
 
-    pub(super) fn get(&self, row: usize) -> Option<ContextLine> {
-        self.kinds.get(row).map(|kind| self.line(row, *kind))
+    pub(super) fn get(&self, line_index: usize) -> Option<ContextLine> {
+        self.kinds.get(line_index).map(|kind| self.line(line_index, *kind))
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = ContextLine> + ExactSizeIterator {
@@ -71,21 +71,21 @@ impl ContextLines {
     }
 
     /// For a user message with plain text: the hash of this text.
-    pub(super) fn text_hash(&self, row: usize) -> Option<u64> {
-        let at = self.text_hashes.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
+    pub(super) fn text_hash(&self, line_index: usize) -> Option<u64> {
+        let at = self.text_hashes.binary_search_by_key(&to_u32(line_index), |(line_index, _)| *line_index).ok()?;
         Some(self.text_hashes.get(at)?.1)
     }
 
     /// The numbers of the ids of the calls in a line.
-    pub(super) fn calls(&self, row: usize) -> impl Iterator<Item = u32> {
-        let row = to_u32(row);
-        let first = self.calls.partition_point(|(at, _)| *at < row);
-        self.calls.iter().skip(first).take_while(move |(at, _)| *at == row).map(|(_, call)| *call)
+    pub(super) fn calls(&self, line_index: usize) -> impl Iterator<Item = u32> {
+        let line_index = to_u32(line_index);
+        let first = self.calls.partition_point(|(at, _)| *at < line_index);
+        self.calls.iter().skip(first).take_while(move |(at, _)| *at == line_index).map(|(_, call)| *call)
     }
 
     /// The number of the id of the call that a line answers.
-    pub(super) fn answered_call(&self, row: usize) -> Option<u32> {
-        let at = self.answers.binary_search_by_key(&to_u32(row), |(row, _)| *row).ok()?;
+    pub(super) fn answered_call(&self, line_index: usize) -> Option<u32> {
+        let at = self.answers.binary_search_by_key(&to_u32(line_index), |(line_index, _)| *line_index).ok()?;
         Some(self.answers.get(at)?.1)
     }
 
@@ -106,7 +106,13 @@ impl ContextLines {
     }
 
     /// Adds a line that is an object. `call_ids` gets the ids of its calls and results.
-    pub(super) fn push_object(&mut self, line: &Line, object: &Object<'_>, line_body: &LineBody, call_ids: &mut Names) {
+    pub(super) fn push_object(
+        &mut self,
+        line: &Line,
+        object: &Object<'_>,
+        line_body: &LineBody,
+        call_ids: &mut TextTable,
+    ) {
         let mut added = ContextLine {
             kind: ContextLineKind::of(object, line_body),
             fingerprint: hash(&line.bytes),
@@ -134,7 +140,7 @@ impl ContextLines {
         self.push(added);
     }
 
-    /// Adds a line. What belongs to it besides was added before.
+    /// Adds a line. Its calls, its answer and the hash of its text must have been added already.
     pub(super) fn push(&mut self, line: ContextLine) {
         compact::push(&mut self.kinds, line.kind);
         if let Some(hashes) = &mut self.hashes {
@@ -142,21 +148,21 @@ impl ContextLines {
         }
     }
 
-    /// Adds the hash of the text of the line that is added next.
+    /// Adds the hash of the text of the next line.
     pub(super) fn push_text_hash(&mut self, text_hash: u64) {
         compact::push(&mut self.text_hashes, (to_u32(self.kinds.len()), text_hash));
     }
 
-    /// Adds a call of the line that is added next.
+    /// Adds a call of the next line.
     pub(super) fn push_call(&mut self, call: u32) {
         compact::push(&mut self.calls, (to_u32(self.kinds.len()), call));
     }
 
-    /// Adds the call that the line that is added next answers. Of several, the last one counts.
+    /// Adds a call that the next line answers. If there are several, the last one counts.
     pub(super) fn push_answer(&mut self, call: u32) {
-        let row = to_u32(self.kinds.len());
-        self.answers.pop_if(|(last, _)| *last == row);
-        compact::push(&mut self.answers, (row, call));
+        let line_index = to_u32(self.kinds.len());
+        self.answers.pop_if(|(last, _)| *last == line_index);
+        compact::push(&mut self.answers, (line_index, call));
     }
 }
 
@@ -177,13 +183,13 @@ pub(super) enum ContextLineKind {
     /// A message.
     Message(Role),
     /// A user message that kimi-cli itself inserted, such as a reminder or a checkpoint.
-    Injected,
+    InsertedMessage,
     /// The message with the summary of a compaction.
     Summary,
 }
 
 impl ContextLineKind {
-    /// Finds out what a line is that is an object.
+    /// Finds out which kind of line an object is.
     fn of(object: &Object<'_>, line_body: &LineBody) -> Self {
         if line_body.side {
             return Self::SideEntry;
@@ -199,7 +205,7 @@ impl ContextLineKind {
         } else if message.role == Role::User && text == Some(COMPACTION_MARKER) {
             Self::Summary
         } else if message.role == Role::User && is_injected(text) {
-            Self::Injected
+            Self::InsertedMessage
         } else {
             Self::Message(message.role)
         }
@@ -212,12 +218,12 @@ impl ContextLineKind {
 
     /// Whether it is a message of the history.
     pub(super) const fn is_message(self) -> bool {
-        matches!(self, Self::Message(_) | Self::Injected | Self::Summary)
+        matches!(self, Self::Message(_) | Self::InsertedMessage | Self::Summary)
     }
 
     /// Whether it is a message of the user or the assistant. A compaction keeps the last two of these messages.
     pub(super) const fn is_user_or_assistant(self) -> bool {
-        matches!(self, Self::Message(Role::User | Role::Assistant) | Self::Injected | Self::Summary)
+        matches!(self, Self::Message(Role::User | Role::Assistant) | Self::InsertedMessage | Self::Summary)
     }
 
     /// Whether every history begins with such lines.

@@ -10,7 +10,7 @@ use store_core::{
 
 use super::{
     continuation::{self, Continuation},
-    drafts::{EntryParts, row_index},
+    drafts::{EntryParts, index_of_line},
     encode,
     history::{PlacedFile, TreePosition},
     ids::FileLineIds,
@@ -38,21 +38,21 @@ pub(super) struct ContextDrafts<'a> {
     session: &'a KimiSession,
     file: usize,
     ids: &'a FileLineIds,
-    placed: &'a PlacedFile,
+    placed_file: &'a PlacedFile,
     /// The system messages of the file so far. A compaction with new instructions puts them into its replacement.
     instructions: Vec<Message>,
     /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
     /// import then never stores a summary with only some of its references.
     held_summary: Option<Draft>,
     /// Whether the entry that rewinds the thread was added.
-    rewound: bool,
+    has_rewind: bool,
 }
 
 impl<'a> ContextDrafts<'a> {
     /// Begins the drafts of the file at this position of the history. Returns `None` if there is no such file.
     pub(super) fn new(session: &'a KimiSession, file: usize) -> Option<Self> {
-        let (ids, placed) = (session.layout.ids.get(file)?, session.layout.history.files().get(file)?);
-        Some(Self { session, file, ids, placed, instructions: Vec::new(), held_summary: None, rewound: false })
+        let (ids, placed_file) = (session.layout.ids.get(file)?, session.layout.history.files().get(file)?);
+        Some(Self { session, file, ids, placed_file, instructions: Vec::new(), held_summary: None, has_rewind: false })
     }
 
     const fn layout(&self) -> &'a ThreadLayout {
@@ -60,7 +60,7 @@ impl<'a> ContextDrafts<'a> {
     }
 
     fn compaction(&self) -> Option<&'a continuation::Compaction> {
-        match self.placed.continuation.as_ref()? {
+        match self.placed_file.continuation.as_ref()? {
             Continuation::Compaction(compaction) => Some(compaction),
             Continuation::Rewind { .. } => None,
         }
@@ -68,20 +68,20 @@ impl<'a> ContextDrafts<'a> {
 
     /// Adds the drafts of a line to `ready`.
     pub(super) fn add_line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
-        let row = row_index(line.number);
-        let Some(position) = self.layout().history.position(self.file, row) else { return Ok(()) };
-        if let Some(Continuation::Rewind { shared, .. }) = &self.placed.continuation
-            && row == *shared
+        let line_index = index_of_line(line.number);
+        let Some(position) = self.layout().history.position(self.file, line_index) else { return Ok(()) };
+        if let Some(Continuation::Rewind { shared_lines, .. }) = &self.placed_file.continuation
+            && line_index == *shared_lines
         {
-            self.add_rewind(*shared, false, (time, &mut *ready))?;
+            self.add_rewind(*shared_lines, false, (time, &mut *ready))?;
         }
         if line.is_blank() {
             return Ok(());
         }
-        if position.original != (self.file, row) {
+        if position.original != (self.file, line_index) {
             ready.push_back(self.reference(line, &position, time)?);
         } else {
-            let summary = self.compaction().filter(|compaction| compaction.at == row);
+            let summary = self.compaction().filter(|compaction| compaction.at == line_index);
             let draft = self.entry(line, &position, summary, time)?;
             if summary.is_some() {
                 self.held_summary = Some(draft);
@@ -89,7 +89,7 @@ impl<'a> ContextDrafts<'a> {
                 ready.push_back(draft);
             }
         }
-        if self.compaction().is_some_and(|compaction| row >= compaction.at + compaction.kept.len()) {
+        if self.compaction().is_some_and(|compaction| line_index >= compaction.at + compaction.kept_lines.len()) {
             ready.extend(self.held_summary.take());
         }
         Ok(())
@@ -97,8 +97,8 @@ impl<'a> ContextDrafts<'a> {
 
     /// Adds the drafts that remain at the end of the file to `ready`.
     pub(super) fn add_remaining(&mut self, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
-        if let Some(Continuation::Rewind { shared, is_open }) = &self.placed.continuation {
-            self.add_rewind(*shared, *is_open, (time, &mut *ready))?;
+        if let Some(Continuation::Rewind { shared_lines, is_open }) = &self.placed_file.continuation {
+            self.add_rewind(*shared_lines, *is_open, (time, &mut *ready))?;
         }
         ready.extend(self.held_summary.take());
         Ok(())
@@ -106,15 +106,16 @@ impl<'a> ContextDrafts<'a> {
 
     /// Adds, once, the entry that rewinds the thread to the end of the lines that the file repeats. The entry
     /// corresponds to no line.
-    fn add_rewind(&mut self, shared: usize, is_open: bool, out: TimeAndQueue<'_>) -> Result<()> {
-        if std::mem::replace(&mut self.rewound, true) {
+    fn add_rewind(&mut self, shared_lines: usize, is_open: bool, out: TimeAndQueue<'_>) -> Result<()> {
+        if std::mem::replace(&mut self.has_rewind, true) {
             return Ok(());
         }
-        let next_parent =
-            shared.checked_sub(1).and_then(|row| self.layout().history.position(self.file, row)?.next_parent);
+        let next_parent = shared_lines
+            .checked_sub(1)
+            .and_then(|line_index| self.layout().history.position(self.file, line_index)?.next_parent);
         let to = self.layout().node_id(next_parent)?.map_or(RewindTo::Start, RewindTo::Entry);
         let origin = ImportOrigin::new(self.session.info.format, 0);
-        let id = if is_open { self.ids.open_rewind(shared) } else { self.ids.rewind(shared) }?;
+        let id = if is_open { self.ids.open_rewind(shared_lines) } else { self.ids.rewind(shared_lines) }?;
         let (time, ready) = out;
         let mut entry = NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(origin);
         entry.timestamp = time;
@@ -136,8 +137,10 @@ impl<'a> ContextDrafts<'a> {
             side: true,
             body: Custom::new(REFERENCE_KIND, data).into(),
         };
-        let row = |(file, row): (usize, usize)| Some(self.session.contexts.get(file)?.rows.get(row)?.fingerprint);
-        let is_equal = row(position.original) == row((self.file, row_index(line.number)));
+        let fingerprint = |(file, line_index): (usize, usize)| {
+            Some(self.session.contexts.get(file)?.line_data.get(line_index)?.fingerprint)
+        };
+        let is_equal = fingerprint(position.original) == fingerprint((self.file, index_of_line(line.number)));
         let mut draft = self.session.line_draft(parts, line, time, |_| None);
         if is_equal && let Some(origin) = &mut draft.entry.origin {
             origin.raw = None;
@@ -152,7 +155,7 @@ impl<'a> ContextDrafts<'a> {
         summary: Option<&continuation::Compaction>,
         time: Option<Timestamp>,
     ) -> Result<Draft> {
-        let at = (self.file, row_index(line.number));
+        let at = (self.file, index_of_line(line.number));
         let mut body = self.body(&line);
         self.note_failure(at, &mut body);
         if position.node.is_some()
@@ -187,7 +190,7 @@ impl<'a> ContextDrafts<'a> {
     fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
         let Some(wire) = &self.session.wire else { return };
         let record = self.layout().wire_matches.record_of_line(at);
-        let Some(is_error) = record.and_then(|record| wire.rows.is_error(record)) else { return };
+        let Some(is_error) = record.and_then(|record| wire.line_data.is_error(record)) else { return };
         if let NewBody::Message(message) = body
             && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = message.blocks.first_mut()
         {

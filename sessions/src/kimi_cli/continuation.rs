@@ -11,7 +11,7 @@ pub(super) enum Continuation {
     /// It repeats the first lines of the previous file and continues after them. After a clear it repeats none.
     Rewind {
         /// How many lines it repeats.
-        shared: usize,
+        shared_lines: usize,
         /// Whether it has no other lines yet. A later import may then decide otherwise.
         is_open: bool,
     },
@@ -25,7 +25,7 @@ pub(super) struct Compaction {
     /// The line of the summary.
     pub(super) at: usize,
     /// The lines of the previous file that this file repeats after the summary.
-    pub(super) kept: Vec<usize>,
+    pub(super) kept_lines: Vec<usize>,
     /// The first and the last entry that the summary replaces.
     pub(super) covers: (usize, usize),
     /// Whether the lines before the summary differ from the first lines of the previous file. The compaction then
@@ -34,23 +34,23 @@ pub(super) struct Compaction {
 }
 
 /// Decides how a file continues the previous file. The first rule that fits decides: a summary means a compaction,
-/// lines in common mean a revert, and anything else means a clear. A decision that an earlier import has stored stays
-/// as it is.
+/// lines in common mean a revert, and anything else means a clear. A decision that an earlier import has stored is
+/// not changed.
 pub(super) fn decide_continuation(
     history: &History,
     previous: &ContextLines,
-    rows: &ContextLines,
+    lines: &ContextLines,
     is_stored: &dyn Fn(StoredDecision) -> bool,
 ) -> Continuation {
     let file = history.files().len();
-    let shared = previous.iter().zip(rows.iter()).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
+    let shared_lines = previous.iter().zip(lines.iter()).take_while(|(a, b)| a.fingerprint == b.fingerprint).count();
     let stored = |decision: fn(usize, usize) -> StoredDecision| {
-        (0..=shared).rev().find(|shared| is_stored(decision(file, *shared)))
+        (0..=shared_lines).rev().find(|shared_lines| is_stored(decision(file, *shared_lines)))
     };
-    if let Some(shared) = stored(StoredDecision::Rewind) {
-        return Continuation::Rewind { shared, is_open: false };
+    if let Some(shared_lines) = stored(StoredDecision::Rewind) {
+        return Continuation::Rewind { shared_lines, is_open: false };
     }
-    let pair = FilePair { history, previous, rows, shared, file, is_stored };
+    let pair = FilePair { history, previous, lines, shared_lines, file, is_stored };
     let rewind = || pair.find_rewind(stored(StoredDecision::OpenRewind).unwrap_or_default());
     let may_have_new_instructions = stored(StoredDecision::OpenRewind).is_none();
     let compaction =
@@ -62,16 +62,16 @@ pub(super) fn decide_continuation(
 struct FilePair<'a> {
     history: &'a History,
     previous: &'a ContextLines,
-    rows: &'a ContextLines,
+    lines: &'a ContextLines,
     /// How many leading lines are equal in both files.
-    shared: usize,
+    shared_lines: usize,
     file: usize,
     is_stored: &'a dyn Fn(StoredDecision) -> bool,
 }
 
 impl FilePair<'_> {
-    fn position(&self, row: usize) -> Option<TreePosition> {
-        self.history.position(self.file.checked_sub(1)?, row)
+    fn position(&self, line_index: usize) -> Option<TreePosition> {
+        self.history.position(self.file.checked_sub(1)?, line_index)
     }
 
     /// The last entry on the path after the first `lines` lines of the previous file.
@@ -83,68 +83,70 @@ impl FilePair<'_> {
     /// clear, the file repeats nothing, except the first `stored_count` lines, which an earlier import has stored as
     /// repeated.
     fn find_rewind(&self, stored_count: usize) -> Continuation {
-        let is_exact = |shared: &usize| {
-            shared.checked_sub(1).is_none_or(|row| self.position(row).is_some_and(|position| position.is_exact))
+        let is_exact = |shared_lines: &usize| {
+            shared_lines
+                .checked_sub(1)
+                .is_none_or(|line_index| self.position(line_index).is_some_and(|position| position.is_exact))
         };
-        let shared = (0..=self.shared).rev().find(is_exact).unwrap_or_default();
-        let is_conversation = |row: ContextLine| row.kind.is_node() && !row.kind.is_opening();
-        let is_revert = self.rows.iter().take(shared).any(is_conversation);
-        let is_open = shared == self.rows.len();
-        Continuation::Rewind { shared: if is_revert || is_open { shared } else { stored_count }, is_open }
+        let shared_lines = (0..=self.shared_lines).rev().find(is_exact).unwrap_or_default();
+        let is_conversation = |line: ContextLine| line.kind.is_node() && !line.kind.is_opening();
+        let is_revert = self.lines.iter().take(shared_lines).any(is_conversation);
+        let is_open = shared_lines == self.lines.len();
+        Continuation::Rewind { shared_lines: if is_revert || is_open { shared_lines } else { stored_count }, is_open }
     }
 
     fn find_compaction(&self) -> Option<Compaction> {
-        let at = self.rows.iter().position(|row| row.kind.is_message())?;
+        let at = self.lines.iter().position(|line| line.kind.is_message())?;
         // If the previous file also has this summary, a revert copied it.
-        if self.rows.get(at)?.kind != ContextLineKind::Summary || self.shared > at {
+        if self.lines.get(at)?.kind != ContextLineKind::Summary || self.shared_lines > at {
             return None;
         }
         let last = self.history.head()?;
-        let opening_end = self.next_parent_after(at).filter(|_| self.shared == at);
+        let opening_end = self.next_parent_after(at).filter(|_| self.shared_lines == at);
         let opening_depth = self.history.depth(opening_end);
-        let opening_nodes = self.rows.iter().take(at).filter(|row| row.kind.is_node()).count();
-        if self.shared != at || opening_depth != opening_nodes {
+        let opening_nodes = self.lines.iter().take(at).filter(|line| line.kind.is_node()).count();
+        if self.shared_lines != at || opening_depth != opening_nodes {
             let root = self.history.path(Some(last)).last()?;
-            return Some(Compaction { at, kept: Vec::new(), covers: (root, last), has_new_instructions: true });
+            return Some(Compaction { at, kept_lines: Vec::new(), covers: (root, last), has_new_instructions: true });
         }
         let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - opening_depth).last()?;
-        let kept = self.find_kept_lines(at, opening_depth).unwrap_or_default();
-        let first_kept = kept.first().and_then(|row| self.position(*row)?.node);
-        let to = first_kept.and_then(|kept| self.history.node(kept)?.parent).unwrap_or(last);
-        Some(Compaction { at, kept, covers: (from, to), has_new_instructions: false })
+        let kept_lines = self.find_kept_lines(at, opening_depth).unwrap_or_default();
+        let first_kept = kept_lines.first().and_then(|line_index| self.position(*line_index)?.node);
+        let to = first_kept.and_then(|first_kept| self.history.node(first_kept)?.parent).unwrap_or(last);
+        Some(Compaction { at, kept_lines, covers: (from, to), has_new_instructions: false })
     }
 
     /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
     /// the assistant, and the messages between and after them.
     fn find_kept_lines(&self, at: usize, opening_depth: usize) -> Option<Vec<usize>> {
         let previous = || self.previous.iter().enumerate();
-        let is_user_or_assistant = |(_, row): &(usize, ContextLine)| row.kind.is_user_or_assistant();
+        let is_user_or_assistant = |(_, line): &(usize, ContextLine)| line.kind.is_user_or_assistant();
         let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
-        let tail: Vec<_> = previous().skip(first).filter(|(_, row)| row.kind.is_message()).collect();
-        let following_lines = self.rows.iter().skip(at + 1);
-        if following_lines.len() < tail.len() {
+        let kept: Vec<_> = previous().skip(first).filter(|(_, line)| line.kind.is_message()).collect();
+        let following_lines = self.lines.iter().skip(at + 1);
+        if following_lines.len() < kept.len() {
             return None;
         }
-        let is_equal = |((_, row), again): (&(usize, ContextLine), ContextLine)| {
-            again.kind.is_message() && row.content_hash == again.content_hash
+        let is_equal = |((_, line), again): (&(usize, ContextLine), ContextLine)| {
+            again.kind.is_message() && line.content_hash == again.content_hash
         };
-        let all_equal = tail.iter().zip(following_lines).all(is_equal);
-        let tail: Vec<_> = tail.into_iter().map(|(row, _)| row).collect();
-        if !all_equal || !self.are_entries(&tail, opening_depth) {
+        let all_equal = kept.iter().zip(following_lines).all(is_equal);
+        let kept_lines: Vec<_> = kept.into_iter().map(|(line_index, _)| line_index).collect();
+        if !all_equal || !self.can_be_kept(&kept_lines, opening_depth) {
             return None;
         }
         let fits_stored_decisions = !(self.is_stored)(StoredDecision::Line(self.file, at))
             || (self.is_stored)(StoredDecision::Reference(self.file, at + 1));
-        fits_stored_decisions.then_some(tail)
+        fits_stored_decisions.then_some(kept_lines)
     }
 
     /// Whether each of these lines has an entry that is not a compaction, and whether there is an entry before them
     /// that the summary can replace.
-    fn are_entries(&self, tail: &[usize], opening_depth: usize) -> bool {
-        let node = |row: &usize| -> Option<Node> { self.history.node(self.position(*row)?.node?) };
+    fn can_be_kept(&self, kept_lines: &[usize], opening_depth: usize) -> bool {
+        let node = |line_index: &usize| -> Option<Node> { self.history.node(self.position(*line_index)?.node?) };
         let has_more = |first: Node| first.depth > opening_depth + 1;
-        tail.first().and_then(node).is_some_and(has_more)
-            && tail.iter().all(|row| node(row).is_some_and(|node| !node.is_compaction))
+        kept_lines.first().and_then(node).is_some_and(has_more)
+            && kept_lines.iter().all(|line_index| node(line_index).is_some_and(|node| !node.is_compaction))
     }
 }
 
@@ -160,8 +162,8 @@ mod tests {
     /// Makes a line of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
     /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
     /// usage.
-    fn rows(text: &str) -> ContextLines {
-        let mut rows = ContextLines::new(false);
+    fn lines(text: &str) -> ContextLines {
+        let mut lines = ContextLines::new(false);
         for char in text.chars() {
             let kind = match char {
                 's' | 'z' => ContextLineKind::Prompt,
@@ -171,15 +173,15 @@ mod tests {
                 '_' => ContextLineKind::SideEntry,
                 _ => ContextLineKind::Message(Role::User),
             };
-            rows.push(ContextLine { kind, fingerprint: hash(&char), content_hash: hash(&char) });
+            lines.push(ContextLine { kind, fingerprint: hash(&char), content_hash: hash(&char) });
         }
-        rows
+        lines
     }
 
     fn history(files: &[&str], stored: &[StoredDecision]) -> History {
-        let rows: Vec<_> = files.iter().map(|text| rows(text)).collect();
-        let rows: Vec<_> = rows.iter().collect();
-        History::of(&rows, &|decision| stored.contains(&decision))
+        let lines: Vec<_> = files.iter().map(|text| lines(text)).collect();
+        let lines: Vec<_> = lines.iter().collect();
+        History::of(&lines, &|decision| stored.contains(&decision))
     }
 
     /// Checks the path of the head. `path` names each entry by its character and the number of its file, and gives
@@ -188,7 +190,7 @@ mod tests {
         let history = history(files, stored);
         let name = |at: usize| {
             let node = history.node(at).unwrap();
-            let char = files[node.file].chars().nth(node.row).unwrap();
+            let char = files[node.file].chars().nth(node.line_index).unwrap();
             format!("{char}{}", node.file + 1)
         };
         let mut found: Vec<_> = history.path(history.head()).collect();
@@ -259,8 +261,8 @@ mod tests {
     fn earlier_decisions_about_stored_lines_are_kept() {
         check(&["s0a1B", "s0=a"], &[StoredDecision::Rewind(1, 0)], "s2 02 =2 a2");
         check(&["s0a1B2cD", "s0=cD"], &[StoredDecision::Line(1, 2)], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2 D2");
-        let kept = [StoredDecision::Reference(1, 3), StoredDecision::Reference(1, 4), StoredDecision::Line(1, 2)];
-        check(&["s0a1B2cD", "s0=cDe"], &kept, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) e2");
+        let kept_lines = [StoredDecision::Reference(1, 3), StoredDecision::Reference(1, 4), StoredDecision::Line(1, 2)];
+        check(&["s0a1B2cD", "s0=cDe"], &kept_lines, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) e2");
         check(&["s0a1B", "s0a1Bc"], &[StoredDecision::Rewind(1, 4)], "s1 01 a1 11 B2 c2");
     }
 

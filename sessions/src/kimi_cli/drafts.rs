@@ -31,7 +31,7 @@ pub(super) struct KimiDrafts<'a> {
     /// Drafts that have not been returned yet.
     ready: VecDeque<Draft>,
     stage: Stage<'a>,
-    /// The time of the previous entry.
+    /// The time of the previous entry. An entry without a time of its own gets it.
     time: Option<Timestamp>,
 }
 
@@ -88,7 +88,7 @@ impl Drafts for KimiDrafts<'_> {
             if matches!(self.stage, Stage::End) {
                 return Ok(None);
             }
-            self.step()?;
+            self.process_next()?;
         }
     }
 }
@@ -119,7 +119,7 @@ impl<'a> KimiDrafts<'a> {
     }
 
     /// Processes the next line, or goes to the next file.
-    fn step(&mut self) -> Result<()> {
+    fn process_next(&mut self) -> Result<()> {
         let session = self.session;
         let stage = std::mem::replace(&mut self.stage, Stage::End);
         self.stage = match stage {
@@ -127,7 +127,7 @@ impl<'a> KimiDrafts<'a> {
             Stage::Context(at, mut open, mut context) => match session.contexts.get(at) {
                 Some(file) => match open.next(file)? {
                     Some(line) => {
-                        self.time = self.time_of_line((at, row_index(line.number))).or(self.time);
+                        self.time = self.time_of_line((at, index_of_line(line.number))).or(self.time);
                         context.add_line(line, self.time, &mut self.ready)?;
                         Stage::Context(at, open, context)
                     }
@@ -159,7 +159,7 @@ impl<'a> KimiDrafts<'a> {
 
     /// The time of a line of a context, if the wire file says it.
     fn time_of_line(&self, at: HistoryLine) -> Option<Timestamp> {
-        self.session.wire.as_ref()?.rows.time(self.layout().wire_matches.record_of_line(at)?)
+        self.session.wire.as_ref()?.line_data.time(self.layout().wire_matches.record_of_line(at)?)
     }
 
     fn open_context(&mut self, at: usize) -> Result<Stage<'a>> {
@@ -170,9 +170,9 @@ impl<'a> KimiDrafts<'a> {
                 None => Stage::WholeFiles(0),
             });
         };
-        let has_times = session.wire.as_ref().is_some_and(|wire| wire.rows.first_time().is_some());
+        let has_times = session.wire.as_ref().is_some_and(|wire| wire.line_data.first_time().is_some());
         if !has_times {
-            self.time = file.modified.or(self.time);
+            self.time = file.modified_at.or(self.time);
         }
         Ok(Stage::Context(at, OpenFile::new(file)?, Box::new(context)))
     }
@@ -181,10 +181,10 @@ impl<'a> KimiDrafts<'a> {
         if line.is_blank() {
             return Ok(());
         }
-        let at = row_index(line.number);
-        self.time = self.session.wire.as_ref().and_then(|wire| wire.rows.time(at)).or(self.time);
-        let matched = self.layout().wire_matches.line_of_record(at);
-        let position = matched.and_then(|(file, row)| self.layout().history.position(file, row));
+        let at = index_of_line(line.number);
+        self.time = self.session.wire.as_ref().and_then(|wire| wire.line_data.time(at)).or(self.time);
+        let matched_line = self.layout().wire_matches.line_of_record(at);
+        let position = matched_line.and_then(|(file, line_index)| self.layout().history.position(file, line_index));
         let parent = self.layout().node_id(position.and_then(|position| position.next_parent))?;
         let lenient = lenient::read(&line.bytes);
         let body = match Object::parse(&lenient.text).map(|object| wire::body(&object)) {
@@ -223,7 +223,7 @@ pub(super) fn whole_file_id(prefix: &str, file: &FileProvenance) -> String {
 }
 
 /// The position of a line in its file, from 0.
-pub(super) fn row_index(line: u64) -> usize {
+pub(super) fn index_of_line(line: u64) -> usize {
     usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 

@@ -17,7 +17,7 @@ pub(super) fn encode_context_line(body: &Body) -> Option<String> {
         Body::Usage(usage) if usage.spent.is_none() && usage.cost.is_none() && usage.model.is_none() => {
             Some(format!("{{\"role\": \"_usage\", \"token_count\": {}}}", usage.context_size?))
         }
-        Body::Message(found) => encode_message(found),
+        Body::Message(message) => encode_message(message),
         _ => None,
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn write_part(out: &mut String, block: &Block) -> Option<()> {
     Some(())
 }
 
-/// The id of a medium, which is the only thing that kimi-cli attaches to one.
+/// The id of a medium. kimi-cli attaches nothing else to a medium.
 pub(super) fn media_id(opaque: &Opaque) -> Option<String> {
     parse_json_string(Object::parse(opaque.data.as_str())?.raw("id")?)
 }
@@ -157,13 +157,13 @@ fn media_url(media: &Media) -> Option<String> {
 }
 
 fn write_calls(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
-    let found: Vec<_> = blocks.iter().filter(|block| as_tool_use(block).is_some()).collect();
-    if found.is_empty() {
+    let calls: Vec<_> = blocks.iter().filter(|block| as_tool_use(block).is_some()).collect();
+    if calls.is_empty() {
         return Some(());
     }
     let out = object.key("tool_calls");
     out.push('[');
-    for (at, block) in found.into_iter().enumerate() {
+    for (at, block) in calls.into_iter().enumerate() {
         if at > 0 {
             out.push(',');
         }

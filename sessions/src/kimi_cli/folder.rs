@@ -33,9 +33,9 @@ pub(super) struct SessionFolder {
     /// The folders of subagents.
     pub(super) subagents: Vec<FoundFile>,
     /// All other files, including those in subfolders.
-    pub(super) others: Vec<FoundFile>,
-    /// What is neither a file nor a folder, such as a link to a folder.
-    pub(super) unread: Vec<FoundFile>,
+    pub(super) other_files: Vec<FoundFile>,
+    /// Everything that is neither a file nor a folder, such as a link to a folder.
+    pub(super) special_files: Vec<FoundFile>,
 }
 
 /// A file or folder of a session.
@@ -76,7 +76,7 @@ impl SessionFolder {
             } else if kind.is_file() || (prefix.is_empty() && found.path.is_file()) {
                 self.add_file(found, &name, prefix.is_empty());
             } else {
-                self.unread.push(found);
+                self.special_files.push(found);
             }
         }
         Ok(())
@@ -96,17 +96,17 @@ impl SessionFolder {
             WIRE_FILE_NAME if is_top => self.wire = Some(found),
             STATE_FILE_NAME if is_top => self.state = Some(found),
             _ if is_top && is_context(Some(name)) => self.contexts.push(found),
-            _ => self.others.push(found),
+            _ => self.other_files.push(found),
         }
     }
 }
 
 /// Whether a folder contains other files of a session besides the current context.
-pub(super) fn is_session_folder(folder: &Path) -> Result<bool> {
+pub(super) fn has_other_session_files(folder: &Path) -> Result<bool> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
-        let is_rotated = name != CONTEXT_FILE_NAME && is_context(Some(&name));
-        if is_rotated || name == WIRE_FILE_NAME || name == STATE_FILE_NAME {
+        let is_earlier_context = name != CONTEXT_FILE_NAME && is_context(Some(&name));
+        if is_earlier_context || name == WIRE_FILE_NAME || name == STATE_FILE_NAME {
             return Ok(true);
         }
     }
@@ -115,8 +115,8 @@ pub(super) fn is_session_folder(folder: &Path) -> Result<bool> {
 
 /// Whether a folder with a current context is one session: it contains other files of a session, or no other session
 /// file.
-pub(super) fn is_one_session(folder: &Path) -> Result<bool> {
-    if is_session_folder(folder)? {
+pub(super) fn is_single_session_folder(folder: &Path) -> Result<bool> {
+    if has_other_session_files(folder)? {
         return Ok(true);
     }
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {

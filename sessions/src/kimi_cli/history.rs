@@ -1,7 +1,7 @@
 //! The history of a session over all its context files: one tree, and the position of each line in it.
 //!
-//! The tree has an entry for almost every line of large files, so what follows from the lines before is not kept: the
-//! parent of an entry is mostly the entry before it, and most lines of a file are new ones in order.
+//! The tree has an entry for almost every line of large files. To save memory, it keeps one value for many entries:
+//! most entries are children of the preceding entry, and most lines of a file are new and in order.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(super) struct Node {
     /// The file of the history, from 0.
     pub(super) file: usize,
     /// The line, from 0.
-    pub(super) row: usize,
+    pub(super) line_index: usize,
     pub(super) parent: Option<usize>,
     /// The number of entries on its path, including itself.
     pub(super) depth: usize,
@@ -25,9 +25,9 @@ pub(super) struct Node {
     pub(super) is_compaction: bool,
 }
 
-/// Entries of the tree of which each but the first is the child of the one before.
+/// Consecutive entries of the tree. Each of them, except the first, is the child of the preceding one.
 #[derive(Debug)]
-struct Chain {
+struct EntrySequence {
     first: usize,
     /// The parent of the first entry.
     parent: Option<usize>,
@@ -52,7 +52,7 @@ pub(super) struct TreePosition {
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     /// The first line.
-    row: usize,
+    line_index: usize,
     count: usize,
     /// The file and line that the first line repeats, or its own.
     original: (usize, usize),
@@ -83,20 +83,20 @@ pub(super) struct PlacedFile {
 impl PlacedFile {
     /// The number of lines whose positions are known.
     fn len(&self) -> usize {
-        self.segments.last().map_or(0, |last| last.row + last.count)
+        self.segments.last().map_or(0, |last| last.line_index + last.count)
     }
 
     /// Adds a segment after the last one.
     fn push(&mut self, count: usize, original: (usize, usize), next_parent: NextParent, is_exact: bool) {
         if count > 0 {
-            self.segments.push(Segment { row: self.len(), count, original, next_parent, is_exact });
+            self.segments.push(Segment { line_index: self.len(), count, original, next_parent, is_exact });
         }
     }
 
     /// Repeats the first `count` lines of an earlier file.
     fn repeat_first(&mut self, earlier: &Self, count: usize) {
         for segment in &earlier.segments {
-            let count = segment.count.min(count.saturating_sub(segment.row));
+            let count = segment.count.min(count.saturating_sub(segment.line_index));
             self.push(count, segment.original, segment.next_parent, segment.is_exact);
         }
     }
@@ -121,8 +121,8 @@ pub(super) enum StoredDecision {
 pub(super) struct History {
     files: Vec<PlacedFile>,
     /// The line of each entry.
-    rows: Vec<u32>,
-    chains: Vec<Chain>,
+    line_indexes: Vec<u32>,
+    sequences: Vec<EntrySequence>,
 }
 
 impl History {
@@ -130,25 +130,25 @@ impl History {
     pub(super) fn of(files: &[&ContextLines], is_stored: &dyn Fn(StoredDecision) -> bool) -> Self {
         let mut history = Self::default();
         let mut previous: Option<&ContextLines> = None;
-        for rows in files {
+        for lines in files {
             let continuation =
-                previous.map(|previous| continuation::decide_continuation(&history, previous, rows, is_stored));
-            history.add_file(rows, continuation);
-            previous = Some(rows);
+                previous.map(|previous| continuation::decide_continuation(&history, previous, lines, is_stored));
+            history.add_file(lines, continuation);
+            previous = Some(lines);
         }
         history
     }
 
     pub(super) fn node(&self, at: usize) -> Option<Node> {
-        let row = usize::try_from(*self.rows.get(at)?).ok()?;
+        let line_index = usize::try_from(*self.line_indexes.get(at)?).ok()?;
         let file = self.files.partition_point(|file| file.first_node <= at).checked_sub(1)?;
-        let chain = self.chain(at)?;
-        let above = at - chain.first;
+        let sequence = self.sequence_of(at)?;
+        let offset = at - sequence.first;
         Some(Node {
             file,
-            row,
-            parent: if above == 0 { chain.parent } else { Some(at - 1) },
-            depth: chain.depth + above,
+            line_index,
+            parent: if offset == 0 { sequence.parent } else { Some(at - 1) },
+            depth: sequence.depth + offset,
             is_compaction: self.files.get(file)?.summary == Some(at),
         })
     }
@@ -157,10 +157,11 @@ impl History {
         &self.files
     }
 
-    pub(super) fn position(&self, file: usize, row: usize) -> Option<TreePosition> {
+    pub(super) fn position(&self, file: usize, line_index: usize) -> Option<TreePosition> {
         let segments = &self.files.get(file)?.segments;
-        let segment = segments.get(segments.partition_point(|segment| segment.row <= row).checked_sub(1)?)?;
-        let offset = Some(row - segment.row).filter(|offset| *offset < segment.count)?;
+        let segment =
+            segments.get(segments.partition_point(|segment| segment.line_index <= line_index).checked_sub(1)?)?;
+        let offset = Some(line_index - segment.line_index).filter(|offset| *offset < segment.count)?;
         let (file, first) = segment.original;
         let original = (file, first + offset);
         let (last_node, node_row) = self.last_node(original).unzip();
@@ -176,23 +177,23 @@ impl History {
     }
 
     /// The last entry of a file up to a line, and its line.
-    fn last_node(&self, (file, row): (usize, usize)) -> Option<(usize, usize)> {
+    fn last_node(&self, (file, line_index): (usize, usize)) -> Option<(usize, usize)> {
         let first = self.files.get(file)?.first_node;
-        let end = self.files.get(file + 1).map_or(self.rows.len(), |next| next.first_node);
-        let up_to = self.rows.get(first..end)?.partition_point(|at| *at <= to_u32(row));
+        let end = self.files.get(file + 1).map_or(self.line_indexes.len(), |next| next.first_node);
+        let up_to = self.line_indexes.get(first..end)?.partition_point(|at| *at <= to_u32(line_index));
         let at = first + up_to.checked_sub(1)?;
-        Some((at, usize::try_from(*self.rows.get(at)?).ok()?))
+        Some((at, usize::try_from(*self.line_indexes.get(at)?).ok()?))
     }
 
-    fn chain(&self, at: usize) -> Option<&Chain> {
-        self.chains.get(self.chains.partition_point(|chain| chain.first <= at).checked_sub(1)?)
+    fn sequence_of(&self, at: usize) -> Option<&EntrySequence> {
+        self.sequences.get(self.sequences.partition_point(|sequence| sequence.first <= at).checked_sub(1)?)
     }
 
     /// The lines of a file that repeat no line of an earlier file.
     pub(super) fn new_lines(&self, file: usize) -> impl Iterator<Item = usize> {
         let segments = self.files.get(file).into_iter().flat_map(|placed| &placed.segments);
-        let new = segments.filter(move |segment| segment.original == (file, segment.row));
-        new.flat_map(|segment| segment.row..segment.row + segment.count)
+        let new_segments = segments.filter(move |segment| segment.original == (file, segment.line_index));
+        new_segments.flat_map(|segment| segment.line_index..segment.line_index + segment.count)
     }
 
     /// The entry after which kimi-cli would continue the session.
@@ -203,8 +204,8 @@ impl History {
 
     /// The first entry without children, in the order of the files and lines.
     pub(super) fn first_leaf(&self) -> Option<usize> {
-        let parents: HashSet<_> = self.chains.iter().filter_map(|chain| chain.parent).collect();
-        let ends = self.chains.iter().skip(1).map(|chain| chain.first).chain([self.rows.len()]);
+        let parents: HashSet<_> = self.sequences.iter().filter_map(|sequence| sequence.parent).collect();
+        let ends = self.sequences.iter().skip(1).map(|sequence| sequence.first).chain([self.line_indexes.len()]);
         ends.filter_map(|end| end.checked_sub(1)).find(|last| !parents.contains(last))
     }
 
@@ -218,28 +219,28 @@ impl History {
         at.and_then(|at| self.node(at)).map_or(0, |node| node.depth)
     }
 
-    fn add_file(&mut self, rows: &ContextLines, mut continuation: Option<Continuation>) {
+    fn add_file(&mut self, lines: &ContextLines, mut continuation: Option<Continuation>) {
         let file = self.files.len();
-        self.files.push(PlacedFile { first_node: self.rows.len(), ..PlacedFile::default() });
-        let mut builder = FileBuilder { history: self, file, rows, next_parent: None };
+        self.files.push(PlacedFile { first_node: self.line_indexes.len(), ..PlacedFile::default() });
+        let mut builder = FileBuilder { history: self, file, lines, next_parent: None };
         match &mut continuation {
             None => {}
-            Some(Continuation::Rewind { shared, .. }) => builder.repeat_first(*shared),
+            Some(Continuation::Rewind { shared_lines, .. }) => builder.repeat_first(*shared_lines),
             Some(Continuation::Compaction(compaction)) => builder.add_through_summary(compaction),
         }
-        builder.append(rows.len(), true);
+        builder.append(lines.len(), true);
         if let Some(placed) = self.files.get_mut(file) {
             placed.continuation = continuation;
         }
     }
 
-    fn push_node(&mut self, row: usize, parent: Option<usize>) -> usize {
-        let at = self.rows.len();
+    fn push_node(&mut self, line_index: usize, parent: Option<usize>) -> usize {
+        let at = self.line_indexes.len();
         if at == 0 || parent != Some(at - 1) {
             let depth = self.depth(parent) + 1;
-            self.chains.push(Chain { first: at, parent, depth });
+            self.sequences.push(EntrySequence { first: at, parent, depth });
         }
-        push(&mut self.rows, to_u32(row));
+        push(&mut self.line_indexes, to_u32(line_index));
         at
     }
 }
@@ -248,14 +249,14 @@ impl History {
 struct FileBuilder<'a> {
     history: &'a mut History,
     file: usize,
-    rows: &'a ContextLines,
+    lines: &'a ContextLines,
     /// The parent of the next entry.
     next_parent: Option<usize>,
 }
 
 impl FileBuilder<'_> {
-    /// Changes the file, given the file before it.
-    fn change(&mut self, change: impl FnOnce(&mut PlacedFile, &PlacedFile)) {
+    /// Changes the file. The function `change` also gets the previous file.
+    fn change_file(&mut self, change: impl FnOnce(&mut PlacedFile, &PlacedFile)) {
         let Some((last, earlier)) = self.history.files.split_last_mut() else { return };
         change(last, earlier.last().unwrap_or(&PlacedFile::default()));
     }
@@ -266,7 +267,7 @@ impl FileBuilder<'_> {
 
     /// Adds the first `count` lines, which the previous file contains, too.
     fn repeat_first(&mut self, count: usize) {
-        self.change(|placed, previous| placed.repeat_first(previous, count));
+        self.change_file(|placed, previous| placed.repeat_first(previous, count));
         self.next_parent = self.history.head();
     }
 
@@ -276,21 +277,22 @@ impl FileBuilder<'_> {
         let previous_len = self.history.files.get(previous).map_or(0, PlacedFile::len);
         let last = previous_len.checked_sub(1).and_then(|last| self.history.position(previous, last));
         if !compaction.has_new_instructions {
-            self.change(|placed, previous| placed.repeat_first(previous, compaction.at));
+            self.change_file(|placed, previous| placed.repeat_first(previous, compaction.at));
         }
         self.next_parent = last.and_then(|last| last.next_parent);
         self.append(compaction.at, false);
         if let Some(last) = self.next_parent.filter(|_| compaction.has_new_instructions) {
             compaction.covers.1 = last;
         }
-        self.append(compaction.at + 1, compaction.kept.is_empty());
+        self.append(compaction.at + 1, compaction.kept_lines.is_empty());
         let summary = self.next_parent;
-        let kept = compaction.kept.iter().filter_map(|row| self.history.position(previous, *row));
-        let kept: Vec<_> = kept.map(|position| position.original).collect();
-        self.change(|placed, _| {
+        let kept_lines =
+            compaction.kept_lines.iter().filter_map(|line_index| self.history.position(previous, *line_index));
+        let kept_lines: Vec<_> = kept_lines.map(|position| position.original).collect();
+        self.change_file(|placed, _| {
             placed.summary = summary;
-            for (at, original) in kept.iter().enumerate() {
-                placed.push(1, *original, NextParent::Fixed(summary), at + 1 == kept.len());
+            for (at, original) in kept_lines.iter().enumerate() {
+                placed.push(1, *original, NextParent::Fixed(summary), at + 1 == kept_lines.len());
             }
         });
     }
@@ -299,12 +301,12 @@ impl FileBuilder<'_> {
     fn append(&mut self, to: usize, is_exact: bool) {
         let (from, before) = (self.len(), self.next_parent);
         let count = to.saturating_sub(from);
-        for (row, found) in self.rows.iter().enumerate().skip(from).take(count) {
+        for (line_index, found) in self.lines.iter().enumerate().skip(from).take(count) {
             if found.kind.is_node() {
-                self.next_parent = Some(self.history.push_node(row, self.next_parent));
+                self.next_parent = Some(self.history.push_node(line_index, self.next_parent));
             }
         }
         let original = (self.file, from);
-        self.change(|placed, _| placed.push(count, original, NextParent::LastNode(before), is_exact));
+        self.change_file(|placed, _| placed.push(count, original, NextParent::LastNode(before), is_exact));
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct FileLineIds {
 impl FileLineIds {
     /// The ids of entries that the import did not write.
     pub(super) fn ids_in_use(stored: &StoredEntries) -> Arc<HashSet<String>> {
-        Arc::new(stored.foreign.iter().map(|id| id.as_str().to_owned()).collect())
+        Arc::new(stored.foreign_entries.iter().map(|id| id.as_str().to_owned()).collect())
     }
 
     /// The prefix of the ids of the context at this position.
@@ -55,7 +55,7 @@ impl FileLineIds {
 
     /// The id of a line. Lines are counted from 1.
     pub(super) fn line(&self, line: u64) -> Result<EntryId> {
-        self.first_free(
+        self.first_unused_id(
             &format!("{}L{line}", self.prefix),
             self.reimport_counts.get(&line).copied().unwrap_or_default(),
         )
@@ -63,33 +63,33 @@ impl FileLineIds {
 
     /// The id of a reference, which represents a line that an earlier file contains.
     pub(super) fn reference(&self, line: u64) -> Result<EntryId> {
-        self.first_free(
+        self.first_unused_id(
             &format!("{}L{line}.shared", self.prefix),
             self.reimport_counts.get(&line).copied().unwrap_or_default(),
         )
     }
 
-    /// The id of the rewind to the end of the first `shared` lines.
-    pub(super) fn rewind(&self, shared: usize) -> Result<EntryId> {
-        self.first_free(&format!("{}L0#rewind.{shared}", self.prefix), 0)
+    /// The id of the rewind to the end of the first `shared_lines` lines.
+    pub(super) fn rewind(&self, shared_lines: usize) -> Result<EntryId> {
+        self.first_unused_id(&format!("{}L0#rewind.{shared_lines}", self.prefix), 0)
     }
 
     /// The id of the same rewind while the file has no other lines. A later import may then decide otherwise.
-    pub(super) fn open_rewind(&self, shared: usize) -> Result<EntryId> {
-        self.first_free(&format!("{}L0#open.{shared}", self.prefix), 0)
+    pub(super) fn open_rewind(&self, shared_lines: usize) -> Result<EntryId> {
+        self.first_unused_id(&format!("{}L0#open.{shared_lines}", self.prefix), 0)
     }
 
     /// The id of an entry that corresponds to no line.
     pub(super) fn free_id(&self, name: &str) -> Result<EntryId> {
-        self.first_free(name, 0)
+        self.first_unused_id(name, 0)
     }
 
     /// An id that no other entry has: the text itself, or the text with a number. The first `skip` candidates are left
     /// out.
-    fn first_free(&self, text: &str, skip: usize) -> Result<EntryId> {
+    fn first_unused_id(&self, text: &str, skip: usize) -> Result<EntryId> {
         let candidates = (1..).map(|n| if n == 1 { text.to_owned() } else { format!("{text}#{n}") });
-        let first_free = candidates.skip(skip).find(|id| !self.ids_in_use.contains(id));
-        Ok(EntryId::new(first_free.unwrap_or_default())?)
+        let first_unused_id = candidates.skip(skip).find(|id| !self.ids_in_use.contains(id));
+        Ok(EntryId::new(first_unused_id.unwrap_or_default())?)
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn an_id_says_which_file_and_line() {
         let ids_in_use = Arc::new(["L2", "2.L3", "2.L3#2"].map(str::to_owned).into());
-        let reimported = [ReimportedLine { line: 3, torn: true }];
+        let reimported = [ReimportedLine { line: 3, was_torn: true }];
         let check = |ids: &FileLineIds, expected: [&str; 4]| {
             let found = [ids.line(2), ids.line(3), ids.reference(1), ids.rewind(5)].map(|id| id.unwrap());
             assert_eq!(found.each_ref().map(|id| id.as_str()), expected);

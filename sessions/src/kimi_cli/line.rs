@@ -41,7 +41,7 @@ pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> LineB
 
 /// The body of a side entry: a custom body whose kind is the role of the line, with all other fields of the line.
 fn custom_of_line(kind: &str, object: &Object<'_>) -> LineBody {
-    LineBody::side_entry(Custom::new(format!("kimi-cli.{kind}"), object.without(&["role"])).into())
+    LineBody::side_entry(Custom::new(format!("kimi-cli.{kind}"), object.without_fields(&["role"])).into())
 }
 
 fn read_body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Result<LineBody, String> {

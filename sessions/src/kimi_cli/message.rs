@@ -25,9 +25,9 @@ pub(super) fn read(line: u64, role: &str, object: &Object<'_>, issues: &mut Issu
     let mut reader = MessageReader { line, object, issues };
     Some(match role {
         SYSTEM_PROMPT_ROLE => reader.prompt(),
-        "user" => reader.plain(Role::User),
-        "assistant" => reader.plain(Role::Assistant),
-        "system" => reader.plain(Role::System),
+        "user" => reader.message_with_content(Role::User),
+        "assistant" => reader.message_with_content(Role::Assistant),
+        "system" => reader.message_with_content(Role::System),
         "tool" => reader.result(),
         _ => return None,
     })
@@ -41,11 +41,11 @@ struct MessageReader<'a, 'b> {
 
 impl MessageReader<'_, '_> {
     fn prompt(&mut self) -> Result<Message, String> {
-        let message = self.plain(Role::System)?;
+        let message = self.message_with_content(Role::System)?;
         Ok(with_provenance(message, None, Some(&format!("kimi-cli.{SYSTEM_PROMPT_ROLE}"))))
     }
 
-    fn plain(&mut self, role: Role) -> Result<Message, String> {
+    fn message_with_content(&mut self, role: Role) -> Result<Message, String> {
         let object = self.object;
         let mut blocks = MessageBlocks::new(self.line, parts::origin(), self.issues);
         let calls = match object.raw("tool_calls") {
@@ -87,8 +87,8 @@ impl MessageReader<'_, '_> {
 
     /// The fields that no other part of the message contains.
     fn remaining_fields(&self, used: &[&str]) -> JsonMap {
-        let others = self.object.iter().filter(|(name, _)| !used.contains(name));
-        others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
+        let other_fields = self.object.iter().filter(|(name, _)| !used.contains(name));
+        other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 

@@ -16,6 +16,7 @@ mod continuation;
 mod drafts;
 mod encode;
 mod export;
+mod first_pass;
 mod folder;
 mod history;
 mod ids;
@@ -25,7 +26,6 @@ mod parts;
 mod place;
 mod session;
 mod state;
-mod survey;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -37,13 +37,13 @@ use async_trait::async_trait;
 
 use self::folder::CONTEXT_FILE_NAME;
 use crate::{
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::Result,
-    export::{ExportFiles, ExportSource, Written},
+    export::{ExportFiles, ExportSource, WrittenSession},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     json::Object,
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
 };
 
 const NAME: FormatName = FormatName::new("kimi-cli");
@@ -65,33 +65,33 @@ impl Format for KimiCliFormat {
         &[NAME]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let is_wire_record = |line: &Object<'_>| {
             line.object("message").is_some_and(|message| message.has("type") && message.has("payload"))
         };
         if sample.lines.iter().any(is_wire_record) {
-            return Some(Detected::Unsupported("kimi-cli wire", "import the session's folder"));
+            return Some(SourceKind::Unsupported("kimi-cli wire", "import the session's folder"));
         }
         let is_context_line = |line: &Object<'_>| {
             line.text("role").is_some() && line.iter().all(|(name, _)| CONTEXT_FIELDS.contains(&name))
         };
-        sample.mostly(is_context_line).then_some(Detected::Known(NAME))
+        sample.holds_for_most_lines(is_context_line).then_some(SourceKind::Known(NAME))
     }
 
     fn source_of(&self, path: &Path) -> Result<Option<PathBuf>> {
         if path.is_dir() {
             let has_context = path.join(CONTEXT_FILE_NAME).is_file();
-            return Ok((has_context && folder::is_one_session(path)?).then(|| path.to_owned()));
+            return Ok((has_context && folder::is_single_session_folder(path)?).then(|| path.to_owned()));
         }
         let is_context = path.file_name().is_some_and(|name| name == CONTEXT_FILE_NAME);
         let Some(folder) = path.parent().filter(|_| is_context && path.exists()) else { return Ok(None) };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         // If the folder of a context file contains other files of a session, the source is the whole folder.
-        Ok(folder::is_session_folder(folder)?.then(|| folder.to_owned()))
+        Ok(folder::has_other_session_files(folder)?.then(|| folder.to_owned()))
     }
 
-    fn survey(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        survey::survey(path, options)
+    fn run_first_pass(&self, _name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        first_pass::run_first_pass(path, options)
     }
 
     async fn export(
@@ -99,7 +99,7 @@ impl Format for KimiCliFormat {
         _name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         export::write(source, files).await
     }
 

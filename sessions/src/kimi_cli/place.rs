@@ -31,22 +31,22 @@ const KNOWN_FOLDERS_FILE: &str = "kimi.json";
 /// session by an empty one with the same id. For such a folder, the command first starts kimi-cli once without a
 /// session and without input, which makes the folder known.
 pub(super) fn place(thread: &ThreadId, folders: &ToolFolders) -> ToolPlace {
-    let share = folders.folder(FOLDER_VARIABLE, FOLDER_NAME);
+    let kimi_folder = folders.folder(FOLDER_VARIABLE, FOLDER_NAME);
     let working_folder = without_dots(&folders.working_folder);
     let id = uuid_of(thread.as_str());
-    let folder = share.join("sessions").join(folder_hash(&working_folder)).join(&id);
-    // A path with links is not the path that kimi-cli finds out by itself.
+    let folder = kimi_folder.join("sessions").join(folder_hash(&working_folder)).join(&id);
+    // By itself, kimi-cli uses the path without links. So a path with links must be given.
     let has_links = fs::canonicalize(&working_folder).is_ok_and(|real| real != working_folder);
     let option = if has_links {
         format!(" --work-dir {}", shell_word(&working_folder.to_string_lossy()))
     } else {
         String::new()
     };
-    let continues = format!("kimi{option} --session {id}");
-    if is_known(&share, &working_folder) {
-        return ToolPlace::new(folder, continues);
+    let continue_command = format!("kimi{option} --session {id}");
+    if is_known_folder(&kimi_folder, &working_folder) {
+        return ToolPlace::new(folder, continue_command);
     }
-    ToolPlace::new(folder, format!("kimi{option} --print </dev/null; {continues}"))
+    ToolPlace::new(folder, format!("kimi{option} --print </dev/null; {continue_command}"))
 }
 
 /// The name of the folder with the sessions of a working folder.
@@ -70,16 +70,16 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Whether kimi-cli was started in this working folder before.
-fn is_known(share: &Path, working_folder: &Path) -> bool {
-    let Ok(bytes) = fs::read(share.join(KNOWN_FOLDERS_FILE)) else { return false };
+fn is_known_folder(kimi_folder: &Path, working_folder: &Path) -> bool {
+    let Ok(bytes) = fs::read(kimi_folder.join(KNOWN_FOLDERS_FILE)) else { return false };
     let lenient = lenient::read(&bytes);
     let known = Object::parse(&lenient.text).and_then(|object| object.list("work_dirs")).unwrap_or_default();
-    let is_this = |raw: &str| {
+    let is_working_folder = |raw: &str| {
         let folder = Object::parse(raw)?;
         let is_local = folder.text("kaos").is_none_or(|kaos| kaos == "local");
         Some(is_local && folder.text("path")? == working_folder.to_string_lossy())
     };
-    known.into_iter().any(|raw| is_this(raw) == Some(true))
+    known.into_iter().any(|raw| is_working_folder(raw) == Some(true))
 }
 
 #[cfg(test)]
@@ -96,14 +96,14 @@ mod tests {
         let thread = ThreadId::new(id).unwrap();
         let mut folders = ToolFolders::new(home.path(), "/nowhere/./a/../work");
         // The MD5 of `/nowhere/work`.
-        let below = format!("sessions/063bc327189fbc630e0b0bb95546e809/{id}");
+        let session_folder = format!("sessions/063bc327189fbc630e0b0bb95546e809/{id}");
         let found = place(&thread, &folders);
-        assert_eq!(found.folder, home.path().join(".kimi").join(&below));
+        assert_eq!(found.folder, home.path().join(".kimi").join(&session_folder));
         assert_eq!(found.command, format!("kimi --print </dev/null; kimi --session {id}"));
         folders.variables.insert("KIMI_SHARE_DIR".to_owned(), home.path().to_string_lossy().into_owned());
         let known = r#"{"work_dirs": [{"path": "/nowhere/work", "kaos": "local", "last_session_id": null}]}"#;
         std::fs::write(home.path().join("kimi.json"), known).unwrap();
         let found = place(&thread, &folders);
-        assert_eq!((found.folder, found.command), (home.path().join(below), format!("kimi --session {id}")));
+        assert_eq!((found.folder, found.command), (home.path().join(session_folder), format!("kimi --session {id}")));
     }
 }

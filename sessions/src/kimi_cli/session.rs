@@ -27,9 +27,9 @@ pub(super) struct LineFile<R> {
     pub(super) provenance: FileProvenance,
     pub(super) line_ends: LineEnds,
     /// When the file was last written.
-    pub(super) modified: Option<Timestamp>,
+    pub(super) modified_at: Option<Timestamp>,
     /// What the import keeps of its lines between the two passes.
-    pub(super) rows: R,
+    pub(super) line_data: R,
 }
 
 /// A session of kimi-cli that the first pass has read.
@@ -61,22 +61,22 @@ pub(super) struct ThreadLayout {
 
 impl ThreadLayout {
     /// The id of the entry that represents a line of a context.
-    pub(super) fn line_id(&self, (file, row): HistoryLine) -> Result<Option<EntryId>> {
-        let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+    pub(super) fn line_id(&self, (file, line_index): HistoryLine) -> Result<Option<EntryId>> {
+        let line = u64::try_from(line_index).unwrap_or(u64::MAX).saturating_add(1);
         self.ids.get(file).map(|ids| ids.line(line)).transpose()
     }
 
     /// The id of an entry of the tree.
     pub(super) fn node_id(&self, at: Option<usize>) -> Result<Option<EntryId>> {
         match at.and_then(|at| self.history.node(at)) {
-            Some(node) => self.line_id((node.file, node.row)),
+            Some(node) => self.line_id((node.file, node.line_index)),
             None => Ok(None),
         }
     }
 }
 
 impl KimiSession {
-    /// Finds out how the files form one thread. What is already stored stays as it is.
+    /// Finds out how the files form one thread. What is already stored is not changed.
     pub(super) fn layout(&self, stored: &StoredEntries) -> ThreadLayout {
         let ids_in_use = FileLineIds::ids_in_use(stored);
         let known: Vec<_> = stored.provenance.iter().flat_map(contexts_of).collect();
@@ -97,24 +97,25 @@ impl KimiSession {
         if let Some(wire) = &self.wire {
             set_reimported(&mut provenance, &wire.provenance, reimported_wire);
         }
-        let rows: Vec<_> = self.contexts.iter().map(|context| &context.rows).collect();
-        let history = History::of(&rows, &|decision| self.is_stored(&ids, stored, decision));
-        let wire_matches = self.wire.as_ref().map(|wire| match_lines(&history, &rows, &wire.rows)).unwrap_or_default();
+        let context_lines: Vec<_> = self.contexts.iter().map(|context| &context.line_data).collect();
+        let history = History::of(&context_lines, &|decision| self.is_stored(&ids, stored, decision));
+        let wire_matches =
+            self.wire.as_ref().map(|wire| match_lines(&history, &context_lines, &wire.line_data)).unwrap_or_default();
         ThreadLayout { history, wire_matches, ids, wire_ids, provenance }
     }
 
     fn is_stored(&self, ids: &[FileLineIds], stored: &StoredEntries, decision: StoredDecision) -> bool {
-        let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+        let line = |line_index: usize| u64::try_from(line_index).unwrap_or(u64::MAX).saturating_add(1);
         let (StoredDecision::Line(file, _)
         | StoredDecision::Reference(file, _)
         | StoredDecision::Rewind(file, _)
         | StoredDecision::OpenRewind(file, _)) = decision;
-        let Some(ids) = ids.get(file).filter(|_| !stored.has_no_imported()) else { return false };
+        let Some(ids) = ids.get(file).filter(|_| !stored.has_no_imported_entry()) else { return false };
         let id = match decision {
-            StoredDecision::Line(_, row) => ids.line(line(row)),
-            StoredDecision::Reference(_, row) => ids.reference(line(row)),
-            StoredDecision::Rewind(_, shared) => ids.rewind(shared),
-            StoredDecision::OpenRewind(_, shared) => ids.open_rewind(shared),
+            StoredDecision::Line(_, line_index) => ids.line(line(line_index)),
+            StoredDecision::Reference(_, line_index) => ids.reference(line(line_index)),
+            StoredDecision::Rewind(_, shared_lines) => ids.rewind(shared_lines),
+            StoredDecision::OpenRewind(_, shared_lines) => ids.open_rewind(shared_lines),
         };
         id.is_ok_and(|id| stored.has_imported(self, &id))
     }

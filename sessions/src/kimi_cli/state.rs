@@ -91,7 +91,7 @@ fn provenance(found: &FoundFile, bytes: &[u8]) -> FileProvenance {
 /// The state of a session.
 #[derive(Debug, Clone)]
 pub(super) struct StateFile {
-    pub(super) whole: WholeFile,
+    pub(super) file: WholeFile,
     /// The value for the metadata of the thread.
     pub(super) metadata: Option<Json>,
     pub(super) title: Option<String>,
@@ -102,7 +102,7 @@ impl StateFile {
     pub(super) fn read(found: &FoundFile, issues: &mut Issues) -> Result<Option<Self>> {
         let Some(bytes) = read_if_small(&found.path)?.map(Bytes::from) else { return Ok(None) };
         let custom = Custom::new(IMPORT_LINE, Json::null());
-        let mut whole = WholeFile {
+        let mut file = WholeFile {
             provenance: provenance(found, &bytes),
             custom,
             content: ContentSource::InMemory(bytes.clone()),
@@ -111,7 +111,7 @@ impl StateFile {
         let lenient = lenient::read(&bytes);
         let Some(object) = Object::parse(&lenient.text) else {
             note_bad_field(issues, 1, "the state is not a JSON object");
-            return Ok(Some(Self { whole, metadata: None, title: None }));
+            return Ok(Some(Self { file, metadata: None, title: None }));
         };
         let data = Json::parse(&lenient.text).ok();
         let title = title(&object);
@@ -119,13 +119,13 @@ impl StateFile {
             note_bad_field(issues, 1, "`custom_title` is not a string");
         }
         drop(lenient);
-        whole.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));
+        file.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));
         let metadata = data.filter(|data| data.as_str().len() <= MAX_STATE_METADATA);
-        Ok(Some(Self { whole, metadata, title }))
+        Ok(Some(Self { file, metadata, title }))
     }
 }
 
-/// The title in a state, in the form in which a thread has it.
+/// The title in a state, cut to the length that a title of a thread may have.
 pub(super) fn title(state: &Object<'_>) -> Option<String> {
     let title = state.text("custom_title").filter(|title| !title.trim().is_empty());
     title.map(|title| cut_to_1_kib(&title))

@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path};
 
 use store_core::{Body, NewBody, NewEntry};
 
-use super::{encode, survey};
+use super::{encode, first_pass};
 use crate::{
     error::Error,
     issue::Issues,
@@ -12,7 +12,7 @@ use crate::{
     lines::stored_body,
     options::ImportOptions,
     provenance::{FileProvenance, LastLine, StoredAs},
-    session::{Session, StoredEntries, SurveyOutcome},
+    session::{FirstPassResult, Session, StoredEntries},
 };
 
 fn draft_entries(session: &dyn Session) -> Vec<NewEntry> {
@@ -66,13 +66,14 @@ fn file_bytes(provenance: &FileProvenance, prefix: &str, entries: &[NewEntry]) -
 /// Checks every file of a session. Returns how many lines of context and wire files keep their raw bytes, and how many
 /// lines there are.
 fn check_round_trip(path: &Path) -> (usize, usize) {
-    let SurveyOutcome::Sessions(sessions) = survey::survey(path, &ImportOptions::default()).unwrap() else {
+    let FirstPassResult::Sessions(sessions) = first_pass::run_first_pass(path, &ImportOptions::default()).unwrap()
+    else {
         panic!("refused")
     };
     let (mut raw_lines, mut all_lines) = (0, 0);
-    for surveyed in sessions {
-        let info = surveyed.session.info();
-        let entries = draft_entries(&*surveyed.session);
+    for found in sessions {
+        let info = found.session.info();
+        let entries = draft_entries(&*found.session);
         let mut position = 0;
         for provenance in &info.provenance.files {
             let name = provenance.name.as_deref().unwrap_or_default();
@@ -145,14 +146,16 @@ fn odd_files_round_trip() {
 }
 
 #[test]
-fn whole_files_are_read_one_after_the_other() {
+fn each_whole_file_is_read_when_its_draft_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["a.bin", "b.bin", "c.bin"] {
         std::fs::write(path(name), name).unwrap();
     }
     std::fs::write(path("context.jsonl"), "{\"role\":\"user\",\"content\":\"a\"}\n").unwrap();
-    let SurveyOutcome::Sessions(sessions) = survey::survey(folder.path(), &ImportOptions::default()).unwrap() else {
+    let FirstPassResult::Sessions(sessions) =
+        first_pass::run_first_pass(folder.path(), &ImportOptions::default()).unwrap()
+    else {
         panic!()
     };
     let stored = StoredEntries::default();

@@ -5,7 +5,7 @@ use store_core::{Custom, NewBody, Timestamp};
 
 use super::{context_line::hash, message::plain_text};
 use crate::{
-    compact::{self, Names, to_u32},
+    compact::{self, TextTable, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::note_bad_field,
@@ -73,11 +73,17 @@ impl WireRecords {
 
     /// The records with which turns begin, and the hash of what the user said.
     pub(super) fn turns(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
-        self.turns.iter().filter_map(|(record, said)| Some((usize::try_from(*record).ok()?, *said)))
+        self.turns.iter().filter_map(|(record, text_hash)| Some((usize::try_from(*record).ok()?, *text_hash)))
     }
 
     /// Adds a record, and notes what is wrong with its line. `call_ids` gets the id of the call that it is about.
-    pub(super) fn push_object(&mut self, line: u64, object: &Object<'_>, issues: &mut Issues, call_ids: &mut Names) {
+    pub(super) fn push_object(
+        &mut self,
+        line: u64,
+        object: &Object<'_>,
+        issues: &mut Issues,
+        call_ids: &mut TextTable,
+    ) {
         if is_metadata(object) {
             return self.push(None, WireEvent::Other);
         }
@@ -94,8 +100,8 @@ impl WireRecords {
         let payload = message.object("payload");
         match payload.as_ref().filter(|_| kind == "TurnBegin") {
             Some(payload) => {
-                let said = payload.raw("user_input").and_then(plain_text);
-                self.push_turn(time, said.map(|text| hash(&text)));
+                let text = payload.raw("user_input").and_then(plain_text);
+                self.push_turn(time, text.map(|text| hash(&text)));
             }
             None => {
                 let event = payload.and_then(|payload| event(&kind, &payload, call_ids));
@@ -105,8 +111,8 @@ impl WireRecords {
     }
 
     /// Adds a record with which a turn begins, and the hash of what the user said.
-    pub(super) fn push_turn(&mut self, time: Option<Timestamp>, said: Option<u64>) {
-        compact::push(&mut self.turns, (to_u32(self.events.len()), said));
+    pub(super) fn push_turn(&mut self, time: Option<Timestamp>, text_hash: Option<u64>) {
+        compact::push(&mut self.turns, (to_u32(self.events.len()), text_hash));
         self.push(time, WireEvent::Turn);
     }
 
@@ -117,8 +123,8 @@ impl WireRecords {
     }
 }
 
-/// What a record is about that does not begin a turn.
-fn event(kind: &str, payload: &Object<'_>, call_ids: &mut Names) -> Option<WireEvent> {
+/// The event of a record that does not begin a turn.
+fn event(kind: &str, payload: &Object<'_>, call_ids: &mut TextTable) -> Option<WireEvent> {
     let mut number = |field| Some(call_ids.add(&payload.text(field)?)?.0);
     Some(match kind {
         "StepBegin" => WireEvent::Step,
@@ -150,5 +156,5 @@ pub(super) fn body(object: &Object<'_>) -> NewBody {
         None if is_metadata(object) => "metadata".to_owned(),
         None => "line".to_owned(),
     };
-    Custom::new(format!("kimi-cli.wire.{kind}"), object.without(&[])).into()
+    Custom::new(format!("kimi-cli.wire.{kind}"), object.without_fields(&[])).into()
 }

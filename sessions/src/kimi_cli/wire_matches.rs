@@ -8,12 +8,12 @@ use super::{
     history::History,
     wire::{WireEvent, WireRecords},
 };
-use crate::compact::{Bits, push, to_u32};
+use crate::compact::{BitSet, push, to_u32};
 
 /// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type HistoryLine = (usize, usize);
 
-/// A line of the history, in less memory.
+/// A [`HistoryLine`] in less memory.
 type SmallLine = (u32, u32);
 
 /// Which lines of contexts and which records of the wire file belong together.
@@ -32,20 +32,21 @@ impl WireMatches {
         usize::try_from(self.lines.get(at)?.1).ok()
     }
 
-    /// The line that a record matches. A record without a match has the line of the last record before it that has a
+    /// The line that a record matches. If the record has no match, it is the line of the last earlier record with a
     /// match.
     pub(super) fn line_of_record(&self, record: usize) -> Option<HistoryLine> {
         let record = to_u32(record);
         let up_to = self.records.partition_point(|(at, _)| *at <= record);
-        let (file, row) = self.records.get(up_to.checked_sub(1)?)?.1;
-        Some((usize::try_from(file).ok()?, usize::try_from(row).ok()?))
+        let (file, line_index) = self.records.get(up_to.checked_sub(1)?)?.1;
+        Some((usize::try_from(file).ok()?, usize::try_from(line_index).ok()?))
     }
 }
 
 /// Matches the lines that do not repeat a line of an earlier file, in their order.
 pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records: &WireRecords) -> WireMatches {
     let lines = NewLines { history, contexts };
-    let mut answered_calls: Vec<_> = lines.all().filter_map(|(_, rows, row)| rows.answered_call(row)).collect();
+    let mut answered_calls: Vec<_> =
+        lines.all().filter_map(|(_, context_lines, line_index)| context_lines.answered_call(line_index)).collect();
     answered_calls.sort_unstable();
     let mut matcher = Matcher {
         records,
@@ -59,21 +60,21 @@ pub(super) fn match_lines(history: &History, contexts: &[&ContextLines], records
             _ => None,
         }),
         answered_calls,
-        turn: (0, 0),
+        turn_range: (0, 0),
         next_part: 0,
-        matched_records: Bits::default(),
+        matched_records: BitSet::default(),
         wire_matches: WireMatches::default(),
     };
-    for (at, rows, row) in lines.all() {
-        matcher.match_line(at, rows, row);
+    for (at, context_lines, line_index) in lines.all() {
+        matcher.match_line(at, context_lines, line_index);
     }
     let mut wire_matches = matcher.wire_matches;
     wire_matches.records.sort_unstable();
     wire_matches
 }
 
-fn small_line((file, row): HistoryLine) -> SmallLine {
-    (to_u32(file), to_u32(row))
+fn small_line((file, line_index): HistoryLine) -> SmallLine {
+    (to_u32(file), to_u32(line_index))
 }
 
 /// The lines of all contexts that repeat no earlier line.
@@ -84,10 +85,11 @@ struct NewLines<'a> {
 
 impl<'a> NewLines<'a> {
     fn all(&self) -> impl Iterator<Item = (SmallLine, &'a ContextLines, usize)> {
-        self.contexts
-            .iter()
-            .enumerate()
-            .flat_map(|(file, rows)| self.history.new_lines(file).map(move |row| (small_line((file, row)), *rows, row)))
+        self.contexts.iter().enumerate().flat_map(|(file, context_lines)| {
+            self.history
+                .new_lines(file)
+                .map(move |line_index| (small_line((file, line_index)), *context_lines, line_index))
+        })
     }
 }
 
@@ -96,12 +98,12 @@ struct RecordsOfCalls(Vec<(u32, u32)>);
 
 impl RecordsOfCalls {
     fn of(records: &WireRecords, call_of: fn(WireEvent) -> Option<u32>) -> Self {
-        let mut all = Vec::new();
+        let mut calls_and_records = Vec::new();
         for (record, event) in records.events().iter().enumerate() {
-            call_of(*event).into_iter().for_each(|call| push(&mut all, (call, to_u32(record))));
+            call_of(*event).into_iter().for_each(|call| push(&mut calls_and_records, (call, to_u32(record))));
         }
-        all.sort_unstable();
-        Self(all)
+        calls_and_records.sort_unstable();
+        Self(calls_and_records)
     }
 
     /// The records about a call from the record `from` on, in order.
@@ -116,7 +118,7 @@ impl RecordsOfCalls {
 struct Turn {
     line: SmallLine,
     /// The record with which it begins.
-    begin: usize,
+    first_record: usize,
     /// The record with which the next turn begins, or the number of records.
     end: usize,
 }
@@ -131,32 +133,36 @@ struct Matcher<'a> {
     /// The calls that lines answer, sorted.
     answered_calls: Vec<u32>,
     /// The first record of the current turn, and the end of the turn. The range is empty while no turn is known.
-    turn: (usize, usize),
-    /// No part of the current turn before this record is without a match.
+    turn_range: (usize, usize),
+    /// All parts of the current turn before this record have a match.
     next_part: usize,
-    matched_records: Bits,
+    matched_records: BitSet,
     wire_matches: WireMatches,
 }
 
 impl Matcher<'_> {
-    fn match_line(&mut self, at: SmallLine, rows: &ContextLines, row: usize) {
+    fn match_line(&mut self, at: SmallLine, context_lines: &ContextLines, line_index: usize) {
         if let Ok(found) = self.turns.binary_search_by_key(&at, |turn| turn.line)
-            && let Some(Turn { begin, end, .. }) = self.turns.get(found)
+            && let Some(Turn { first_record, end, .. }) = self.turns.get(found)
         {
-            self.turn = (*begin, *end);
-            self.next_part = *begin;
-            return self.record_match(*begin, at);
+            self.turn_range = (*first_record, *end);
+            self.next_part = *first_record;
+            return self.add_match(*first_record, at);
         }
-        match rows.get(row).map(|row| row.kind) {
-            Some(ContextLineKind::Message(Role::Assistant)) => self.match_assistant_line(at, rows.calls(row)),
-            Some(ContextLineKind::Message(Role::Tool)) => self.match_result_line(at, rows.answered_call(row)),
-            // A user message without a known turn ends the turn before it.
-            Some(ContextLineKind::Message(Role::User)) => self.turn = (0, 0),
+        match context_lines.get(line_index).map(|line| line.kind) {
+            Some(ContextLineKind::Message(Role::Assistant)) => {
+                self.match_assistant_line(at, context_lines.calls(line_index))
+            }
+            Some(ContextLineKind::Message(Role::Tool)) => {
+                self.match_result_line(at, context_lines.answered_call(line_index))
+            }
+            // A user message without a known turn ends the current turn.
+            Some(ContextLineKind::Message(Role::User)) => self.turn_range = (0, 0),
             _ => {}
         }
     }
 
-    fn record_match(&mut self, record: usize, at: SmallLine) {
+    fn add_match(&mut self, record: usize, at: SmallLine) {
         self.matched_records.insert(record);
         push(&mut self.wire_matches.records, (to_u32(record), at));
         let lines = &mut self.wire_matches.lines;
@@ -170,7 +176,7 @@ impl Matcher<'_> {
 
     /// The first record about a call in the current turn that has no match yet.
     fn find_unmatched_record(&self, records: &RecordsOfCalls, call: u32) -> Option<usize> {
-        let (from, to) = self.turn;
+        let (from, to) = self.turn_range;
         let mut records = records.of_call(call, from).take_while(|record| *record < to);
         records.find(|record| !self.matched_records.contains(*record))
     }
@@ -182,12 +188,13 @@ impl Matcher<'_> {
             // All of these calls are part of the line, and so are the parts of their step. The last call completed the
             // line, so the line gets its time.
             let parts = calls.first().map(|call| self.parts_of_step(*call)).unwrap_or_default();
-            return parts.into_iter().chain(calls).for_each(|record| self.record_match(record, at));
+            return parts.into_iter().chain(calls).for_each(|record| self.add_match(record, at));
         }
-        self.next_part =
-            (self.next_part..self.turn.1).find(|record| self.is_unmatched_part(*record)).unwrap_or(self.turn.1);
-        if self.next_part < self.turn.1 {
-            self.parts_of_step(self.next_part).into_iter().for_each(|part| self.record_match(part, at));
+        self.next_part = (self.next_part..self.turn_range.1)
+            .find(|record| self.is_unmatched_part(*record))
+            .unwrap_or(self.turn_range.1);
+        if self.next_part < self.turn_range.1 {
+            self.parts_of_step(self.next_part).into_iter().for_each(|part| self.add_match(part, at));
         }
     }
 
@@ -197,7 +204,7 @@ impl Matcher<'_> {
 
     /// The parts without a match in the step that contains a record.
     fn parts_of_step(&self, record: usize) -> Vec<usize> {
-        let (from, to) = self.turn;
+        let (from, to) = self.turn_range;
         let is_step = |record: &usize| self.records.events().get(*record) == Some(&WireEvent::Step);
         let start = (from..record).rev().find(is_step).map_or(from, |step| step + 1);
         let records = (start..to).take_while(|record| !is_step(record));
@@ -208,7 +215,7 @@ impl Matcher<'_> {
         let Some(call) = call else { return };
         let record = self.find_unmatched_record(&self.answers, call).or_else(|| self.find_unique_answer(call));
         if let Some(record) = record {
-            self.record_match(record, at);
+            self.add_match(record, at);
         }
     }
 
@@ -225,37 +232,39 @@ impl Matcher<'_> {
 /// Finds the turn that each user message begins. First, messages and turns with the same text are paired, in order.
 /// The messages and turns between two such pairs are then paired, in order, if there are equally many of both.
 fn match_turns(lines: &NewLines<'_>, records: &WireRecords) -> Vec<Turn> {
-    let is_user =
-        |rows: &ContextLines, row| rows.get(row).is_some_and(|row| row.kind == ContextLineKind::Message(Role::User));
-    let messages: Vec<_> = lines.all().filter(|(_, rows, row)| is_user(rows, *row)).collect();
+    let is_user = |context_lines: &ContextLines, line_index| {
+        context_lines.get(line_index).is_some_and(|line| line.kind == ContextLineKind::Message(Role::User))
+    };
+    let messages: Vec<_> =
+        lines.all().filter(|(_, context_lines, line_index)| is_user(context_lines, *line_index)).collect();
     let turns: Vec<_> = records.turns().collect();
     let texts = turns.iter().enumerate().filter_map(|(turn, (_, text))| Some(((*text)?, turn)));
     let mut texts: Vec<_> = texts.collect();
     texts.sort_unstable();
     let mut pairs = Vec::new();
     let mut first_free = 0;
-    for (message, (_, rows, row)) in messages.iter().enumerate() {
-        let Some(text) = rows.text_hash(*row) else { continue };
+    for (message, (_, context_lines, line_index)) in messages.iter().enumerate() {
+        let Some(text) = context_lines.text_hash(*line_index) else { continue };
         let found = texts.get(texts.partition_point(|known| *known < (text, first_free)));
         if let Some((_, turn)) = found.filter(|(known, _)| *known == text) {
             pairs.push((message, *turn));
             first_free = turn + 1;
         }
     }
-    let mut all = pairs.clone();
+    let mut turn_pairs = pairs.clone();
     let (mut next_message, mut next_turn) = (0, 0);
     for (message, turn) in pairs.into_iter().chain([(messages.len(), turns.len())]) {
         if message - next_message == turn - next_turn {
-            all.extend((next_message..message).zip(next_turn..turn));
+            turn_pairs.extend((next_message..message).zip(next_turn..turn));
         }
         (next_message, next_turn) = (message + 1, turn + 1);
     }
-    all.sort_unstable();
+    turn_pairs.sort_unstable();
     let turn = |(message, turn): (usize, usize)| {
         let end = turns.get(turn + 1).map_or(records.events().len(), |(next, _)| *next);
-        Some(Turn { line: messages.get(message)?.0, begin: turns.get(turn)?.0, end })
+        Some(Turn { line: messages.get(message)?.0, first_record: turns.get(turn)?.0, end })
     };
-    all.into_iter().filter_map(turn).collect()
+    turn_pairs.into_iter().filter_map(turn).collect()
 }
 
 #[cfg(test)]
@@ -264,7 +273,7 @@ mod tests {
 
     use super::match_lines;
     use crate::{
-        compact::Names,
+        compact::TextTable,
         kimi_cli::{
             context_line::{ContextLine, ContextLineKind, ContextLines, hash},
             history::History,
@@ -273,30 +282,30 @@ mod tests {
     };
 
     /// Adds a line: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
-    fn add_line(rows: &mut ContextLines, call_ids: &mut Names, text: &str) {
-        let (role, what) = text.split_once(':').unwrap_or((text, ""));
+    fn add_line(context_lines: &mut ContextLines, call_ids: &mut TextTable, text: &str) {
+        let (role, argument) = text.split_once(':').unwrap_or((text, ""));
         let role = match role {
             "U" => Role::User,
             "T" => Role::Tool,
             _ => Role::Assistant,
         };
         match role {
-            Role::User => rows.push_text_hash(hash(what)),
-            Role::Tool => rows.push_answer(call_ids.add(what).unwrap().0),
-            _ if what.is_empty() => {}
-            _ => rows.push_call(call_ids.add(what).unwrap().0),
+            Role::User => context_lines.push_text_hash(hash(argument)),
+            Role::Tool => context_lines.push_answer(call_ids.add(argument).unwrap().0),
+            _ if argument.is_empty() => {}
+            _ => context_lines.push_call(call_ids.add(argument).unwrap().0),
         }
-        rows.push(ContextLine { kind: ContextLineKind::Message(role), fingerprint: 0, content_hash: 0 });
+        context_lines.push(ContextLine { kind: ContextLineKind::Message(role), fingerprint: 0, content_hash: 0 });
     }
 
     /// Adds a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
     /// of a failed call. Its time is `at` milliseconds.
-    fn add_record(records: &mut WireRecords, call_ids: &mut Names, at: usize, text: &str) {
-        let (kind, what) = text.split_once(':').unwrap_or((text, ""));
+    fn add_record(records: &mut WireRecords, call_ids: &mut TextTable, at: usize, text: &str) {
+        let (kind, argument) = text.split_once(':').unwrap_or((text, ""));
         let time = Timestamp::from_millis(at as u64).ok();
-        let mut call = || call_ids.add(what).unwrap().0;
+        let mut call = || call_ids.add(argument).unwrap().0;
         let event = match kind {
-            "U" => return records.push_turn(time, Some(hash(what))),
+            "U" => return records.push_turn(time, Some(hash(argument))),
             "S" => WireEvent::Step,
             "P" => WireEvent::Part,
             "C" => WireEvent::Call(call()),
@@ -309,13 +318,14 @@ mod tests {
     /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,
     /// and then `!` if the tool failed.
     fn check(lines: &[&str], records: &[&str], expected: &str) {
-        let (mut rows, mut wire, mut call_ids) = (ContextLines::new(true), WireRecords::default(), Names::default());
-        lines.iter().for_each(|text| add_line(&mut rows, &mut call_ids, text));
+        let (mut context_lines, mut wire, mut call_ids) =
+            (ContextLines::new(true), WireRecords::default(), TextTable::default());
+        lines.iter().for_each(|text| add_line(&mut context_lines, &mut call_ids, text));
         records.iter().enumerate().for_each(|(at, text)| add_record(&mut wire, &mut call_ids, at, text));
-        let history = History::of(&[&rows], &|_| false);
-        let wire_matches = match_lines(&history, &[&rows], &wire);
-        let found = (0..lines.len()).map(|row| {
-            let record = wire_matches.record_of_line((0, row));
+        let history = History::of(&[&context_lines], &|_| false);
+        let wire_matches = match_lines(&history, &[&context_lines], &wire);
+        let found = (0..lines.len()).map(|line_index| {
+            let record = wire_matches.record_of_line((0, line_index));
             let time = record.map_or("-".to_owned(), |record| wire.time(record).unwrap().as_millis().to_string());
             format!("{time}{}", if record.and_then(|record| wire.is_error(record)) == Some(true) { "!" } else { "" })
         });

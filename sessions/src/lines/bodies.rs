@@ -1,4 +1,4 @@
-//! Reads bodies that an export of this crate wrote into lines as they are.
+//! Reads bodies that an export of this crate wrote into lines without changing them.
 
 use store_core::{Body, Compaction, Custom, Interval, Json, Label, NewBody, RewindTo, codec::Codec};
 
@@ -38,13 +38,13 @@ pub(crate) fn draft_body<D>(body: Body, position: &LinePosition<'_, D>) -> Resul
 /// be on the path of the line.
 fn with_ids_of_thread<D>(mut compaction: Compaction, position: &LinePosition<'_, D>) -> Result<Compaction, String> {
     let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
-    let on_path = |id: &str| {
+    let covered_node = |id: &str| {
         let at =
-            position.earlier_node(id).filter(|at| position.at.is_some_and(|own| position.tree.is_on_path(own, *at)));
+            position.earlier_node(id).filter(|at| position.at.is_some_and(|node| position.tree.is_on_path(node, *at)));
         let found = at.and_then(|at| Some((at, position.id_of(at)?)));
         found.ok_or_else(|| format!("`{id}` is not on the path"))
     };
-    let ((from, from_id), (to, to_id)) = (on_path(covers.from.as_str())?, on_path(covers.to.as_str())?);
+    let ((from, from_id), (to, to_id)) = (covered_node(covers.from.as_str())?, covered_node(covers.to.as_str())?);
     if !position.tree.is_on_path(to, from) {
         return Err("the compaction covers nothing".to_owned());
     }

@@ -14,21 +14,21 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct CallPairs {
     /// The calls without a result so far, and the lines that contain them first.
-    open: HashMap<String, u64>,
+    open_calls: HashMap<String, u64>,
     /// The results without a call so far, and the lines that contain them first.
-    orphans: HashMap<String, u64>,
-    paired: PairedIds,
+    orphan_results: HashMap<String, u64>,
+    paired_ids: PairedIds,
     /// Digests of the ids of the calls in nodes, and the positions of these nodes.
     positions: Vec<([u8; 16], u32)>,
 }
 
 impl CallPairs {
     pub(super) fn add_call(&mut self, id: String, line: u64) {
-        self.paired.add((id, line), &mut self.open, &mut self.orphans);
+        self.paired_ids.add((id, line), &mut self.open_calls, &mut self.orphan_results);
     }
 
     pub(super) fn add_result(&mut self, id: String, line: u64) {
-        self.paired.add((id, line), &mut self.orphans, &mut self.open);
+        self.paired_ids.add((id, line), &mut self.orphan_results, &mut self.open_calls);
     }
 
     /// Remembers the node of a call, because lines may name the call as their parent.
@@ -53,11 +53,11 @@ impl CallPairs {
 
     /// Notes the calls and results without a counterpart.
     pub(super) fn note_unpaired(&self, issues: &mut Issues) {
-        for (line, id) in by_line(&self.open) {
+        for (line, id) in by_line(&self.open_calls) {
             let action = "kept; the context adds a result";
             issues.add(line, IssueCode::OpenCall, format!("no result for call `{id}`"), action);
         }
-        for (line, id) in by_line(&self.orphans) {
+        for (line, id) in by_line(&self.orphan_results) {
             let action = "kept; the context leaves the result out";
             issues.add(line, IssueCode::OrphanResult, format!("no call for result `{id}`"), action);
         }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::{Bits, to_u32},
+    compact::{BitSet, to_u32},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::Object,
@@ -32,7 +32,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     /// Drafts that have not been returned yet.
     ready: VecDeque<Draft>,
     /// Lines whose parent has no draft yet, by the position of the parent in the tree.
-    waiting: HashMap<usize, Vec<(usize, Line)>>,
+    waiting_lines: HashMap<usize, Vec<(usize, Line)>>,
     /// Lines of side entries that name a node without a draft as their parent, by the position of that node.
     waiting_side_entries: HashMap<usize, Vec<Line>>,
     /// The node that got a draft last.
@@ -44,7 +44,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     expects_header: bool,
     implied_labels: Vec<ImpliedLabel>,
     /// The tokens that the current line counts beside its body.
-    usage_beside: Option<UsageRecord>,
+    separate_usage: Option<UsageRecord>,
 }
 
 impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
@@ -78,14 +78,14 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             lines: session.source.lines(session.info.bytes())?,
             provenance: session.provenance(stored),
             ready: VecDeque::new(),
-            waiting: HashMap::new(),
+            waiting_lines: HashMap::new(),
             waiting_side_entries: HashMap::new(),
             last_node: None,
             time: session.info.created_at,
-            earlier: EarlierNodes { nodes: Bits::new(session.tree.len()), ..EarlierNodes::default() },
+            earlier: EarlierNodes { nodes: BitSet::new(session.tree.len()), ..EarlierNodes::default() },
             expects_header: session.has_header,
             implied_labels: Vec::new(),
-            usage_beside: None,
+            separate_usage: None,
         };
         if !session.has_header {
             drafts.push_provenance("L0")?;
@@ -172,7 +172,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
 
     fn add_node(&mut self, at: usize, line: Line, issues: &mut Issues) {
         if let Some(parent) = self.session.tree.parent(at).filter(|parent| !self.is_appended(*parent)) {
-            self.waiting.entry(parent).or_default().push((at, line));
+            self.waiting_lines.entry(parent).or_default().push((at, line));
             return;
         }
         let mut next = vec![(at, line)];
@@ -181,7 +181,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
             for line in self.waiting_side_entries.remove(&at).into_iter().flatten() {
                 self.push_side_entry(line, self.parent_ref_to(at), issues);
             }
-            next.extend(self.waiting.remove(&at).into_iter().flatten().rev());
+            next.extend(self.waiting_lines.remove(&at).into_iter().flatten().rev());
         }
     }
 
@@ -194,7 +194,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let Some(body) = self.read_body(&line, Some(at), issues) else { return };
         self.keep_messages(at, &body);
         let number = line.number;
-        let usage = self.usage_beside.take();
+        let usage = self.separate_usage.take();
         self.push(line, body, EntryPosition { parent, side: false });
         if let Some(usage) = usage {
             let parent = self.parent_ref_to(at);
@@ -224,13 +224,13 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     fn add_side_entry(&mut self, line: Line, issues: &mut Issues) {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text).map(|object| ObjectLine { number: line.number, object });
-        let named = object.and_then(|line| self.session.format.side_parent(&line));
+        let parent_id = object.and_then(|line| self.session.format.side_parent(&line));
         drop(lenient);
-        let parent = match named {
-            Some(named) => match self.earlier.nearest(&self.session.tree, &named) {
+        let parent = match parent_id {
+            Some(parent_id) => match self.earlier.nearest(&self.session.tree, &parent_id) {
                 Some(at) => self.parent_ref_to(at),
                 // The first node with this id has no draft yet.
-                None => match self.session.tree.nodes_with_id(&named).first().copied() {
+                None => match self.session.tree.nodes_with_id(&parent_id).first().copied() {
                     Some(at) => return self.waiting_side_entries.entry(at).or_default().push(line),
                     None => self.last_parent(),
                 },
@@ -251,7 +251,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text)?;
         let line = ObjectLine { number: line.number, object };
-        self.usage_beside = self.session.format.usage_beside(&line);
+        self.separate_usage = self.session.format.separate_usage(&line);
         let position = LinePosition { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
         let BodyAndTime { body, time } = self.session.format.read_body_and_time(&line, &position, issues);
         match time {
@@ -261,17 +261,20 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
                 issues.add(line.number, IssueCode::BadTime, "the time cannot be read", "the previous time is used")
             }
         }
-        let refused = match &body {
+        let refusal = match &body {
             NewBody::Message(message) => check_message(message).err(),
             NewBody::Compaction(compaction) => {
                 compaction.replacement.iter().flatten().find_map(|message| check_message(message).err())
             }
             _ => None,
         };
-        let Some(error) = refused else { return Some(body) };
+        let Some(error) = refusal else { return Some(body) };
         super::note_bad_field(issues, line.number, error.to_string());
         let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
-        Some(Custom::new(format!("{}.{kind}", self.session.format.kind_prefix()), line.object.without(&[])).into())
+        Some(
+            Custom::new(format!("{}.{kind}", self.session.format.kind_prefix()), line.object.without_fields(&[]))
+                .into(),
+        )
     }
 
     fn push(&mut self, line: Line, body: NewBody, entry_position: EntryPosition) {

@@ -13,57 +13,58 @@ use crate::{compact::to_u32, provenance::ReimportedLine, session::StoredEntries}
 pub(crate) struct LineIds<'a> {
     source_ids: &'a SourceIds,
     /// The ids of lines that do not have their usual id.
-    others: HashMap<u32, EntryId>,
+    unusual_ids: HashMap<u32, EntryId>,
 }
 
 impl<'a> LineIds<'a> {
     /// Assigns an id to every line that is not blank. The ids differ from each other, and from those of entries that
     /// the import did not write.
     pub(crate) fn assign(source_ids: &'a SourceIds, stored: &StoredEntries, reimported: &[ReimportedLine]) -> Self {
-        let mut ids = Self { source_ids, others: HashMap::new() };
-        let foreign: HashSet<_> = stored.foreign.iter().map(EntryId::as_str).collect();
-        let mut unusual = source_ids.unusual_lines();
-        unusual.extend(reimported.iter().map(|reimported| to_u32(reimported.line)));
-        unusual.extend(foreign.iter().flat_map(|id| usual_lines(source_ids, id)));
-        unusual.sort_unstable();
-        unusual.dedup();
-        let mut made = HashSet::new();
-        for line in unusual.into_iter().filter(|line| !source_ids.is_blank(*line)) {
+        let mut ids = Self { source_ids, unusual_ids: HashMap::new() };
+        let foreign: HashSet<_> = stored.foreign_entries.iter().map(EntryId::as_str).collect();
+        let mut unusual_lines = source_ids.unusual_lines();
+        unusual_lines.extend(reimported.iter().map(|reimported| to_u32(reimported.line)));
+        unusual_lines.extend(foreign.iter().flat_map(|id| usual_lines(source_ids, id)));
+        unusual_lines.sort_unstable();
+        unusual_lines.dedup();
+        let mut made_ids = HashSet::new();
+        for line in unusual_lines.into_iter().filter(|line| !source_ids.is_blank(*line)) {
             let source_id = source_ids.of_line(line);
             let reimports: Vec<_> = reimported.iter().filter(|reimported| reimported.line == u64::from(line)).collect();
-            let is_taken = |id: &str| foreign.contains(id) || made.contains(id) || ids.is_id_before(id, line);
+            let is_taken =
+                |id: &str| foreign.contains(id) || made_ids.contains(id) || ids.is_usual_id_of_earlier_line(id, line);
             let mut candidates = candidates(line, source_id.as_deref(), &reimports);
             let Some(id) = candidates.find(|id| !is_taken(id.as_str())) else { continue };
             if usual_lines(source_ids, id.as_str()).all(|usual| usual != line) {
-                made.insert(id.as_str().to_owned());
-                ids.others.insert(line, id);
+                made_ids.insert(id.as_str().to_owned());
+                ids.unusual_ids.insert(line, id);
             }
         }
         ids
     }
 
-    /// Whether a line before this one has this id as its usual id.
-    fn is_id_before(&self, id: &str, line: u32) -> bool {
-        usual_lines(self.source_ids, id).any(|other| other < line && !self.others.contains_key(&other))
+    /// Whether a line before `line` has this id as its usual id.
+    fn is_usual_id_of_earlier_line(&self, id: &str, line: u32) -> bool {
+        usual_lines(self.source_ids, id).any(|other| other < line && !self.unusual_ids.contains_key(&other))
     }
 
     /// The id of a line. Lines are counted from 1.
     pub(crate) fn of(&self, line: u64) -> Option<EntryId> {
         let line = u32::try_from(line).ok()?;
-        self.others.get(&line).cloned().or_else(|| self.usual(line))
+        self.unusual_ids.get(&line).cloned().or_else(|| self.usual_id(line))
     }
 
     /// Whether a line has its usual id.
     pub(super) fn is_usual(&self, line: u64) -> bool {
-        u32::try_from(line).is_ok_and(|line| !self.source_ids.is_blank(line) && !self.others.contains_key(&line))
+        u32::try_from(line).is_ok_and(|line| !self.source_ids.is_blank(line) && !self.unusual_ids.contains_key(&line))
     }
 
-    /// The lines that do not have their usual ids, by their ids.
-    pub(super) fn unusual(&self) -> HashMap<&EntryId, u64> {
-        self.others.iter().map(|(line, id)| (id, u64::from(*line))).collect()
+    /// The lines that do not have their usual ids, each by the id that it has.
+    pub(super) fn lines_with_unusual_ids(&self) -> HashMap<&EntryId, u64> {
+        self.unusual_ids.iter().map(|(line, id)| (id, u64::from(*line))).collect()
     }
 
-    fn usual(&self, line: u32) -> Option<EntryId> {
+    fn usual_id(&self, line: u32) -> Option<EntryId> {
         if self.source_ids.is_blank(line) {
             return None;
         }
@@ -86,8 +87,8 @@ pub(super) fn usual_line(source_ids: &SourceIds, id: &str) -> Option<u32> {
     usual_lines(source_ids, id).min()
 }
 
-/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the ids that
-/// the incomplete line got are left out.
+/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the
+/// candidates do not include the ids of its incomplete form.
 fn candidates<'a>(
     line: u32,
     source_id: Option<&'a str>,
@@ -95,7 +96,7 @@ fn candidates<'a>(
 ) -> impl Iterator<Item = EntryId> + 'a {
     let source_id = source_id.filter(|id| EntryId::new(id).is_ok());
     let ids_of_source = source_id.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
-    let skip_own = if reimports.iter().any(|reimported| !reimported.torn) { 2 } else { 0 };
+    let skip_own = if reimports.iter().any(|reimported| !reimported.was_torn) { 2 } else { 0 };
     let generated_ids = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
     ids_of_source.skip(skip_own).chain(generated_ids.skip(reimports.len())).filter_map(|id| EntryId::new(id).ok())
 }
@@ -117,8 +118,8 @@ mod tests {
             source_ids.add_line(line, SourceLine::Content);
         }
         let mut stored = StoredEntries::default();
-        stored.foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
-        let reimported: Vec<_> = reimported.iter().map(|&(line, torn)| ReimportedLine { line, torn }).collect();
+        stored.foreign_entries = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
+        let reimported: Vec<_> = reimported.iter().map(|&(line, was_torn)| ReimportedLine { line, was_torn }).collect();
         let found = LineIds::assign(&source_ids, &stored, &reimported);
         let found: Vec<_> =
             (1..=source_id.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_torn_gets_an_id_of_its_own() {
+    fn an_incomplete_line_and_its_complete_form_get_different_ids() {
         check(&[Some("a"), Some("b")], &[], &[(2, true)], &["a", "b"]);
         check(&[Some("a"), None], &[], &[(2, true)], &["a", "L2#2"]);
         check(&[Some("a"), None], &[], &[(2, true), (2, true)], &["a", "L2#3"]);

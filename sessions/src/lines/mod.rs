@@ -4,10 +4,10 @@ mod agentstore;
 mod bodies;
 mod calls;
 mod drafts;
+mod first_pass;
 mod ids;
 mod session;
 mod source_ids;
-mod survey;
 
 use std::collections::HashMap;
 
@@ -19,23 +19,23 @@ use store_core::{
 pub(crate) use self::{
     agentstore::{AGENTSTORE, AgentstoreField},
     bodies::draft_body,
+    first_pass::{FileOfThread, file_stem, run_first_pass, run_first_pass_on_file},
     ids::LineIds,
     source_ids::SourceIds,
-    survey::{FileOfThread, file_stem, survey, survey_file},
 };
 use crate::{
     activity::Activity,
-    compact::Bits,
+    compact::BitSet,
     issue::{IssueCode, Issues},
     json::Object,
-    tree::{ParentField, ParentNames, Parents, PathOrder, Tree},
+    tree::{ParentField, ParentPolicy, Parents, PathOrder, Tree},
 };
 
 /// A format whose lines form a tree.
 ///
 /// This module reads the lines (line ends, blank, torn and malformed lines, odd characters), assigns ids, finds
 /// parents, keeps the raw bytes if [`encode`](Self::encode) does not reproduce the line, and gives a line without a
-/// time that of the line before it. The format says what a line is.
+/// time that of the preceding line. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
     /// What the import keeps of each line of the tree between the two passes. A file may have millions of lines, so
     /// this is only a few bytes. The format itself keeps data that only a few lines have.
@@ -50,8 +50,8 @@ pub(crate) trait LineFormat: Send + Sync {
     /// In the first pass: says what a line is, and what it refers to.
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<Self::LineData>;
 
-    /// Between the passes: says what names of parents mean if they are not ids of lines.
-    fn parent_names(&mut self, tree: &Tree<Self::LineData>) -> ParentNames;
+    /// Between the passes: says how parents are found for lines that do not name the id of another line.
+    fn parent_policy(&mut self, tree: &Tree<Self::LineData>) -> ParentPolicy;
 
     /// Whether a line may name the id of a call as its parent.
     fn has_parents_by_call(&self) -> bool {
@@ -112,7 +112,7 @@ pub(crate) trait LineFormat: Send + Sync {
     }
 
     /// In the second pass: the tokens that a line counts beside its body. They become a side entry of their own.
-    fn usage_beside(&self, _line: &ObjectLine<'_>) -> Option<UsageRecord> {
+    fn separate_usage(&self, _line: &ObjectLine<'_>) -> Option<UsageRecord> {
         None
     }
 
@@ -165,10 +165,10 @@ pub(crate) enum LineKind<D> {
     Header,
     /// A node of the tree.
     Node(D),
-    /// A side entry. Its parent is the node that it names, or else the node before it.
+    /// A side entry. Its parent is the node that it names, or else the preceding node.
     Side,
     /// A line of another thread. It becomes no entry of this one.
-    Elsewhere,
+    OfOtherThread,
     /// A side entry that moves the head of the source.
     Rewind(RewindTarget),
 }
@@ -227,16 +227,16 @@ impl ThreadInfo {
 pub(crate) struct LinePosition<'a, D> {
     /// The tree.
     pub(crate) tree: &'a Tree<D>,
-    /// The position of the line in the tree. For a side entry it is that of the node before it.
+    /// The position of the line in the tree. For a side entry, it is the position of the preceding node.
     pub(crate) at: Option<usize>,
     /// The ids of all lines.
     pub(crate) ids: &'a LineIds<'a>,
-    /// What comes before it in the log.
+    /// The nodes that come earlier in the log.
     pub(crate) earlier: &'a EarlierNodes,
 }
 
 impl<D> LinePosition<'_, D> {
-    /// The data of the format about this line.
+    /// The format-specific data of this line.
     pub(crate) fn data(&self) -> Option<&D> {
         self.tree.data(self.at?)
     }
@@ -257,11 +257,11 @@ impl<D> LinePosition<'_, D> {
     }
 }
 
-/// What comes before a line in the log.
+/// The nodes that come earlier in the log than a line.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierNodes {
-    /// The nodes that come before it.
-    nodes: Bits,
+    /// The nodes that come earlier in the log.
+    nodes: BitSet,
     /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,
     /// The replacements of compactions, if later lines need them.

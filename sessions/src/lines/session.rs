@@ -5,7 +5,7 @@ use store_core::EntryId;
 use super::{LineFormat, LineIds, drafts::LineDrafts, ids::usual_line};
 use crate::{
     activity::Activity,
-    compact::{Bits, LineEnds},
+    compact::{BitSet, LineEnds},
     error::Result,
     provenance::{FileProvenance, LastLine, Provenance, ReimportedLine},
     session::{self, Drafts, Session, StoredEntries, StoredParent},
@@ -80,8 +80,8 @@ impl<F: LineFormat> Session for LineSession<F> {
         let Some(known) = &stored.provenance else { return };
         let has_grown = known.digest() != self.info.provenance.digest();
         let ids = self.ids(stored);
-        let unusual = ids.unusual();
-        let (mut parents, mut is_stored) = (Parents::default(), Bits::new(self.tree.len()));
+        let lines_with_unusual_ids = ids.lines_with_unusual_ids();
+        let (mut parents, mut is_stored) = (Parents::default(), BitSet::new(self.tree.len()));
         for at in 0..self.tree.len() {
             let line = self.tree.line(at).unwrap_or_default();
             let usual_line = Some(line).filter(|line| ids.is_usual(*line));
@@ -94,7 +94,9 @@ impl<F: LineFormat> Session for LineSession<F> {
                 Some(StoredParent::None) => None,
                 Some(StoredParent::Line(parent)) if ids.is_usual(parent) => self.tree.position(parent),
                 Some(StoredParent::Line(_)) => None,
-                Some(StoredParent::Other(parent)) => unusual.get(parent).and_then(|line| self.tree.position(*line)),
+                Some(StoredParent::Other(parent)) => {
+                    lines_with_unusual_ids.get(parent).and_then(|line| self.tree.position(*line))
+                }
             });
         }
         let order = self.tree.set_parents(parents);

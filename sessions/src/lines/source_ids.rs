@@ -8,14 +8,14 @@ use std::{
 use store_core::EntryId;
 
 use crate::{
-    compact::{Names, RangeMap, push, to_u32},
+    compact::{RangeMap, TextTable, push, to_u32},
     provenance::LineRanges,
 };
 
 /// The ids that the lines of a file contain. An id is kept once.
 #[derive(Debug, Default)]
 pub(crate) struct SourceIds {
-    names: Names,
+    ids: TextTable,
     /// The first line with each id, and the number of the id.
     first_lines: RangeMap,
     /// A hash of the bytes of the first line with each id, by the number of the id.
@@ -25,12 +25,12 @@ pub(crate) struct SourceIds {
     repeats: BTreeMap<u32, u32>,
     /// For each id that is repeated: the lines that repeat it, with hashes of these lines.
     repeating_lines: HashMap<u32, Vec<(u32, u32)>>,
-    /// Lines whose ids an import may also generate for other lines.
-    generated_form: Vec<u32>,
+    /// Lines that contain an id which an import may also generate for another line.
+    lines_with_generated_form: Vec<u32>,
     /// Lines with ids that no entry can have.
-    invalid: Vec<u32>,
+    invalid_lines: Vec<u32>,
     /// Blank lines, and lines of other threads.
-    blank: LineRanges,
+    blank_lines: LineRanges,
     /// The header, and lines that are not JSON objects.
     header_or_broken: LineRanges,
     /// The number of lines.
@@ -63,21 +63,21 @@ impl SourceIds {
         let line = to_u32(line);
         let hash = to_u32(self.hasher.hash_one(bytes) >> 32);
         if id.contains('#') || generated_line(id).is_some() {
-            push(&mut self.generated_form, line);
+            push(&mut self.lines_with_generated_form, line);
         }
         if EntryId::new(id).is_err() {
-            push(&mut self.invalid, line);
+            push(&mut self.invalid_lines, line);
         }
-        let (number, is_new) = self.names.add(id)?;
+        let (number, is_new) = self.ids.add(id)?;
         if is_new {
             push(&mut self.hashes, hash);
             self.first_lines.push(line, number);
             return None;
         }
         let first = usize::try_from(number).ok().and_then(|at| self.hashes.get(at));
-        let others = self.repeating_lines.entry(number).or_default();
-        let is_equal = first == Some(&hash) || others.iter().any(|(_, other)| *other == hash);
-        others.push((line, hash));
+        let repeating_lines = self.repeating_lines.entry(number).or_default();
+        let is_equal = first == Some(&hash) || repeating_lines.iter().any(|(_, other)| *other == hash);
+        repeating_lines.push((line, hash));
         self.repeats.insert(line, number);
         Some(if is_equal { Repeat::Line } else { Repeat::Id })
     }
@@ -86,7 +86,7 @@ impl SourceIds {
     pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
         self.count = to_u32(line);
         match source_line {
-            SourceLine::Blank => self.blank.push(line),
+            SourceLine::Blank => self.blank_lines.push(line),
             SourceLine::HeaderOrBroken => self.header_or_broken.push(line),
             SourceLine::Content => {}
         }
@@ -94,12 +94,12 @@ impl SourceIds {
 
     /// Whether all lines so far are blank.
     pub(crate) fn has_only_blank_lines(&self) -> bool {
-        self.blank.count() == u64::from(self.count)
+        self.blank_lines.count() == u64::from(self.count)
     }
 
     /// What a line is.
     pub(crate) fn kind(&self, line: u32) -> SourceLine {
-        if line == 0 || line > self.count || self.blank.contains(u64::from(line)) {
+        if line == 0 || line > self.count || self.blank_lines.contains(u64::from(line)) {
             SourceLine::Blank
         } else if self.header_or_broken.contains(u64::from(line)) {
             SourceLine::HeaderOrBroken
@@ -115,12 +115,12 @@ impl SourceIds {
 
     /// The number of an id.
     pub(crate) fn find(&self, id: &str) -> Option<u32> {
-        self.names.find(id)
+        self.ids.find(id)
     }
 
     /// The id with a number.
     pub(crate) fn text(&self, number: u32) -> Option<String> {
-        self.names.text(number)
+        self.ids.text(number)
     }
 
     /// The number of the id of a line.
@@ -135,7 +135,7 @@ impl SourceIds {
 
     /// The id of a line.
     pub(crate) fn of_line(&self, line: u32) -> Option<String> {
-        self.names.text(self.number_of_line(line)?)
+        self.ids.text(self.number_of_line(line)?)
     }
 
     /// The first line with an id.
@@ -145,15 +145,15 @@ impl SourceIds {
 
     /// The lines with an id, in the order of the file.
     pub(crate) fn lines_with(&self, number: u32) -> impl DoubleEndedIterator<Item = u32> {
-        let others = self.repeating_lines.get(&number).into_iter().flatten().map(|(line, _)| *line);
-        self.first_line(number).into_iter().chain(others)
+        let repeating_lines = self.repeating_lines.get(&number).into_iter().flatten().map(|(line, _)| *line);
+        self.first_line(number).into_iter().chain(repeating_lines)
     }
 
     /// The lines whose entries may need other ids than the usual ones.
     pub(super) fn unusual_lines(&self) -> Vec<u32> {
         let mut lines: Vec<_> = self.repeats.keys().copied().collect();
-        lines.extend_from_slice(&self.invalid);
-        for &line in &self.generated_form {
+        lines.extend_from_slice(&self.invalid_lines);
+        for &line in &self.lines_with_generated_form {
             lines.push(line);
             lines.extend(self.of_line(line).and_then(|id| generated_line(&id)));
         }

@@ -77,15 +77,20 @@ fn read_block(raw: &str, call_ids: &mut Option<std::vec::IntoIter<String>>, bloc
     }
 }
 
-/// Reads a call, and gives it the id `id`. This differs from the id in the file if that one is empty or occurs twice.
+/// Reads a call, and gives it the id `id`. It differs from the id in the file if the latter is empty or a duplicate.
 fn read_call<'a>(item: &Object<'a>, id: Option<String>, line: u64, issues: &mut Issues) -> SourceCall<'a> {
-    let given = item.text("id").unwrap_or_default();
-    if let Some(id) = id.as_ref().filter(|id| **id != given) {
-        let detail = match given.trim().is_empty() {
+    let id_in_file = item.text("id").unwrap_or_default();
+    if let Some(id) = id.as_ref().filter(|id| **id != id_in_file) {
+        let detail = match id_in_file.trim().is_empty() {
             true => format!("a call without an id, which gets the id `{id}`"),
-            false => format!("a second call with the id `{given}`, which gets the id `{id}`"),
+            false => format!("a second call with the id `{id_in_file}`, which gets the id `{id}`"),
         };
-        issues.add(line, IssueCode::BadField, detail, "results answer such calls in order; the raw line is kept");
+        issues.add(
+            line,
+            IssueCode::BadField,
+            detail,
+            "results are matched to these calls in the order of the calls; the raw line is kept",
+        );
     }
     let name = item.text("name").filter(|name| !name.trim().is_empty());
     if name.is_none() {

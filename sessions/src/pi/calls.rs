@@ -1,5 +1,5 @@
 //! Ids of calls. In a file, the calls of one message may have the same id or none. In a thread, each call of a message
-//! has an id of its own, and results in the order of the calls answer one call after the other.
+//! has an id of its own. The results for one id answer its calls in the order of the calls.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,15 +32,15 @@ fn normalized(id: &str) -> String {
 /// The ids that the calls of a message get. A repeated id gets a suffix. An empty id is replaced by one that begins
 /// with `message_name`.
 pub(super) fn unique_call_ids(source_ids: &[String], message_name: &str) -> Vec<String> {
-    let given: HashSet<&str> = source_ids.iter().map(String::as_str).collect();
-    let mut taken = HashSet::new();
+    let ids_in_file: HashSet<&str> = source_ids.iter().map(String::as_str).collect();
+    let mut used_ids = HashSet::new();
     let mut unique = Vec::with_capacity(source_ids.len());
     for (at, source_id) in source_ids.iter().enumerate() {
         let base = if source_id.is_empty() { format!("{message_name}.{at}") } else { source_id.clone() };
-        let is_allowed = |id: &String| *id == *source_id || !given.contains(id.as_str());
+        let is_allowed = |id: &String| *id == *source_id || !ids_in_file.contains(id.as_str());
         let mut candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}#{n}")));
-        let id = candidates.find(|id| is_allowed(id) && !taken.contains(id)).unwrap_or(base);
-        taken.insert(id.clone());
+        let id = candidates.find(|id| is_allowed(id) && !used_ids.contains(id)).unwrap_or(base);
+        used_ids.insert(id.clone());
         unique.push(id);
     }
     unique
@@ -51,7 +51,7 @@ pub(super) fn name_of_message(source_id: Option<&str>, line: u64) -> String {
     source_id.filter(|id| !id.trim().is_empty()).map_or_else(|| format!("L{line}"), str::to_owned)
 }
 
-/// The calls that a result may answer, and how many results before it answer them.
+/// The calls that a result may answer, and how many earlier results answer them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The node with the calls.
@@ -139,14 +139,14 @@ impl RepeatedCalls {
         let line = tree.line(answer.message)?;
         let source_ids = self.calls.get(&line)?;
         let unique = unique_call_ids(source_ids, &name_of_message(tree.source_id(answer.message).as_deref(), line));
-        let mut same =
+        let mut ids_of_calls =
             source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
         let count = source_ids.iter().filter(|source_id| *source_id == id).count();
-        same.nth(answer.earlier.min(count.checked_sub(1)?))
+        ids_of_calls.nth(answer.earlier.min(count.checked_sub(1)?))
     }
 }
 
-/// The calls of a list of messages that are read one after the other.
+/// The calls in those messages of a list that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct CallsSoFar(HashMap<String, Vec<String>>);
 
@@ -162,8 +162,8 @@ impl CallsSoFar {
 
     /// The id of the call that the next result with this id answers.
     pub(super) fn answer(&mut self, source_id: &str) -> Option<String> {
-        let open = self.0.get_mut(source_id)?;
-        if open.len() > 1 { open.pop() } else { open.last().cloned() }
+        let open_ids = self.0.get_mut(source_id)?;
+        if open_ids.len() > 1 { open_ids.pop() } else { open_ids.last().cloned() }
     }
 }
 

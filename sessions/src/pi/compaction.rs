@@ -6,17 +6,17 @@ use std::collections::HashMap;
 use store_core::{Block, Compaction, Interval, Message, NewBody, Role, Visibility, context::SUMMARY_MARKER};
 
 use super::{
-    LineData, RareData,
+    LineData, SparseData,
     calls::{CallsSoFar, name_of_message, source_call_ids, source_result_id},
     edits::{self, Edits},
     message::{self, MessageSource},
 };
 use crate::{
-    compact::Bits,
+    compact::BitSet,
     issue::Issues,
     json::Object,
     lines::{LinePosition, ObjectLine, note_bad_field},
-    tree::{Inherited, PathOrder, Tree},
+    tree::{InheritedValues, PathOrder, Tree},
 };
 
 /// The first entry that a compaction keeps.
@@ -28,8 +28,8 @@ pub(super) enum FirstKept {
     Object(u64),
     /// The compaction contains the messages that it keeps.
     RetainedTail,
-    /// The compaction does not say.
-    Nothing,
+    /// The compaction names no first entry.
+    NotGiven,
 }
 
 impl FirstKept {
@@ -39,7 +39,7 @@ impl FirstKept {
         } else if let Some(id) = object.text("firstKeptEntryId") {
             Self::Id(id)
         } else {
-            object.number("firstKeptEntryIndex").map_or(Self::Nothing, Self::Object)
+            object.number("firstKeptEntryIndex").map_or(Self::NotGiven, Self::Object)
         }
     }
 }
@@ -54,8 +54,8 @@ pub(super) enum Coverage {
     Covers(usize, usize),
     /// It covers everything before it, because the first entry that it keeps is not on its path.
     FirstKeptMissing(usize, usize),
-    /// It covers everything before it, and its replacement contains what it keeps: everything from the root on, or
-    /// the messages in the compaction.
+    /// It covers everything before it. Its replacement contains the messages that it keeps: all messages from the root
+    /// on, or those in the line of the compaction.
     Replaces(usize, usize),
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Compactions {
     first_kept: HashMap<u64, FirstKept>,
     coverage: HashMap<u64, Coverage>,
     /// The nodes on the paths of compactions whose replacements contain messages of earlier lines.
-    restored: Bits,
+    needed_nodes: BitSet,
 }
 
 impl Compactions {
@@ -86,13 +86,13 @@ impl Compactions {
 
     /// Whether the replacement of a compaction may contain the message of a node.
     pub(super) fn needs_message(&self, at: usize) -> bool {
-        self.restored.contains(at)
+        self.needed_nodes.contains(at)
     }
 }
 
 /// What the path of a node contains.
 #[derive(Debug, Clone, Copy, Default)]
-struct Above {
+struct PathInfo {
     /// Whether there is a compaction.
     has_compaction: bool,
     /// The last node that the last compaction covers.
@@ -100,57 +100,57 @@ struct Above {
 }
 
 /// The nodes that may be the first entry that a compaction keeps.
-fn nodes_of_first_kept(tree: &Tree<LineData>, rare: &RareData, first_kept: &FirstKept) -> Vec<usize> {
+fn nodes_of_first_kept(tree: &Tree<LineData>, sparse_data: &SparseData, first_kept: &FirstKept) -> Vec<usize> {
     match first_kept {
         FirstKept::Id(id) => tree.nodes_with_id(id),
         FirstKept::Object(object) => {
-            let line = u32::try_from(*object).ok().and_then(|object| rare.objects.get(object));
+            let line = u32::try_from(*object).ok().and_then(|object| sparse_data.objects.get(object));
             line.and_then(|line| tree.position(u64::from(line))).into_iter().collect()
         }
-        FirstKept::RetainedTail | FirstKept::Nothing => Vec::new(),
+        FirstKept::RetainedTail | FirstKept::NotGiven => Vec::new(),
     }
 }
 
 /// Finds out what each compaction covers, and which message each edit changes.
-pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, rare: &mut RareData) {
-    let (mut coverages, mut targets, mut restored) = (HashMap::new(), HashMap::new(), Bits::default());
-    let lines = rare.compactions.first_kept.keys().copied().chain(rare.edits.lines());
-    let own = lines.filter_map(|line| tree.position(line)).collect();
-    let _paths = Inherited::of(tree, order, &own, &mut |at, above: Option<Above>| {
+pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, sparse_data: &mut SparseData) {
+    let (mut coverages, mut targets, mut needed_nodes) = (HashMap::new(), HashMap::new(), BitSet::default());
+    let lines = sparse_data.compactions.first_kept.keys().copied().chain(sparse_data.edits.lines());
+    let changes = lines.filter_map(|line| tree.position(line)).collect();
+    let _paths = InheritedValues::of(tree, order, &changes, &mut |at, above: Option<PathInfo>| {
         let mut path = above.unwrap_or_default();
         let parent = tree.parent(at);
         let line = tree.line(at).unwrap_or_default();
-        if let Some(candidates) = rare.edits.candidates(tree, line) {
+        if let Some(candidates) = sparse_data.edits.candidates(tree, line) {
             let target = edits::find_target(tree, at, (&candidates, path.covered_to));
             targets.extend(target.map(|target| (line, target)));
         }
-        if let Some(first_kept) = rare.compactions.first_kept.get(&line) {
+        if let Some(first_kept) = sparse_data.compactions.first_kept.get(&line) {
             let coverage = parent.map_or(Coverage::Nothing, |parent| {
-                let kept = nodes_of_first_kept(tree, rare, first_kept);
+                let kept = nodes_of_first_kept(tree, sparse_data, first_kept);
                 coverage_of(tree, first_kept, (path, (at, parent), &kept))
             });
             if matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail {
                 for above in tree.path(at) {
-                    if restored.contains(above) {
+                    if needed_nodes.contains(above) {
                         break;
                     }
-                    restored.insert(above);
+                    needed_nodes.insert(above);
                 }
             }
-            path = Above { has_compaction: true, covered_to: coverage.end() };
+            path = PathInfo { has_compaction: true, covered_to: coverage.end() };
             coverages.insert(line, coverage);
         }
         Some(path)
     });
-    (rare.compactions.coverage, rare.compactions.restored) = (coverages, restored);
-    rare.edits.set_targets(targets);
+    (sparse_data.compactions.coverage, sparse_data.compactions.needed_nodes) = (coverages, needed_nodes);
+    sparse_data.edits.set_targets(targets);
 }
 
 /// What a compaction at `at` covers. `kept` are the nodes that may be the first entry that it keeps.
 fn coverage_of(
     tree: &Tree<LineData>,
     first_kept: &FirstKept,
-    (path, (at, parent), kept): (Above, (usize, usize), &[usize]),
+    (path, (at, parent), kept): (PathInfo, (usize, usize), &[usize]),
 ) -> Coverage {
     let root = tree.root(parent);
     if *first_kept == FirstKept::RetainedTail {
@@ -174,11 +174,11 @@ fn coverage_of(
 pub(super) fn read_body(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
-    rare: &RareData,
+    sparse_data: &SparseData,
     issues: &mut Issues,
 ) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is not a string")?;
-    let coverage = rare.compactions.coverage.get(&line.number).ok_or("a compaction outside of the tree")?;
+    let coverage = sparse_data.compactions.coverage.get(&line.number).ok_or("a compaction outside of the tree")?;
     let mut compaction = Compaction::default();
     if !summary.is_empty() {
         compaction.summary = vec![Block::text(summary)];
@@ -195,7 +195,7 @@ pub(super) fn read_body(
             (from, to)
         }
         Coverage::Replaces(from, to) => {
-            compaction.replacement = Some(replacement(line, position, &compaction.summary, (rare, issues)));
+            compaction.replacement = Some(replacement(line, position, &compaction.summary, (sparse_data, issues)));
             (from, to)
         }
     };
@@ -209,7 +209,7 @@ fn replacement(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
     summary: &[Block],
-    (rare, issues): (&RareData, &mut Issues),
+    (sparse_data, issues): (&SparseData, &mut Issues),
 ) -> Vec<Message> {
     let marker = std::iter::once(Block::text(SUMMARY_MARKER));
     let mut messages = Vec::new();
@@ -218,7 +218,7 @@ fn replacement(
     }
     match line.object.list("retainedTail") {
         Some(tail) => messages.extend(read_tail(line, &tail, issues)),
-        None => messages.extend(kept_messages(position, &rare.edits)),
+        None => messages.extend(kept_messages(position, &sparse_data.edits)),
     }
     messages.retain(|message| message.visibility != Visibility::Aside);
     messages
@@ -236,9 +236,13 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
         };
         let name = format!("{compaction_name}.{at}");
         calls.add(&source_call_ids(&object), &name);
-        let answers = source_result_id(&object).and_then(|id| calls.answer(&id));
-        let source =
-            MessageSource { line: line.number, name: &name, answers: answers.as_deref(), ..MessageSource::default() };
+        let answered_call = source_result_id(&object).and_then(|id| calls.answer(&id));
+        let source = MessageSource {
+            line: line.number,
+            name: &name,
+            answered_call: answered_call.as_deref(),
+            ..MessageSource::default()
+        };
         match message::read(source, &object, issues) {
             Ok(message) => messages.push(message),
             Err(detail) => note_bad_field(issues, line.number, detail),
@@ -247,15 +251,15 @@ fn read_tail(line: &ObjectLine<'_>, tail: &[&str], issues: &mut Issues) -> Vec<M
     messages
 }
 
-/// The messages on the path, as the edits on the path leave them.
+/// The messages on the path, after the edits on the path.
 fn kept_messages(position: &LinePosition<'_, LineData>, edits: &Edits) -> Vec<Message> {
     let Some(at) = position.at else { return Vec::new() };
     let newest_edits = edits::newest_edits(edits, position.tree, at);
-    let mut kept: Vec<_> = position.tree.path(at).collect();
-    kept.reverse();
+    let mut nodes: Vec<_> = position.tree.path(at).collect();
+    nodes.reverse();
     let message = |at: usize| match newest_edits.get(&at) {
         Some(edit) => position.earlier.replacements.get(edit).cloned().unwrap_or_default(),
         None => position.earlier.messages.get(&at).cloned().into_iter().collect(),
     };
-    kept.into_iter().flat_map(message).collect()
+    nodes.into_iter().flat_map(message).collect()
 }

@@ -30,25 +30,25 @@ pub(super) enum EditTarget {
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     /// The ids that they name.
-    names: HashMap<u64, String>,
+    target_ids: HashMap<u64, String>,
     targets: HashMap<u64, EditTarget>,
     /// The messages that they change.
-    messages: HashSet<usize>,
+    edited_messages: HashSet<usize>,
 }
 
 impl Edits {
     /// Notes an edit, and the id that it names.
     pub(super) fn note(&mut self, line: u64, name: Option<String>) {
-        self.names.extend(name.map(|name| (line, name)));
+        self.target_ids.extend(name.map(|name| (line, name)));
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = u64> {
-        self.names.keys().copied()
+        self.target_ids.keys().copied()
     }
 
-    /// The nodes that an edit may mean. `None` if the line is not an edit.
+    /// The nodes that an edit may mean. Returns `None` if the line is not an edit.
     pub(super) fn candidates(&self, tree: &Tree<LineData>, line: u64) -> Option<Vec<usize>> {
-        self.names.get(&line).map(|name| tree.nodes_with_id(name))
+        self.target_ids.get(&line).map(|name| tree.nodes_with_id(name))
     }
 
     /// Sets the targets of the edits.
@@ -57,13 +57,13 @@ impl Edits {
             EditTarget::Message(at) => Some(*at),
             EditTarget::Covered => None,
         };
-        self.messages = targets.values().filter_map(message).collect();
+        self.edited_messages = targets.values().filter_map(message).collect();
         self.targets = targets;
     }
 
     /// Whether an edit changes a message.
     pub(super) fn needs_message(&self, at: usize) -> bool {
-        self.messages.contains(&at)
+        self.edited_messages.contains(&at)
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn find_target(
     let parent = tree.parent(at)?;
     let target = candidates.iter().rev().copied().find(|target| tree.is_on_path(parent, *target))?;
     // An edit becomes a compaction of one message. If an earlier compaction begins at the root, an edit of the root
-    // would hide that compaction: of those that begin at the root, only the newest applies. An edit of any other
+    // would hide it: of the compactions that begin at the root, only the newest applies. An edit of any other
     // covered message lies inside the earlier compaction and has no effect.
     let is_covered = tree.parent(target).is_none() && covered_to.is_some_and(|to| tree.is_on_path(to, target));
     Some(if is_covered { EditTarget::Covered } else { EditTarget::Message(target) })
@@ -118,7 +118,7 @@ pub(super) fn read_body(
         Some(raw) => {
             let target_line = position.tree.line(target).unwrap_or_default();
             let name = name_of_message(position.tree.source_id(target).as_deref(), target_line);
-            vec![edited(message, raw, (line.number, &name, issues))?]
+            vec![edited_message(message, raw, (line.number, &name, issues))?]
         }
     };
     let mut compaction = Compaction::default();
@@ -128,7 +128,7 @@ pub(super) fn read_body(
 }
 
 /// The message with other content: `{"content": …}`, a text, or a list of blocks.
-fn edited(
+fn edited_message(
     message: &Message,
     replacement: &str,
     (line, message_name, issues): (u64, &str, &mut Issues),

@@ -12,37 +12,43 @@ use crate::{
     time,
 };
 
-/// Encodes an entry. Returns `None` if only the raw bytes can reproduce the line.
-pub(super) fn encode(entry: &EncodableEntry<'_>, is_chain: bool) -> Option<String> {
+/// Encodes an entry. `has_no_ids` says whether lines contain no ids. Returns `None` if only the raw bytes can reproduce
+/// the line.
+pub(super) fn encode(entry: &EncodableEntry<'_>, has_no_ids: bool) -> Option<String> {
     if entry.side {
         return None;
     }
     match entry.body {
         Body::Message(message) => {
             let message = encode_message(message)?;
-            Some(encode_line(entry, is_chain, "message", |line| line.key("message").push_str(&message)))
+            Some(encode_line(entry, has_no_ids, "message", |line| line.key("message").push_str(&message)))
         }
         Body::Custom(custom) => {
             let fields = Object::parse(custom.data.as_str())?;
             let kind = custom.kind.strip_prefix("pi.")?;
-            Some(encode_line(entry, is_chain, kind, |line| {
+            Some(encode_line(entry, has_no_ids, kind, |line| {
                 for (name, raw) in fields.iter() {
                     line.key(name).push_str(raw);
                 }
             }))
         }
-        Body::Label(label) => Some(encode_line(entry, is_chain, "label", |line| {
+        Body::Label(label) => Some(encode_line(entry, has_no_ids, "label", |line| {
             line.field("targetId", &label.target.as_str().to_owned()).maybe("label", label.text.as_ref());
         })),
         _ => None,
     }
 }
 
-fn encode_line(entry: &EncodableEntry<'_>, is_chain: bool, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+fn encode_line(
+    entry: &EncodableEntry<'_>,
+    has_no_ids: bool,
+    kind: &str,
+    fields: impl FnOnce(&mut Writer<'_>),
+) -> String {
     let mut out = String::new();
     let mut line = Writer::open(&mut out);
     line.field("type", &kind.to_owned());
-    if !is_chain {
+    if !has_no_ids {
         line.field("id", &entry.id.to_owned());
         match entry.parent {
             Some(parent) => line.field("parentId", &parent.to_owned()),

@@ -20,7 +20,7 @@ use crate::{
 /// The provider that an export of this crate names for an answer whose provider is not known.
 pub(super) const NO_PROVIDER: &str = "agentstore";
 
-/// The text before and the text after the summary of a branch when pi sends it.
+/// When pi sends the summary of a branch, it puts the first text before the summary, and the second text after it.
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
@@ -48,7 +48,7 @@ pub(super) struct MessageSource<'a> {
     /// The provider and model that apply to the line.
     pub(super) origin: Option<&'a Origin>,
     /// For a result: the id of its call in the thread. If it is absent, it is the same as the id in the file.
-    pub(super) answers: Option<&'a str>,
+    pub(super) answered_call: Option<&'a str>,
 }
 
 /// Reads a message.
@@ -57,10 +57,10 @@ pub(super) fn read(source: MessageSource<'_>, object: &Object<'_>, issues: &mut 
     note_wrong_types(issues, source.line, object, MESSAGE_FIELDS);
     let mut reader = MessageReader { source, object, issues };
     match role.as_str() {
-        "user" => reader.plain(Role::User, "pi"),
+        "user" => reader.message_with_content(Role::User, "pi"),
         "assistant" => reader.assistant(),
         "toolResult" => reader.result(),
-        "bashExecution" => reader.bash(),
+        "bashExecution" => reader.user_command(),
         "custom" | "hookMessage" => reader.custom("pi.custom_message"),
         "system" => {
             reader.issues.add(
@@ -69,7 +69,7 @@ pub(super) fn read(source: MessageSource<'_>, object: &Object<'_>, issues: &mut 
                 "the role `system`",
                 "kept as a system message outside of the context",
             );
-            Ok(reader.plain(Role::System, "pi")?.with_visibility(Visibility::Aside))
+            Ok(reader.message_with_content(Role::System, "pi")?.with_visibility(Visibility::Aside))
         }
         other => Err(format!("the role `{other}`")),
     }
@@ -102,7 +102,7 @@ impl MessageReader<'_, '_> {
         Ok(list.list)
     }
 
-    fn plain(&mut self, role: Role, origin: &str) -> Result<Message, String> {
+    fn message_with_content(&mut self, role: Role, origin: &str) -> Result<Message, String> {
         let blocks = self.read_blocks(Origin::new(origin), false)?;
         let mut message = Message::new(role, blocks);
         message.metadata = self.remaining_fields(&["role", "content"]);
@@ -111,14 +111,14 @@ impl MessageReader<'_, '_> {
 
     fn assistant(&mut self) -> Result<Message, String> {
         let provider = self.object.text("provider");
-        let is_made = provider.as_deref() == Some(NO_PROVIDER);
-        let origin = provider.filter(|_| !is_made).map(|provider| {
+        let is_placeholder = provider.as_deref() == Some(NO_PROVIDER);
+        let origin = provider.filter(|_| !is_placeholder).map(|provider| {
             let mut origin = Origin::new(provider);
             origin.api = self.object.text("api");
             origin.model = self.object.text("model");
             origin
         });
-        let origin = origin.or_else(|| self.source.origin.filter(|_| !is_made).cloned());
+        let origin = origin.or_else(|| self.source.origin.filter(|_| !is_placeholder).cloned());
         let blocks = self.read_blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
         let mut message = with_provenance(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
         message.usage = self.usage();
@@ -141,8 +141,8 @@ impl MessageReader<'_, '_> {
     }
 
     fn result(&mut self) -> Result<Message, String> {
-        let given = || self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
-        let call = self.source.answers.map(str::to_owned).or_else(given).ok_or("`toolCallId` is missing")?;
+        let id_in_file = || self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
+        let call = self.source.answered_call.map(str::to_owned).or_else(id_in_file).ok_or("`toolCallId` is missing")?;
         let mut result = ToolResult::new(call, self.read_blocks(Origin::new("pi"), false)?);
         result.details = self.object.json("details");
         result.is_error = match self.object.raw("isError") {
@@ -156,7 +156,7 @@ impl MessageReader<'_, '_> {
     }
 
     /// Reads a command that the user ran, with the text that pi sends for it.
-    fn bash(&mut self) -> Result<Message, String> {
+    fn user_command(&mut self) -> Result<Message, String> {
         let command = self.object.text("command").ok_or("`command` is not a string")?;
         let output = self.object.text("output").unwrap_or_default();
         let mut text = format!("Ran `{command}`\n");
@@ -167,8 +167,9 @@ impl MessageReader<'_, '_> {
         } else if let Some(code) = code {
             text += &format!("\n\nCommand exited with code {code}");
         }
-        let full = self.object.text("fullOutputPath").filter(|_| self.object.bool("truncated") == Some(true));
-        if let Some(path) = full {
+        let full_output_path =
+            self.object.text("fullOutputPath").filter(|_| self.object.bool("truncated") == Some(true));
+        if let Some(path) = full_output_path {
             text += &format!("\n\n[Output truncated. Full output: {path}]");
         }
         let mut message = with_provenance(Message::user(text), None, Some("pi.bashExecution"));
@@ -180,7 +181,7 @@ impl MessageReader<'_, '_> {
     }
 
     fn custom(&mut self, format: &str) -> Result<Message, String> {
-        let mut message = with_provenance(self.plain(Role::User, "pi")?, None, Some(format));
+        let mut message = with_provenance(self.message_with_content(Role::User, "pi")?, None, Some(format));
         if self.object.bool("display") == Some(false) {
             message.visibility = Visibility::Internal;
         }
@@ -189,8 +190,8 @@ impl MessageReader<'_, '_> {
 
     /// The fields that no other part of the message contains.
     fn remaining_fields(&self, used: &[&str]) -> JsonMap {
-        let others = self.object.iter().filter(|(name, _)| !used.contains(name));
-        others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
+        let other_fields = self.object.iter().filter(|(name, _)| !used.contains(name));
+        other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 
@@ -240,7 +241,7 @@ pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
     let (before, after) = BRANCH_SUMMARY_MARKERS;
     let message = Message::user(format!("{before}{summary}{after}"));
     let mut message = with_provenance(message, None, Some("pi.branch_summary"));
-    let others = object.iter().filter(|(name, _)| !FRAME_FIELDS.contains(name));
-    message.metadata = others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
+    let other_fields = object.iter().filter(|(name, _)| !FRAME_FIELDS.contains(name));
+    message.metadata = other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
     Ok(message)
 }

@@ -26,9 +26,9 @@ use crate::{
     activity::Activity,
     blocks::cut_to_1_kib,
     compact::{RangeMap, to_u32},
-    detect::{Detected, Sample},
+    detect::{Sample, SourceKind},
     error::{Error, Result},
-    export::{ExportFiles, ExportSource, Written, write_unchanged},
+    export::{ExportFiles, ExportSource, WrittenSession, write_unchanged},
     field_types::{FieldType, note_wrong_types},
     formats::{Format, FormatName, ToolFolders, ToolPlace},
     issue::{IssueCode, Issues},
@@ -38,10 +38,10 @@ use crate::{
         LinePosition, ObjectLine, ParsedLine, RewindTarget, ThreadInfo, note_bad_field,
     },
     options::ImportOptions,
-    session::SurveyOutcome,
+    session::FirstPassResult,
     source::Source,
     time,
-    tree::{Inherited, ParentField, ParentNames, PathOrder, Tree},
+    tree::{InheritedValues, ParentField, ParentPolicy, PathOrder, Tree},
 };
 
 const V1: FormatName = FormatName::new("pi-v1");
@@ -73,27 +73,27 @@ impl Format for PiFormat {
         &[V1, V2, V3, V4]
     }
 
-    fn recognise(&self, sample: &Sample<'_>) -> Option<Detected> {
+    fn recognise(&self, sample: &Sample<'_>) -> Option<SourceKind> {
         let first = sample.first()?;
         if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
-            return Some(Detected::Known(V4));
+            return Some(SourceKind::Known(V4));
         }
         let is_header = |line: &&Object<'_>| line.text("type").as_deref() == Some("session") && line.has("id");
         // Some writers put the title before the header.
         let header = sample.lines.iter().take(2).find(is_header)?;
         let is_event = |line: &Object<'_>| line.text("type").is_some_and(|kind| EVENT_TYPES.contains(&kind.as_str()));
         if sample.lines.iter().any(is_event) {
-            return Some(Detected::Unsupported("pi events", "import the session file that pi wrote"));
+            return Some(SourceKind::Unsupported("pi events", "import the session file that pi wrote"));
         }
-        Some(Detected::Known(match header.raw("version") {
+        Some(SourceKind::Known(match header.raw("version") {
             None | Some("null" | "1") => V1,
             Some("2") => V2,
             Some(_) => V3,
         }))
     }
 
-    fn survey(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
-        lines::survey(Pi::new(name), Source::new(path.to_owned(), options.max_line), options)
+    fn run_first_pass(&self, name: FormatName, path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
+        lines::run_first_pass(Pi::new(name), Source::new(path.to_owned(), options.max_line), options)
     }
 
     async fn export(
@@ -101,7 +101,7 @@ impl Format for PiFormat {
         name: FormatName,
         source: &ExportSource<'_>,
         files: &mut ExportFiles<'_>,
-    ) -> Result<Written> {
+    ) -> Result<WrittenSession> {
         let file_name = export::file_name(source.thread);
         let unchanged = write_unchanged(source, Pi::new(name), (&file_name, files)).await?;
         if unchanged.is_none() && name != V3 && name != V4 {
@@ -117,7 +117,7 @@ impl Format for PiFormat {
             None => export::write(name == V4, source, files).await?,
         };
         // The lines of imported operations are kept.
-        Ok(Written { agent_of_imported_runs: (name == V4).then_some(operations::AGENT), ..written })
+        Ok(WrittenSession { agent_of_imported_runs: (name == V4).then_some(operations::AGENT), ..written })
     }
 
     async fn place(&self, source: &ExportSource<'_>, folders: &ToolFolders) -> Result<Option<ToolPlace>> {
@@ -135,9 +135,9 @@ pub(crate) struct Pi {
     title: Option<String>,
     /// Whether it was noted that the header is missing.
     has_noted_missing_header: bool,
-    rare: RareData,
+    sparse_data: SparseData,
     /// The provider and model that apply to each line.
-    origins: Inherited<Arc<Origin>>,
+    origins: InheritedValues<Arc<Origin>>,
     lanes: v4::Lanes,
     sequence: v4::Sequence,
     operations: operations::Operations,
@@ -166,7 +166,7 @@ pub(crate) struct LineData {
 
 /// What the import keeps of only a few lines between the two passes, by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct RareData {
+pub(crate) struct SparseData {
     /// The provider and model that a line sets for itself and the lines below it.
     new_origins: HashMap<u64, Arc<Origin>>,
     /// The lines of the JSON objects, by the numbers of the objects, where the header is 0.
@@ -184,15 +184,15 @@ impl Pi {
             object_count: 0,
             title: None,
             has_noted_missing_header: false,
-            rare: RareData::default(),
-            origins: Inherited::default(),
+            sparse_data: SparseData::default(),
+            origins: InheritedValues::default(),
             lanes: v4::Lanes::default(),
             sequence: v4::Sequence::default(),
             operations: operations::Operations::default(),
         }
     }
 
-    /// Whether the line is a header, which is the first line, or the second if a title comes before it.
+    /// Whether the line is the header. The header is the first line, or the second line if the first is a title.
     fn is_header(&self, object: &Object<'_>) -> bool {
         let is_header = object.text("type").as_deref() == Some("session") || is_v4_header(object);
         is_header && self.header.is_none() && self.object_count <= 1
@@ -243,15 +243,15 @@ impl Pi {
                 if let Some(message) = object.object("message") {
                     data.is_message = message::is_sent(&message);
                     data.has_usage |= message.has("usage");
-                    self.rare.calls.note(line.number, &message);
+                    self.sparse_data.calls.note(line.number, &message);
                 }
             }
             Some("custom_message" | "branch_summary") => data.is_message = true,
             Some("model_change") => {
-                self.rare.new_origins.extend(read_origin(object).map(|origin| (line.number, Arc::new(origin))));
+                self.sparse_data.new_origins.extend(read_origin(object).map(|origin| (line.number, Arc::new(origin))));
             }
-            Some("compaction") => self.rare.compactions.note(line.number, FirstKept::of(object)),
-            Some("context_edit") => self.rare.edits.note(line.number, object.text("targetId")),
+            Some("compaction") => self.sparse_data.compactions.note(line.number, FirstKept::of(object)),
+            Some("context_edit") => self.sparse_data.edits.note(line.number, object.text("targetId")),
             Some("session_info") => self.title = object.text("name").map(|name| cut_to_1_kib(&name)),
             _ => {}
         }
@@ -321,7 +321,7 @@ impl LineFormat for Pi {
     fn parse_line(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> ParsedLine<LineData> {
         let object = &line.object;
         let is_header = self.is_header(object);
-        self.rare.objects.push(to_u32(self.object_count), to_u32(line.number));
+        self.sparse_data.objects.push(to_u32(self.object_count), to_u32(line.number));
         self.object_count += 1;
         if is_header {
             self.read_header(line, issues);
@@ -331,10 +331,10 @@ impl LineFormat for Pi {
         let kind = self.kind(line, issues);
         let texts = ["id", "lane", "leafId", "customType", "modelId", "name"].map(|name| (name, FieldType::Text));
         note_wrong_types(issues, line.number, object, &texts);
-        let is_chain = self.version == V1;
+        let has_no_ids = self.version == V1;
         let is_second_header = object.text("type").as_deref() == Some("session") && self.version != V4;
-        let id = object.text("id").filter(|_| !is_chain && !is_second_header);
-        let parent = if is_chain { ParentField::Missing } else { ParentField::read(object, "parentId") };
+        let id = object.text("id").filter(|_| !has_no_ids && !is_second_header);
+        let parent = if has_no_ids { ParentField::Missing } else { ParentField::read(object, "parentId") };
         let message = object.object("message").filter(|_| !matches!(kind, LineKind::Side));
         let calls = message.as_ref().map(calls::source_call_ids).unwrap_or_default();
         let results = message.as_ref().and_then(calls::source_result_id).into_iter().collect();
@@ -346,11 +346,16 @@ impl LineFormat for Pi {
         true
     }
 
-    fn parent_names(&mut self, _tree: &Tree<LineData>) -> ParentNames {
+    fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
         // In version 4, a lane may begin anew.
-        let notes_new_roots = matches!(self.version, V2 | V3);
-        ParentNames { chain: true, root, notes_new_roots, ..ParentNames::default() }
+        let reports_new_roots = matches!(self.version, V2 | V3);
+        ParentPolicy {
+            unstated_means_preceding: true,
+            name_of_root: root,
+            reports_new_roots,
+            ..ParentPolicy::default()
+        }
     }
 
     fn is_message(&self, data: &LineData) -> bool {
@@ -358,16 +363,16 @@ impl LineFormat for Pi {
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
-        let start = self.header.as_ref().and_then(|header| header.origin.clone());
-        let new_origins = &self.rare.new_origins;
-        let own = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
-        self.origins = Inherited::of(tree, order, &own, &mut |at, above| {
-            let new = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
-            let above = if tree.parent(at).is_some() { above } else { start.clone() };
-            new.or(above)
+        let first_origin = self.header.as_ref().and_then(|header| header.origin.clone());
+        let new_origins = &self.sparse_data.new_origins;
+        let changes = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
+        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
+            let new_origin = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
+            let above = if tree.parent(at).is_some() { above } else { first_origin.clone() };
+            new_origin.or(above)
         });
-        compaction::resolve_coverage(tree, order, &mut self.rare);
-        self.rare.calls.resolve(tree, order);
+        compaction::resolve_coverage(tree, order, &mut self.sparse_data);
+        self.sparse_data.calls.resolve(tree, order);
     }
 
     fn thread_info(&self) -> ThreadInfo {
@@ -391,7 +396,7 @@ impl LineFormat for Pi {
     }
 
     fn keeps_messages_of(&self, at: usize) -> bool {
-        self.rare.compactions.needs_message(at) || self.rare.edits.needs_message(at)
+        self.sparse_data.compactions.needs_message(at) || self.sparse_data.edits.needs_message(at)
     }
 
     fn read_body_and_time(
@@ -418,7 +423,7 @@ impl LineFormat for Pi {
         self.operations.take_activity(tree)
     }
 
-    fn usage_beside(&self, line: &ObjectLine<'_>) -> Option<UsageRecord> {
+    fn separate_usage(&self, line: &ObjectLine<'_>) -> Option<UsageRecord> {
         let is_summary = matches!(line.object.text("type").as_deref(), Some("compaction" | "branch_summary"));
         if is_summary { message::usage_record(&line.object) } else { None }
     }
@@ -446,8 +451,8 @@ fn is_v4_header(object: &Object<'_>) -> bool {
 
 /// What an export of this crate wrote into a line of the type `custom`.
 fn agentstore_field(object: &Object<'_>) -> Option<AgentstoreField> {
-    let is_made = object.text("customType")?.split_once('.').is_some_and(|(before, _)| before == AGENTSTORE);
-    if !is_made || object.text("type")? != "custom" {
+    let is_agentstore_type = object.text("customType")?.split_once('.').is_some_and(|(before, _)| before == AGENTSTORE);
+    if !is_agentstore_type || object.text("type")? != "custom" {
         return None;
     }
     AgentstoreField::read(&object.object("data")?)

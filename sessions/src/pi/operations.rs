@@ -28,18 +28,18 @@ pub(super) struct Operations {
     /// The position of each operation in `runs`, by its id.
     by_id: HashMap<String, usize>,
     /// The operations that were asked to stop. The messages that were queued for them are given up.
-    aborted: HashSet<String>,
-    queued: Vec<QueuedInput>,
+    aborted_operations: HashSet<String>,
+    queued_input: Vec<QueuedInput>,
     queued_ids: HashSet<EntryId>,
     /// The ids of messages that were taken from a queue.
-    cancelled: HashSet<String>,
+    cancelled_messages: HashSet<String>,
 }
 
 impl Operations {
     /// Reads a record. A record with a wrong field has no effect, and its line is kept.
     pub(super) fn read(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
         let object = &line.object;
-        let read = match object.text("type").as_deref() {
+        let result = match object.text("type").as_deref() {
             Some("operation_started") => self.start(object),
             Some("operation_finished") => self.finish(object),
             Some("abort_requested") => self.abort(object),
@@ -49,7 +49,7 @@ impl Operations {
             Some("queue_cancelled") => self.cancel(object),
             _ => Ok(()),
         };
-        if let Err(detail) = read {
+        if let Err(detail) = result {
             note_bad_field(issues, line.number, detail);
         }
     }
@@ -64,7 +64,7 @@ impl Operations {
         self.runs.push(SourceRun {
             id,
             agent: AGENT,
-            request: record.without(&["kind", "type", "id", "seq"]),
+            request: record.without_fields(&["kind", "type", "id", "seq"]),
             end: None,
             detail: None,
             steps: 0,
@@ -74,14 +74,14 @@ impl Operations {
     }
 
     /// The operation that a record names.
-    fn named(&mut self, record: &Object<'_>) -> Result<&mut SourceRun, String> {
+    fn operation_of(&mut self, record: &Object<'_>) -> Result<&mut SourceRun, String> {
         let id = record.text("runId").ok_or("`runId` is not a string")?;
         let found = self.by_id.get(&id).and_then(|at| self.runs.get_mut(*at));
         found.ok_or_else(|| format!("no operation `{id}` begins before this record"))
     }
 
     fn finish(&mut self, record: &Object<'_>) -> Result<(), String> {
-        let run = self.named(record)?;
+        let run = self.operation_of(record)?;
         if run.end.is_some() {
             return Err(format!("the operation `{}` ends twice", run.id));
         }
@@ -102,17 +102,17 @@ impl Operations {
     }
 
     fn abort(&mut self, record: &Object<'_>) -> Result<(), String> {
-        let run = self.named(record)?;
+        let run = self.operation_of(record)?;
         run.detail = Some("it was asked to stop");
         let id = run.id.clone();
-        self.aborted.insert(id);
+        self.aborted_operations.insert(id);
         Ok(())
     }
 
     /// Counts a step by its first attempt.
     fn count_step(&mut self, record: &Object<'_>) -> Result<(), String> {
         let is_first = record.number("attempt").ok_or("`attempt` is not a whole number")? == 1;
-        let run = self.named(record)?;
+        let run = self.operation_of(record)?;
         run.steps = run.steps.saturating_add(u32::from(is_first));
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Operations {
     fn count_usage(&mut self, record: &Object<'_>) -> Result<(), String> {
         let spent = message::usage_record(record).and_then(|usage| usage.spent);
         if let Some(spent) = spent.filter(|_| record.has("runId")) {
-            let run = self.named(record)?;
+            let run = self.operation_of(record)?;
             run.usage = run.usage.plus(&spent);
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Operations {
         check_message(&message).map_err(|e| e.to_string())?;
         let run = record.text("runId").filter(|run| boundary != Boundary::NewRun && self.by_id.contains_key(run));
         self.queued_ids.insert(id.clone());
-        self.queued.push(QueuedInput { line: line.number, id, message, boundary, run });
+        self.queued_input.push(QueuedInput { line: line.number, id, message, boundary, run });
         Ok(())
     }
 
@@ -162,19 +162,20 @@ impl Operations {
         if !is_queued {
             return Err(format!("no message `{id}` is queued before this record"));
         }
-        self.cancelled.insert(id);
+        self.cancelled_messages.insert(id);
         Ok(())
     }
 
     /// The runs, and the messages that are still queued at the end of the file: those that have no entry and were not
     /// given up.
     pub(super) fn take_activity(&mut self, tree: &Tree<LineData>) -> Activity {
-        let Self { runs, aborted, queued, cancelled, .. } = std::mem::take(self);
-        let (queued, dequeued): (Vec<_>, Vec<_>) = queued.into_iter().partition(|queued| {
-            let id = queued.id.as_str();
-            let is_given_up = cancelled.contains(id) || queued.run.as_ref().is_some_and(|run| aborted.contains(run));
+        let Self { runs, aborted_operations, queued_input, cancelled_messages, .. } = std::mem::take(self);
+        let (queued_input, dequeued): (Vec<_>, Vec<_>) = queued_input.into_iter().partition(|input| {
+            let id = input.id.as_str();
+            let is_given_up = cancelled_messages.contains(id)
+                || input.run.as_ref().is_some_and(|run| aborted_operations.contains(run));
             !is_given_up && tree.nodes_with_id(id).is_empty()
         });
-        Activity { runs, queued, dequeued: dequeued.into_iter().map(|dequeued| dequeued.id).collect() }
+        Activity { runs, queued_input, dequeued_ids: dequeued.into_iter().map(|input| input.id).collect() }
     }
 }

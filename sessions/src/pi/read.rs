@@ -59,7 +59,7 @@ fn frame_of(pi: &Pi) -> &'static [&'static str] {
 /// A custom body whose kind is the type of the line, with all fields of the line that are not in `frame`.
 pub(super) fn custom_of_line(line: &ObjectLine<'_>, frame: &[&str]) -> NewBody {
     let kind = line.object.text("type").or_else(|| line.object.text("kind")).unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("pi.{kind}"), line.object.without(frame)).into()
+    Custom::new(format!("pi.{kind}"), line.object.without_fields(frame)).into()
 }
 
 fn body(
@@ -79,7 +79,7 @@ fn body(
         line: line.number,
         name: &name,
         origin: position.at.and_then(|at| pi.origins.get(at)).map(|origin| &**origin),
-        answers: pi.rare.calls.answered_by(line.number),
+        answered_call: pi.sparse_data.calls.answered_by(line.number),
     };
     match kind.as_str() {
         "message" => {
@@ -91,12 +91,11 @@ fn body(
             }
             Ok(message::read(source, &fields, issues)?.into())
         }
-        "compaction" => compaction::read_body(line, position, &pi.rare, issues),
+        "compaction" => compaction::read_body(line, position, &pi.sparse_data, issues),
         "branch_summary" => Ok(message::branch_summary(object)?.into()),
         "custom_message" => Ok(message::custom_line(source, object, issues)?.into()),
-        "context_edit" => {
-            Ok(edits::read_body(line, position, &pi.rare.edits, issues)?.unwrap_or_else(|| custom_of_line(line, frame)))
-        }
+        "context_edit" => Ok(edits::read_body(line, position, &pi.sparse_data.edits, issues)?
+            .unwrap_or_else(|| custom_of_line(line, frame))),
         "usage" => Ok(message::usage_record(object).ok_or("`usage` is missing or wrong")?.into()),
         "label" => label_body(line, position),
         "custom" | "session_info" | "model_change" | "thinking_level_change" | "active_tools_change" | "title" => {

@@ -23,11 +23,14 @@ pub(super) const FRAME_FIELDS: &[&str] = &["kind", "type", "id", "lane", "parent
 
 /// The leaves of the lanes, and how they moved.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(BTreeMap<String, Vec<Move>>);
+pub(super) struct Lanes {
+    /// The changes of each lane, in file order.
+    changes: BTreeMap<String, Vec<LeafChange>>,
+}
 
 /// A change of the leaf of a lane.
 #[derive(Debug)]
-struct Move {
+struct LeafChange {
     line: u64,
     /// The id of the leaf. If it is absent, the lane is before the first entry.
     leaf: Option<String>,
@@ -49,17 +52,17 @@ impl Lanes {
             issues.add(line.number, IssueCode::NewRoot, detail, "it becomes a root");
         }
         let is_main = lane == MAIN_LANE;
-        let moves = self.0.entry(lane).or_default();
+        let changes = self.changes.entry(lane).or_default();
         if is_main {
             // Only the newest leaf of the main lane is needed.
-            moves.clear();
+            changes.clear();
         }
-        moves.push(Move { line: line.number, leaf });
+        changes.push(LeafChange { line: line.number, leaf });
     }
 
     /// The leaf of a lane. The outer `None` means that there is no such lane.
     fn leaf(&self, lane: &str) -> Option<Option<String>> {
-        Some(self.0.get(lane)?.last()?.leaf.clone())
+        Some(self.changes.get(lane)?.last()?.leaf.clone())
     }
 
     /// The leaf of the main lane.
@@ -71,17 +74,17 @@ impl Lanes {
     /// were imported, its old leaf loses the label.
     pub(super) fn labels(&self, known_lines: u64) -> Vec<ImpliedLabel> {
         let mut labels = Vec::new();
-        for (lane, moves) in self.0.iter().filter(|(lane, _)| *lane != MAIN_LANE) {
-            let known = moves.iter().take_while(|known| known.line <= known_lines).count();
-            let old = known.checked_sub(1).and_then(|at| moves.get(at)).and_then(|old| old.leaf.as_ref());
-            let Some(last) = moves.last() else { continue };
+        for (lane, changes) in self.changes.iter().filter(|(lane, _)| *lane != MAIN_LANE) {
+            let known = changes.iter().take_while(|known| known.line <= known_lines).count();
+            let old_leaf = known.checked_sub(1).and_then(|at| changes.get(at)).and_then(|change| change.leaf.as_ref());
+            let Some(last) = changes.last() else { continue };
             let mut add = |leaf: &String, text: Option<String>| {
-                let visits = moves.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
+                let visits = changes.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
                 let key = key(&[lane, leaf, &visits.to_string(), text.as_ref().map_or("removed", |_| "set")]);
                 labels.push(ImpliedLabel { key, line: last.line, target: leaf.clone(), text });
             };
-            if let Some(old) = old.filter(|old| last.leaf.as_ref() != Some(*old)) {
-                add(old, None);
+            if let Some(old_leaf) = old_leaf.filter(|old_leaf| last.leaf.as_ref() != Some(*old_leaf)) {
+                add(old_leaf, None);
             }
             if let Some(leaf) = &last.leaf {
                 add(leaf, Some(format!("lane:{lane}")));
@@ -131,12 +134,13 @@ pub(super) fn side_body(
         ("record", _) if object.text("type").as_deref() == Some("usage") => usage(line, position, issues),
         ("record", _) => {
             let name = object.text("type").ok_or("`type` is not a string")?;
-            Ok(Custom::new(format!("pi.record.{name}"), object.without(&["kind", "type", "seq", "timestamp"])).into())
+            Ok(Custom::new(format!("pi.record.{name}"), object.without_fields(&["kind", "type", "seq", "timestamp"]))
+                .into())
         }
         ("lane", _) => {
             let is_complete = object.text("lane").is_some() && object.raw("leafId").is_some();
             is_complete.then_some(()).ok_or("`lane` or `leafId` is missing")?;
-            Ok(Custom::new("pi.lane", object.without(&["kind", "seq"])).into())
+            Ok(Custom::new("pi.lane", object.without_fields(&["kind", "seq"])).into())
         }
         ("fact", Some("label")) => {
             let target = object.text("targetId").ok_or("`targetId` is not a string")?;
@@ -144,7 +148,7 @@ pub(super) fn side_body(
             let entry = entry.ok_or_else(|| format!("`{target}` does not come before its label"))?;
             Ok(Label::new(entry, label_text(object)?).into())
         }
-        ("fact", Some("name")) => Ok(Custom::new("pi.fact", object.without(&["kind", "seq"])).into()),
+        ("fact", Some("name")) => Ok(Custom::new("pi.fact", object.without_fields(&["kind", "seq"])).into()),
         _ => {
             let detail = format!("the kind `{kind}`");
             issues.add(line.number, IssueCode::UnknownType, detail, "kept as a custom entry");

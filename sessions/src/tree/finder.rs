@@ -2,10 +2,10 @@
 
 use std::slice::Iter;
 
-use super::{Link, PackedParent, ParentNames, Tree, shape::to_position};
+use super::{Link, PackedParent, ParentPolicy, Tree, depth_first_tree::to_position};
 use crate::issue::{IssueCode, Issues};
 
-/// A line that has no parent in the file although another line comes before it.
+/// A line without a parent in the file, and the issue to note about it.
 pub(super) struct MissingParent {
     pub(super) at: usize,
     pub(super) code: IssueCode,
@@ -16,14 +16,14 @@ pub(super) struct MissingParent {
 pub(super) struct ParentFinder<'a, D> {
     tree: &'a Tree<D>,
     links: Iter<'a, Link>,
-    names: &'a ParentNames,
+    policy: &'a ParentPolicy,
     issues: &'a mut Issues,
     missing_parents: Vec<MissingParent>,
 }
 
 impl<'a, D> ParentFinder<'a, D> {
-    pub(super) fn new(tree: &'a Tree<D>, names: &'a ParentNames, issues: &'a mut Issues) -> Self {
-        Self { tree, links: tree.links.iter(), names, issues, missing_parents: Vec::new() }
+    pub(super) fn new(tree: &'a Tree<D>, policy: &'a ParentPolicy, issues: &'a mut Issues) -> Self {
+        Self { tree, links: tree.links.iter(), policy, issues, missing_parents: Vec::new() }
     }
 
     pub(super) fn into_missing_parents(self) -> Vec<MissingParent> {
@@ -32,15 +32,15 @@ impl<'a, D> ParentFinder<'a, D> {
 
     /// The parent of the next line.
     pub(super) fn parent(&mut self, at: usize) -> Option<usize> {
-        let before = at.checked_sub(1);
-        let has_new_root = at > 0 && self.names.notes_new_roots;
+        let preceding = at.checked_sub(1);
+        let has_new_root = at > 0 && self.policy.reports_new_roots;
         match self.tree.packed_parents.get(at)? {
-            PackedParent::Before => before,
+            PackedParent::Preceding => preceding,
             PackedParent::Root if has_new_root => {
                 let detail = "the line says that it has no parent, although lines come before it".to_owned();
                 self.note_missing(MissingParent { at, code: IssueCode::NewRoot, detail })
             }
-            PackedParent::Missing if has_new_root && !self.names.chain => {
+            PackedParent::Missing if has_new_root && !self.policy.unstated_means_preceding => {
                 let detail = "the line names no parent, although other lines do".to_owned();
                 self.note_missing(MissingParent { at, code: IssueCode::NewRoot, detail })
             }
@@ -48,28 +48,30 @@ impl<'a, D> ParentFinder<'a, D> {
                 let detail = "the parent is neither an id nor null".to_owned();
                 self.note_missing(MissingParent { at, code: IssueCode::BadField, detail })
             }
-            PackedParent::Root => before.filter(|_| self.names.nearest),
-            PackedParent::Missing => before.filter(|_| self.names.chain || self.names.nearest),
+            PackedParent::Root => preceding.filter(|_| self.policy.preceding_replaces_root),
+            PackedParent::Missing => {
+                preceding.filter(|_| self.policy.unstated_means_preceding || self.policy.preceding_replaces_root)
+            }
             PackedParent::Link => match *self.links.next()? {
                 Link::Node(parent) => Some(to_position(parent)).filter(|parent| *parent < at),
                 Link::Id(id) => {
-                    let found = self.with_id(at, &self.tree.nodes_with_number(id), id);
-                    found.unwrap_or_else(|| self.with_other_name(at, self.tree.source_ids.text(id)))
+                    let found = self.node_with_id(at, &self.tree.nodes_with_number(id), id);
+                    found.unwrap_or_else(|| self.parent_without_id(at, self.tree.source_ids.text(id)))
                 }
-                Link::Unknown(name) => self.with_unknown_name(at, name),
+                Link::Unknown(name) => self.parent_of_unknown_name(at, name),
             },
         }
     }
 
-    fn with_unknown_name(&mut self, at: usize, name: u32) -> Option<usize> {
-        let name = self.tree.unknown.text(name);
+    fn parent_of_unknown_name(&mut self, at: usize, name: u32) -> Option<usize> {
+        let name = self.tree.unknown_names.text(name);
         let id = name.as_ref().and_then(|name| self.tree.source_ids.find(name));
-        let found = id.and_then(|id| self.with_id(at, &self.tree.nodes_with_number(id), id));
-        found.unwrap_or_else(|| self.with_other_name(at, name))
+        let found = id.and_then(|id| self.node_with_id(at, &self.tree.nodes_with_number(id), id));
+        found.unwrap_or_else(|| self.parent_without_id(at, name))
     }
 
-    /// The nearest earlier node with an id, or else the first later one. `None` if no node has it.
-    fn with_id(&mut self, at: usize, nodes: &[usize], id: u32) -> Option<Option<usize>> {
+    /// The nearest earlier node with an id, or else the first later one. Returns `None` if no node has the id.
+    fn node_with_id(&mut self, at: usize, nodes: &[usize], id: u32) -> Option<Option<usize>> {
         let earlier = nodes.partition_point(|other| *other < at);
         if let Some(found) = earlier.checked_sub(1).and_then(|before| nodes.get(before)) {
             return Some(Some(*found));
@@ -85,12 +87,12 @@ impl<'a, D> ParentFinder<'a, D> {
     }
 
     /// The parent that a line gets if it names a parent that is not the id of a node.
-    fn with_other_name(&mut self, at: usize, name: Option<String>) -> Option<usize> {
-        if name.is_some() && self.names.root == name {
+    fn parent_without_id(&mut self, at: usize, name: Option<String>) -> Option<usize> {
+        if name.is_some() && self.policy.name_of_root == name {
             return None;
         }
         let name = name.unwrap_or_default();
-        let calls = self.names.calls.get(&name).into_iter().flatten().take_while(|call| **call < at);
+        let calls = self.policy.calls.get(&name).into_iter().flatten().take_while(|call| **call < at);
         if let Some(call) = calls.last() {
             return Some(*call);
         }
@@ -103,8 +105,8 @@ impl<'a, D> ParentFinder<'a, D> {
 
     /// Notes that a line has no parent in the file. Returns the parent that it gets.
     fn note_missing(&mut self, missing: MissingParent) -> Option<usize> {
-        let before = missing.at.checked_sub(1);
+        let preceding = missing.at.checked_sub(1);
         self.missing_parents.push(missing);
-        before.filter(|_| self.names.nearest)
+        preceding.filter(|_| self.policy.preceding_replaces_root)
     }
 }

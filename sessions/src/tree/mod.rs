@@ -1,21 +1,21 @@
 //! The tree that the lines of a file form: ids, parents, cycles and paths.
 
+mod depth_first_tree;
 mod finder;
-mod inherited;
-mod shape;
+mod inherited_values;
 
 use std::collections::HashMap;
 
 use self::{
+    depth_first_tree::{DepthFirstTree, to_position},
     finder::{MissingParent, ParentFinder},
-    shape::{Shape, to_position},
 };
 pub(crate) use self::{
-    inherited::Inherited,
-    shape::{Parents, PathOrder},
+    depth_first_tree::{Parents, PathOrder},
+    inherited_values::InheritedValues,
 };
 use crate::{
-    compact::{Names, RangeMap, push, to_u32},
+    compact::{RangeMap, TextTable, push, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::SourceIds,
@@ -32,7 +32,7 @@ pub(crate) enum ParentField {
     Invalid,
     /// Its parent is the line with this id.
     Named(String),
-    /// Its parent is the node at this position, which comes before it.
+    /// Its parent is the earlier node at this position.
     Node(usize),
 }
 
@@ -47,12 +47,12 @@ impl ParentField {
     }
 }
 
-/// What a line says about its parent, in the form in which it is kept until all lines are read: one byte. Parents that
-/// need more are in a list of links.
+/// What a line says about its parent, packed into one byte, which is kept until all lines are read. Parents that need
+/// more than one byte are in a list of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PackedParent {
-    /// The parent is the node before the line.
-    Before,
+    /// The parent is the preceding node.
+    Preceding,
     Root,
     Missing,
     Invalid,
@@ -60,12 +60,12 @@ enum PackedParent {
     Link,
 }
 
-/// A parent that is not the node before the line.
+/// A parent that is not the preceding node.
 #[derive(Debug, Clone, Copy)]
 enum Link {
     /// A line whose id has this number among the ids of lines.
     Id(u32),
-    /// A line whose id has this number in `unknown`. No line before had this id.
+    /// A line whose id has this number in `unknown_names`. No earlier line has this id.
     Unknown(u32),
     /// The node at this position.
     Node(u32),
@@ -78,24 +78,24 @@ pub(crate) struct Node<'a, D> {
     pub(crate) line: u64,
     /// The position of its parent in the tree.
     pub(crate) parent: Option<usize>,
-    /// The data of the format about the line.
+    /// The format-specific data of the line.
     pub(crate) data: &'a D,
 }
 
-/// What names of parents mean if they are not ids of lines.
+/// How parents are found for lines that do not name the id of another line as their parent.
 #[derive(Debug, Default)]
-pub(crate) struct ParentNames {
-    /// Whether the line before is the parent of a line that says nothing about its parent.
-    pub(crate) chain: bool,
-    /// Whether a line after the first that has no parent is an issue. If `chain` is set, this does not concern lines
-    /// that say nothing about their parent.
-    pub(crate) notes_new_roots: bool,
-    /// Whether the line before is the parent of a line whose parent is not in the file, and of a line after the first
-    /// that says that it has no parent.
-    pub(crate) nearest: bool,
-    /// A name that means that the line is a root.
-    pub(crate) root: Option<String>,
-    /// Names that mean an earlier line: ids of calls, with the positions of the lines that contain the calls.
+pub(crate) struct ParentPolicy {
+    /// Whether a line that says nothing about its parent is a child of the preceding line.
+    pub(crate) unstated_means_preceding: bool,
+    /// Whether it is an issue if any line except the first has no parent. If `unstated_means_preceding` is set, a line
+    /// that says nothing about its parent has one.
+    pub(crate) reports_new_roots: bool,
+    /// Whether the preceding line becomes the parent of a line that would otherwise be a root. Such a line has a parent
+    /// that is not in the file, or says that it has none although it is not the first line.
+    pub(crate) preceding_replaces_root: bool,
+    /// A line that names this as its parent is a root.
+    pub(crate) name_of_root: Option<String>,
+    /// A line may also name a call as its parent. For each id of a call: the positions of the lines that contain it.
     pub(crate) calls: HashMap<String, Vec<usize>>,
 }
 
@@ -109,9 +109,9 @@ pub(crate) struct Tree<D> {
     /// What each line says about its parent. The list is empty when all parents are found.
     packed_parents: Vec<PackedParent>,
     links: Vec<Link>,
-    /// The names of parents that no line before had as its id.
-    unknown: Names,
-    shape: Shape,
+    /// The names of parents that are not the id of an earlier line.
+    unknown_names: TextTable,
+    depth_first_tree: DepthFirstTree,
 }
 
 impl<D> Default for Tree<D> {
@@ -122,8 +122,8 @@ impl<D> Default for Tree<D> {
             data: Vec::new(),
             packed_parents: Vec::new(),
             links: Vec::new(),
-            unknown: Names::default(),
-            shape: Shape::default(),
+            unknown_names: TextTable::default(),
+            depth_first_tree: DepthFirstTree::default(),
         }
     }
 }
@@ -136,13 +136,13 @@ impl<D> Tree<D> {
             ParentField::Root => PackedParent::Root,
             ParentField::Missing => PackedParent::Missing,
             ParentField::Invalid => PackedParent::Invalid,
-            ParentField::Node(parent) if Some(parent) == at.checked_sub(1) => PackedParent::Before,
+            ParentField::Node(parent) if Some(parent) == at.checked_sub(1) => PackedParent::Preceding,
             ParentField::Node(parent) => self.push_link(Link::Node(to_u32(parent))),
             ParentField::Named(name) => match self.source_ids.find(&name) {
-                Some(id) if Some(id) == self.number_of(at.checked_sub(1)) => PackedParent::Before,
+                Some(id) if Some(id) == self.number_of(at.checked_sub(1)) => PackedParent::Preceding,
                 Some(id) => self.push_link(Link::Id(id)),
                 None => {
-                    let name = self.unknown.add(&name).map_or(u32::MAX, |(number, _)| number);
+                    let name = self.unknown_names.add(&name).map_or(u32::MAX, |(number, _)| number);
                     self.push_link(Link::Unknown(name))
                 }
             },
@@ -210,7 +210,7 @@ impl<D> Tree<D> {
 
     /// The names of parents that are not ids of lines.
     pub(crate) fn unknown_parents(&self) -> impl Iterator<Item = String> {
-        let names = (0..self.unknown.len()).filter_map(|number| self.unknown.text(number));
+        let names = (0..self.unknown_names.len()).filter_map(|number| self.unknown_names.text(number));
         names.filter(|name| self.nodes_with_id(name).is_empty())
     }
 
@@ -232,7 +232,7 @@ impl<D> Tree<D> {
     }
 
     pub(crate) fn parent(&self, at: usize) -> Option<usize> {
-        self.shape.parents().get(at)
+        self.depth_first_tree.parents().get(at)
     }
 
     /// The node and its ancestors, up to its root.
@@ -242,32 +242,32 @@ impl<D> Tree<D> {
 
     /// The root of the path of a node.
     pub(crate) fn root(&self, at: usize) -> usize {
-        self.shape.parents().root(at)
+        self.depth_first_tree.parents().root(at)
     }
 
     /// Whether `above` is on the path of `at`, which includes `at` itself.
     pub(crate) fn is_on_path(&self, at: usize, above: usize) -> bool {
-        self.shape.is_on_path(at, above)
+        self.depth_first_tree.is_on_path(at, above)
     }
 
     /// The first node without children.
     pub(crate) fn first_leaf(&self) -> Option<usize> {
-        self.shape.first_leaf()
+        self.depth_first_tree.first_leaf()
     }
 
     /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first. `is_message`
     /// says whether a node is a message of the context.
     pub(crate) fn resolve_parents(
         &mut self,
-        names: &ParentNames,
+        policy: &ParentPolicy,
         is_message: &dyn Fn(&D) -> bool,
         issues: &mut Issues,
     ) -> PathOrder {
-        let mut finder = ParentFinder::new(self, names, issues);
+        let mut finder = ParentFinder::new(self, policy, issues);
         let mut parents = Parents::default();
         (0..self.data.len()).for_each(|at| parents.push(finder.parent(at)));
         let missing_parents = finder.into_missing_parents();
-        (self.packed_parents, self.links, self.unknown) = (Vec::new(), Vec::new(), Names::default());
+        (self.packed_parents, self.links, self.unknown_names) = (Vec::new(), Vec::new(), TextTable::default());
         self.cut_cycles(&mut parents, issues);
         let order = self.set_parents(parents);
         if !missing_parents.is_empty() {
@@ -280,26 +280,28 @@ impl<D> Tree<D> {
     fn messages_on_paths(&self, order: &PathOrder, is_message: &dyn Fn(&D) -> bool) -> Vec<u32> {
         let mut counts = vec![0; self.data.len()];
         for at in order.iter() {
-            let above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
-            let own = u32::from(self.data(at).is_some_and(is_message));
+            let count_above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
+            let own_count = u32::from(self.data(at).is_some_and(is_message));
             if let Some(count) = counts.get_mut(at) {
-                *count = above + own;
+                *count = count_above + own_count;
             }
         }
         counts
     }
 
-    /// Notes the lines that have no parent in the file, with the number of messages that are lost to their contexts.
+    /// Notes the lines that have no parent in the file, with the number of messages that their contexts lack.
     fn note_missing_parents(&self, missing_parents: Vec<MissingParent>, messages: &[u32], issues: &mut Issues) {
         for MissingParent { at, code, detail } in missing_parents {
             let Some(node) = self.get(at) else { continue };
-            let before = at.checked_sub(1).filter(|before| !self.is_on_path(*before, at));
-            let lost = before.and_then(|before| messages.get(before)).copied().unwrap_or_default();
+            let preceding = at.checked_sub(1).filter(|preceding| !self.is_on_path(*preceding, at));
+            let lost = preceding.and_then(|preceding| messages.get(preceding)).copied().unwrap_or_default();
             if node.parent.is_some() {
                 issues.add(node.line, code, detail, "the line before it becomes its parent; the raw line is kept");
             } else {
-                let detail =
-                    if lost == 0 { detail } else { format!("{detail}; messages that its context loses: {lost}") };
+                let detail = match lost {
+                    0 => detail,
+                    _ => format!("{detail}; number of messages missing from its context: {lost}"),
+                };
                 issues.add(node.line, code, detail, "it becomes a root; the raw line keeps the given parent");
             }
         }
@@ -307,27 +309,28 @@ impl<D> Tree<D> {
 
     /// Sets the parent of every node. Returns the new order.
     pub(crate) fn set_parents(&mut self, parents: Parents) -> PathOrder {
-        self.shape = Shape::of(parents);
-        self.shape.path_order()
+        self.depth_first_tree = DepthFirstTree::of(parents);
+        self.depth_first_tree.path_order()
     }
 
-    /// Cuts cycles. A cycle that enters a segment contains the first node of the segment, so only segments are visited.
+    /// Cuts cycles. A segment is a run of nodes, each the parent of the next. A cycle that enters a segment contains
+    /// its first node, so the walk goes from segment to segment.
     fn cut_cycles(&self, parents: &mut Parents, issues: &mut Issues) {
         // 0 for a segment that was not visited, else the number of the walk that visited it first.
-        let mut seen = vec![0_u32; parents.segments().len()];
-        for start in 0..seen.len() {
+        let mut first_visits = vec![0_u32; parents.segments().len()];
+        for start in 0..first_visits.len() {
             let walk = to_u32(start + 1);
             let mut at = Some(start);
             while let Some(here) = at {
-                match seen.get_mut(here) {
-                    Some(seen) if *seen == 0 => *seen = walk,
-                    Some(seen) if *seen == walk => {
+                match first_visits.get_mut(here) {
+                    Some(visit) if *visit == 0 => *visit = walk,
+                    Some(visit) if *visit == walk => {
                         self.cut_cycle(parents, here, issues);
                         break;
                     }
                     _ => break,
                 }
-                at = parents.above(here).map(|(above, _)| above);
+                at = parents.parent_position(here).map(|(above, _)| above);
             }
         }
     }
@@ -336,7 +339,7 @@ impl<D> Tree<D> {
         // The parts of the segments that are in the cycle: each from its first node to the parent of another part.
         let mut parts = Vec::new();
         let mut at = segment;
-        while let Some((above, parent)) = parents.above(at) {
+        while let Some((above, parent)) = parents.parent_position(at) {
             parts.push((above, parent));
             at = above;
             if at == segment {
@@ -357,10 +360,10 @@ impl<D> Tree<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ParentField, ParentNames, Tree};
+    use super::{ParentField, ParentPolicy, Tree};
     use crate::issue::{IssueCode, Issues};
 
-    fn build_tree(lines: &[(&str, &str)], names: &ParentNames) -> (Tree<()>, Vec<(Option<u64>, IssueCode)>) {
+    fn build_tree(lines: &[(&str, &str)], policy: &ParentPolicy) -> (Tree<()>, Vec<(Option<u64>, IssueCode)>) {
         let mut tree = Tree::default();
         for (at, (id, parent)) in lines.iter().enumerate() {
             let parent_field = match *parent {
@@ -374,7 +377,7 @@ mod tests {
             tree.push(line, parent_field, ());
         }
         let mut issues = Issues::default();
-        let order = tree.resolve_parents(names, &|()| true, &mut issues);
+        let order = tree.resolve_parents(policy, &|()| true, &mut issues);
         let order: Vec<_> = order.iter().collect();
         for (step, at) in order.iter().enumerate() {
             assert!(tree.parent(*at).is_none_or(|parent| order[..step].contains(&parent)), "{order:?}");
@@ -387,10 +390,10 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_the_nearest_earlier_line_with_its_id() {
+    fn the_parent_is_the_nearest_earlier_line_with_the_named_id() {
         let (tree, issues) = build_tree(
             &[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")],
-            &ParentNames::default(),
+            &ParentPolicy::default(),
         );
         assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(5), Some(3)]);
         assert_eq!(issues, [(Some(5), IssueCode::ForwardParent)]);
@@ -401,7 +404,7 @@ mod tests {
     #[test]
     fn cycles_are_cut_at_their_first_line() {
         let (tree, issues) =
-            build_tree(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &ParentNames::default());
+            build_tree(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "unknown")], &ParentPolicy::default());
         assert_eq!(parents(&tree), [Some(2), None, Some(1), None, None]);
         let codes = [
             (Some(1), IssueCode::ForwardParent),
@@ -416,9 +419,14 @@ mod tests {
     #[test]
     fn parents_named_by_other_means_than_ids_are_found() {
         let calls = [("call".to_owned(), vec![1, 3])].into();
-        let names = ParentNames { chain: true, root: Some("session".to_owned()), calls, ..ParentNames::default() };
+        let policy = ParentPolicy {
+            unstated_means_preceding: true,
+            name_of_root: Some("session".to_owned()),
+            calls,
+            ..ParentPolicy::default()
+        };
         let (tree, issues) =
-            build_tree(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
+            build_tree(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &policy);
         assert_eq!(parents(&tree), [None, Some(0), Some(1), None, Some(3)]);
         assert_eq!(issues, []);
     }
@@ -426,16 +434,20 @@ mod tests {
     #[test]
     fn a_line_without_a_parent_in_the_file_becomes_a_root_or_gets_the_line_before_as_its_parent() {
         let lines = [("a", ""), ("b", "a"), ("c", "lost"), ("d", "c"), ("e", ""), ("f", "?")];
-        let given = ParentNames { chain: true, notes_new_roots: true, ..ParentNames::default() };
-        let (tree, issues) = build_tree(&lines, &given);
+        let policy =
+            ParentPolicy { unstated_means_preceding: true, reports_new_roots: true, ..ParentPolicy::default() };
+        let (tree, issues) = build_tree(&lines, &policy);
         assert_eq!(parents(&tree), [None, Some(0), None, Some(2), None, Some(4)]);
         let expected = [(Some(3), IssueCode::DanglingParent), (Some(5), IssueCode::NewRoot)];
         assert_eq!(issues, expected);
-        let (tree, issues) = build_tree(&[("a", ""), ("b", "!")], &given);
+        let (tree, issues) = build_tree(&[("a", ""), ("b", "!")], &policy);
         assert_eq!((tree.parent(1), issues), (None, vec![(Some(2), IssueCode::BadField)]));
-        let apart = ParentNames { notes_new_roots: true, ..ParentNames::default() };
-        assert_eq!(build_tree(&[("a", "?"), ("b", "?")], &apart).1, [(Some(2), IssueCode::NewRoot)]);
-        let (tree, issues) = build_tree(&lines, &ParentNames { nearest: true, ..given });
+        let every_line_names_its_parent = ParentPolicy { reports_new_roots: true, ..ParentPolicy::default() };
+        assert_eq!(
+            build_tree(&[("a", "?"), ("b", "?")], &every_line_names_its_parent).1,
+            [(Some(2), IssueCode::NewRoot)]
+        );
+        let (tree, issues) = build_tree(&lines, &ParentPolicy { preceding_replaces_root: true, ..policy });
         assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(3), Some(4)]);
         assert_eq!(issues, expected);
     }

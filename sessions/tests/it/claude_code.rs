@@ -17,7 +17,7 @@ use crate::{
 
 /// Files in which a line of a subagent has a parent in the main thread, or the reverse. The main thread then has other
 /// roots and leaves than the file.
-const OTHER_TREES: &[&str] = &["v2-small"];
+const FILES_WITH_MIXED_PARENTS: &[&str] = &["v2-small"];
 
 /// The main files and the files of subagents that have an expectation.
 pub(crate) fn session_files(root: &Path) -> Vec<PathBuf> {
@@ -49,7 +49,7 @@ fn reports_of(path: &Path, reports: Vec<ImportReport>) -> Vec<ImportReport> {
 
 /// The report of a whole file: that of its main thread, plus the messages and some of the issues of its subagents.
 fn report_of_file(reports: &[ImportReport]) -> ImportReport {
-    let mut whole = reports[0].clone();
+    let mut file_report = reports[0].clone();
     let codes_of_threads = [
         IssueCode::OpenCall,
         IssueCode::OrphanResult,
@@ -58,13 +58,13 @@ fn report_of_file(reports: &[ImportReport]) -> ImportReport {
         IssueCode::ParentCycle,
     ];
     for report in &reports[1..] {
-        whole.messages += report.messages;
+        file_report.messages += report.messages;
         for code in codes_of_threads {
-            *whole.issue_counts.entry(code).or_default() += report.count(code);
-            whole.issues.extend(report.issues.iter().filter(|issue| issue.code == code).cloned());
+            *file_report.issue_counts.entry(code).or_default() += report.count(code);
+            file_report.issues.extend(report.issues.iter().filter(|issue| issue.code == code).cloned());
         }
     }
-    whole
+    file_report
 }
 
 /// Compares a thread with the expectation of its file.
@@ -78,13 +78,13 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn CommitCoordinat
     let (pieces, hash) = text_count_and_hash(&path_entries);
     assert_eq!(Some(pieces as u64), number("main_path_text_pieces"), "{name}");
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
-    // Without ids, the lines of a file form a chain. Its entries, head, leaves and roots need no comparison.
+    // Without ids, the lines of a file form one path. Its entries, head, leaves and roots need no comparison.
     if expect["linear"].as_bool() != Some(true) {
         assert_eq!(Some(path_entries.len() as u64), number("main_path_entries"), "{name}");
         // The id of a line that repeats an id has a suffix.
         let head = thread.head.as_ref().map(|head| head.as_str().split("#L").next().unwrap());
         assert_eq!(head, expect["head_id"].as_str(), "{name}");
-        if !OTHER_TREES.contains(&stem(path)) {
+        if !FILES_WITH_MIXED_PARENTS.contains(&stem(path)) {
             let roots = found.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
             let tree = (Some(u64::from(thread.leaves)), Some(roots as u64));
             assert_eq!(tree, (number("leaves"), number("roots")), "{name}");
@@ -101,15 +101,15 @@ pub(crate) async fn check_session_file(path: &Path) {
     let name = path.display();
     let expect = read_json(&path.with_extension("expect.json"));
     let commits = new_store();
-    let all = import_any(&*commits, path).await;
-    let main = all[0].clone();
-    if has_no_message(&main) {
+    let all_reports = import_any(&*commits, path).await;
+    let main_report = all_reports[0].clone();
+    if has_no_message(&main_report) {
         assert!(!has_messages(&expect), "{name}");
         return;
     }
-    let reports = reports_of(path, all);
-    let whole = report_of_file(&reports);
-    check_report(path, &expect, &whole);
+    let reports = reports_of(path, all_reports);
+    let file_report = report_of_file(&reports);
+    check_report(path, &expect, &file_report);
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     // The import also makes a message from each attachment, but none from a line whose message has a wrong shape.
     let (mut attachments, mut wrong_shapes) = (0, 0);
@@ -123,11 +123,11 @@ pub(crate) async fn check_session_file(path: &Path) {
                 u64::from(is_message && serde_json::to_string(&*entry.body).unwrap().contains("\"message\":{"));
         }
     }
-    assert_eq!(whole.messages + wrong_shapes, roles + attachments, "{name}");
+    assert_eq!(file_report.messages + wrong_shapes, roles + attachments, "{name}");
     check_thread(path, &expect, &*commits, &reports[0]).await;
     let (bytes, exact) = export_bytes(&*commits, reports[0].thread.as_ref().unwrap(), format("claude-code")).await;
     assert!(exact && bytes == std::fs::read(path).unwrap(), "{name}");
-    check_folder(&*commits, &main).await;
+    check_folder(&*commits, &main_report).await;
 }
 
 /// Exports a session to a folder, and compares every file with the file that it was imported from.

@@ -67,30 +67,30 @@ async fn context(commits: &dyn CommitCoordinator, report: &ImportReport) -> Vec<
 async fn context_of(text: &str) -> (Vec<String>, ImportReport) {
     let folder = tempdir().unwrap();
     let path = folder.path().join(format!("{SESSION}.jsonl"));
-    let whole = new_store();
+    let store = new_store();
     std::fs::write(&path, text).unwrap();
-    let report = import_one(&*whole, &path).await;
-    let found = context(&*whole, &report).await;
-    let (bytes, exact) = export_bytes(&*whole, report.thread.as_ref().unwrap(), format("claude-code")).await;
+    let report = import_one(&*store, &path).await;
+    let texts = context(&*store, &report).await;
+    let (bytes, exact) = export_bytes(&*store, report.thread.as_ref().unwrap(), format("claude-code")).await;
     assert!(exact && bytes == text.as_bytes());
     for step in [1, 2, 3] {
-        let grown = new_store();
+        let grown_store = new_store();
         let ends: Vec<_> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-        let mut last = None;
+        let mut last_report = None;
         for end in ends.iter().skip(step - 1).step_by(step).chain(ends.last()) {
             write_file(folder.path(), &format!("{SESSION}.jsonl"), &text[..*end]);
-            last = Some(import_one(&*grown, &path).await);
+            last_report = Some(import_one(&*grown_store, &path).await);
         }
-        let (mut at_once, mut in_steps) = (found.clone(), context(&*grown, &last.unwrap()).await);
-        let mut cuts = ends.iter().skip(step - 1).step_by(step).map(|end| &text[..*end]);
+        let (mut at_once, mut in_steps) = (texts.clone(), context(&*grown_store, &last_report.unwrap()).await);
+        let mut imported_texts = ends.iter().skip(step - 1).step_by(step).map(|end| &text[..*end]);
         // If an import ends between a compaction and its summary, the order of the messages may differ.
-        if cuts.any(|cut| cut.lines().last().is_some_and(|line| line.contains("compact_boundary"))) {
+        if imported_texts.any(|cut| cut.lines().last().is_some_and(|line| line.contains("compact_boundary"))) {
             at_once.sort();
             in_steps.sort();
         }
         assert_eq!(in_steps, at_once, "steps of {step}");
     }
-    (found, report)
+    (texts, report)
 }
 
 #[tokio::test]
@@ -137,9 +137,9 @@ async fn the_beginning_of_the_conversation_may_be_kept() {
 #[tokio::test]
 async fn a_wrong_description_of_kept_lines_is_reported() {
     for metadata in [
-        preserved_segment("m3", "nobody", "s"),
+        preserved_segment("m3", "unknown", "s"),
         preserved_segment("m4", "m3", "s"),
-        preserved_segment("nobody", "m4", "s"),
+        preserved_segment("unknown", "m4", "s"),
         r#""preservedSegment":{"headUuid":"m3"}"#.to_owned(),
         r#""preservedSegment":7"#.to_owned(),
         r#""preservedMessages":{"anchorUuid":"s","uuids":["m3"],"allUuids":["m3"]}"#.to_owned(),

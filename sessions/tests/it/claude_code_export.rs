@@ -49,7 +49,7 @@ async fn commit(commits: &dyn CommitCoordinator, thread: &str, entries: Vec<NewE
 }
 
 /// Appends a message of the user below the head.
-async fn ask(commits: &dyn CommitCoordinator, thread: &ThreadId) {
+async fn append_question(commits: &dyn CommitCoordinator, thread: &ThreadId) {
     append(commits, thread, entry("q", Message::user("And now?"))).await;
 }
 
@@ -130,7 +130,7 @@ async fn a_thread_with_everything_has_the_same_context_after_export_and_import()
 async fn lines_have_the_fields_that_claude_code_writes() {
     let commits = new_store();
     let session = "0198c0de-0000-7000-8000-00000000000a";
-    let own = "0198c0de-0000-7000-8000-00000000000b";
+    let entry_id = "0198c0de-0000-7000-8000-00000000000b";
     let mut answer = Message::new(Role::Assistant, vec![signed_thinking("anthropic", false), Block::text("Hi.")]);
     let mut provenance = Provenance::default();
     provenance.origin = Some(origin("anthropic"));
@@ -141,7 +141,7 @@ async fn lines_have_the_fields_that_claude_code_writes() {
     usage.raw = Some(json(r#"{"input_tokens":1,"output_tokens":2,"service_tier":"standard"}"#));
     answer.usage = Some(usage);
     let thread =
-        commit(&*commits, session, vec![entry(own, Message::user("Hello.")), entry("a1", answer.clone())]).await;
+        commit(&*commits, session, vec![entry(entry_id, Message::user("Hello.")), entry("a1", answer.clone())]).await;
     let mut out = Vec::new();
     let in_folder = options().with_working_folder("/work/app");
     let target = ExportTarget::Stream(&mut out);
@@ -150,7 +150,7 @@ async fn lines_have_the_fields_that_claude_code_writes() {
     let lines = lines(&text);
     let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["user", "assistant", "assistant"]);
-    assert_eq!((lines[0]["uuid"].as_str().unwrap(), &lines[0]["parentUuid"]), (own, &Value::Null));
+    assert_eq!((lines[0]["uuid"].as_str().unwrap(), &lines[0]["parentUuid"]), (entry_id, &Value::Null));
     assert_eq!(lines[0]["message"], serde_json::json!({"role": "user", "content": "Hello."}));
     for (line, previous) in lines[1..].iter().zip(&lines) {
         assert_eq!((&line["parentUuid"], &line["sessionId"]), (&previous["uuid"], &Value::from(session)));
@@ -296,7 +296,7 @@ async fn a_continued_session_keeps_its_lines() {
         let path = fixtures().join("claude-code").join(format!("{name}.jsonl"));
         let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
         let thread = report.thread.unwrap();
-        ask(&*commits, &thread).await;
+        append_question(&*commits, &thread).await;
         let (exported, text) = export_text(&*commits, &thread).await;
         assert!(!exported.exact);
         assert_eq!(losses(&exported), [], "{name}");
@@ -341,7 +341,7 @@ async fn a_subagent_that_was_continued_gets_a_file_of_its_own() {
         let path = fixtures().join("claude-code").join(format!("{file}.jsonl"));
         let reports = import(&*commits, &path, &ImportOptions::default()).await.unwrap();
         let (main, child) = (reports[0].thread.clone().unwrap(), ThreadId::new(child).unwrap());
-        ask(&*commits, &child).await;
+        append_question(&*commits, &child).await;
         let folder = tempdir().unwrap();
         let exported = export_folder(&*commits, &main, folder.path()).await;
         assert!(!exported.exact);
@@ -404,9 +404,9 @@ async fn the_title_is_exported_and_the_place_is_where_claude_code_looks() {
     let mut fields = ThreadFields::default();
     fields.title = Some("A title".to_owned());
     fields.metadata.insert("colour".to_owned(), json("1"));
-    let new = Commit::new(ThreadId::new("titled").unwrap()).expecting(Expect::Absent).creating(fields);
-    let new = new.entry(entry("u", Message::user("x"))).entry(entry("c", Custom::new("note", json("1"))));
-    let thread = commits.commit(new).await.unwrap().thread;
+    let commit = Commit::new(ThreadId::new("titled").unwrap()).expecting(Expect::Absent).creating(fields);
+    let commit = commit.entry(entry("u", Message::user("x"))).entry(entry("c", Custom::new("note", json("1"))));
+    let thread = commits.commit(commit).await.unwrap().thread;
     let (exported, text) = export_text(&*commits, &thread).await;
     assert_eq!(losses(&exported), [("", "/metadata/colour", "metadata"), ("c", "/timestamp", "time")]);
     let (other, copy) = reimport(&text).await;

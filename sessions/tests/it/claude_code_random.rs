@@ -23,7 +23,7 @@ struct RandomThread<'a> {
     /// The calls so far.
     calls: Vec<String>,
     /// The number of the next entry.
-    next: usize,
+    next_number: usize,
 }
 
 impl RandomThread<'_> {
@@ -40,7 +40,7 @@ impl RandomThread<'_> {
     }
 
     fn assistant(&mut self) -> Message {
-        let mut blocks = vec![Block::text(format!("answer {}", self.next))];
+        let mut blocks = vec![Block::text(format!("answer {}", self.next_number))];
         for _ in 0..self.random.below(4) {
             let call = format!("c{}", self.calls.len());
             blocks.push(Block::tool_use(call.as_str(), "read", Json::parse(r#"{"n":1.0}"#).unwrap()));
@@ -50,7 +50,7 @@ impl RandomThread<'_> {
         if self.chance(50) {
             // Two entries may be parts of one message.
             let mut provenance = Provenance::default();
-            provenance.message_id = Some(format!("m{}", self.next / 2));
+            provenance.message_id = Some(format!("m{}", self.next_number / 2));
             message.provenance = Some(provenance);
         }
         message
@@ -60,11 +60,11 @@ impl RandomThread<'_> {
         let mut blocks = Vec::new();
         for _ in 0..=self.random.below(3) {
             let call = if self.calls.is_empty() || self.chance(5) {
-                "nobody".to_owned()
+                "unknown".to_owned()
             } else {
                 self.calls[self.calls.len() - 1 - self.random.below(self.calls.len().min(3))].clone()
             };
-            blocks.push(Block::tool_result(call, vec![Block::text(format!("output {}", self.next))]));
+            blocks.push(Block::tool_result(call, vec![Block::text(format!("output {}", self.next_number))]));
             if self.chance(10) {
                 blocks.push(Block::text("beside"));
             }
@@ -72,11 +72,11 @@ impl RandomThread<'_> {
         Message::new(Role::Tool, blocks)
     }
 
-    /// A compaction of a random beginning of the path, or of nothing.
+    /// A compaction of the first entries of the path, of a random number of them, or of no entry.
     async fn compaction(&mut self) -> Compaction {
-        let path = if self.next == 0 { Vec::new() } else { head_path(self.commits, &self.id).await };
+        let path = if self.next_number == 0 { Vec::new() } else { head_path(self.commits, &self.id).await };
         let mut compaction = Compaction::default();
-        compaction.summary = vec![Block::text(format!("summary {}", self.next))];
+        compaction.summary = vec![Block::text(format!("summary {}", self.next_number))];
         if !path.is_empty() && self.chance(90) {
             let end = self.random.below(path.len());
             compaction.covers = Some(Interval::new(path[0].id.clone(), path[end].id.clone()));
@@ -86,7 +86,7 @@ impl RandomThread<'_> {
 
     async fn body(&mut self) -> NewBody {
         match self.random.below(14) {
-            0..=2 => Message::user(format!("question {}", self.next)).into(),
+            0..=2 => Message::user(format!("question {}", self.next_number)).into(),
             3..=5 => self.assistant().into(),
             6..=8 => self.results().into(),
             9 => self.compaction().await.into(),
@@ -107,8 +107,8 @@ impl RandomThread<'_> {
 
     async fn grow(&mut self) {
         let body = self.body().await;
-        let id = EntryId::new(format!("e{}", self.next)).unwrap();
-        self.next += 1;
+        let id = EntryId::new(format!("e{}", self.next_number)).unwrap();
+        self.next_number += 1;
         let mut entry = NewEntry::new(body).with_id(id.clone());
         let is_side = entry.is_side();
         if !is_side && !matches!(entry.body, NewBody::Compaction(_)) && self.chance(8) {
@@ -126,7 +126,7 @@ impl RandomThread<'_> {
     }
 }
 
-/// A random thread: the same for the same seed.
+/// A random thread. The same seed gives the same thread.
 pub(crate) async fn random_thread(seed: u64) -> (Arc<dyn CommitCoordinator>, ThreadId) {
     let commits = new_store();
     let mut thread = RandomThread {
@@ -135,7 +135,7 @@ pub(crate) async fn random_thread(seed: u64) -> (Arc<dyn CommitCoordinator>, Thr
         random: Random(seed),
         entries: Vec::new(),
         calls: Vec::new(),
-        next: 0,
+        next_number: 0,
     };
     for _ in 0..5 + seed % 25 {
         thread.grow().await;
@@ -160,8 +160,8 @@ async fn random_threads_have_the_same_context_after_export_and_import() {
         let (other, copy) = reimport(&text).await;
         let (mut before, mut after) = (context_blocks(&*commits, &id).await, context_blocks(&*other, &copy).await);
         if kinds.contains(&"compaction") {
-            // A call may have several results. After an export, a text beside a result follows the result that was
-            // valid at the compaction, and not the last one.
+            // A call may have several results. The export writes a text beside a result after the result that counted
+            // when the thread was compacted, and not after the latest result.
             before.retain(|(_, block)| !block.contains("beside"));
             after.retain(|(_, block)| !block.contains("beside"));
         }

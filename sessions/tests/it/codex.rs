@@ -144,7 +144,7 @@ async fn a_rollout_becomes_messages_of_its_model() {
 }
 
 #[tokio::test]
-async fn repeated_token_counts_are_not_spent_twice() {
+async fn repeated_token_counts_are_counted_once() {
     let (commits, report) = import_fixture("turns.jsonl").await;
     let found = entries(&*commits, &report.thread.unwrap()).await;
     let usage: Vec<_> = found
@@ -320,7 +320,7 @@ async fn a_rollout_may_grow_after_a_rollback() {
     let bytes = std::fs::read(fixtures().join("codex/rolled-back.jsonl")).unwrap();
     let commits = new_store();
     for end in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1) {
-        // The second import reads only a part of the next line. The import after it reads that line whole.
+        // The second import reads only a part of the next line. The next import reads the whole line.
         for end in [end, (end + 30).min(bytes.len())] {
             let path = write_file(folder.path(), "grown.jsonl", &bytes[..end]);
             let report = import_one(&*commits, &path).await;

@@ -67,7 +67,7 @@ async fn a_line_over_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn wrong_fields_are_kept_as_they_are() {
+async fn lines_with_wrong_fields_are_kept_unchanged() {
     let bytes = std::fs::read(fixtures().join("bad/codex-fields.jsonl")).unwrap();
     let (mut codes, found) = import_bytes(&bytes).await;
     codes.sort_unstable();
@@ -118,7 +118,7 @@ async fn calls_without_results_and_unknown_items_are_kept() {
 }
 
 #[tokio::test]
-async fn a_session_id_that_is_no_thread_id_is_replaced_by_the_name_of_the_file() {
+async fn a_session_id_that_is_not_a_valid_thread_id_is_replaced_by_the_name_of_the_file() {
     let header = HEADER.replace("\"id\":\"s\"", "\"id\":\" \"");
     let folder = tempdir().unwrap();
     let path = write_file(folder.path(), "named.jsonl", format!("{header}\n{}\n", user("x")));

@@ -128,8 +128,8 @@ async fn export_stream(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (E
 fn types(lines: &[Value]) -> Vec<String> {
     let name = |line: &Value| {
         let kind = line["type"].as_str().unwrap();
-        let inner = line["payload"]["type"].as_str().filter(|_| matches!(kind, "response_item" | "event_msg"));
-        inner.map_or_else(|| kind.to_owned(), |inner| inner.to_owned())
+        let payload_type = line["payload"]["type"].as_str().filter(|_| matches!(kind, "response_item" | "event_msg"));
+        payload_type.map_or_else(|| kind.to_owned(), |payload_type| payload_type.to_owned())
     };
     lines.iter().map(name).collect()
 }
@@ -184,7 +184,7 @@ async fn any_thread_becomes_a_rollout_with_the_same_context_except_for_the_losse
 }
 
 #[tokio::test]
-async fn whatever_a_rollout_cannot_hold_is_listed_with_its_entry() {
+async fn everything_that_a_rollout_cannot_hold_is_listed_with_its_entry() {
     let commits = new_store();
     let thread = thread_of(&*commits, "all", every_kind_of_entry()).await;
     let (exported, ..) = export_stream(&*commits, &thread).await;
@@ -309,8 +309,8 @@ async fn a_continued_rollout_keeps_its_lines() {
     let source = fixtures().join("codex/turns.jsonl");
     let thread = import_one(&*commits, &source).await.thread.unwrap();
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
-    let mine = entry("mine", Message::user("And now?"));
-    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(mine);
+    let new_message = entry("mine", Message::user("And now?"));
+    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(new_message);
     let _receipt = commits.commit(commit).await.unwrap();
     let (bytes, exact) = export_bytes(&*commits, &thread, format("codex")).await;
     assert!(!exact);
@@ -340,8 +340,8 @@ pub(crate) async fn check_continued(path: &Path) -> Vec<&'static str> {
     }
     let thread = report.thread.unwrap();
     let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
-    let mine = entry("mine", Message::user("And now?"));
-    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(mine);
+    let new_message = entry("mine", Message::user("And now?"));
+    let commit = Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(new_message);
     let _receipt = commits.commit(commit).await.unwrap();
     let (bytes, _) = export_bytes(&*commits, &thread, format("codex")).await;
     let folder = tempdir().unwrap();

@@ -8,14 +8,19 @@ use store_core::{CommitCoordinator, ContextRequest, EntryId, ThreadId};
 
 use crate::helpers::{fixtures, import_one, new_store, read_json};
 
-async fn check_context(name: &str, at: Option<&str>, golden: &str) {
+async fn check_context(name: &str, at: Option<&str>, golden_file: &str) {
     let commits = new_store();
     let report = import_one(&*commits, &fixtures().join(name)).await;
-    check_thread(&*commits, report.thread.as_ref().unwrap(), at, golden).await;
+    check_thread(&*commits, report.thread.as_ref().unwrap(), at, golden_file).await;
 }
 
 /// Compares the context of an entry, or of the head, with a golden file.
-pub(crate) async fn check_thread(commits: &dyn CommitCoordinator, thread: &ThreadId, at: Option<&str>, golden: &str) {
+pub(crate) async fn check_thread(
+    commits: &dyn CommitCoordinator,
+    thread: &ThreadId,
+    at: Option<&str>,
+    golden_file: &str,
+) {
     let request = at.map_or_else(ContextRequest::head, |at| ContextRequest::at(EntryId::new(at).unwrap()));
     let context = commits.threads().load_context(thread, request).await.unwrap().context;
     let messages: Vec<_> = context
@@ -40,10 +45,10 @@ pub(crate) async fn check_thread(commits: &dyn CommitCoordinator, thread: &Threa
         })
         .collect();
     repairs.sort();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden_file);
     let expected = read_json(&path);
     let found = json!({"messages": messages, "repairs": repairs});
-    assert_eq!(found, expected, "{golden}: {found:#}");
+    assert_eq!(found, expected, "{golden_file}: {found:#}");
 }
 
 #[tokio::test]

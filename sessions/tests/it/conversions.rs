@@ -60,8 +60,8 @@ async fn facts(commits: &dyn CommitCoordinator, thread: &ThreadId, with_syntheti
     messages.flat_map(|found| facts_of(&found.message).into_iter().map(|fact| (found.entry.clone(), fact))).collect()
 }
 
-/// Exports the first thread of a source to a format, imports the export, and checks that whatever is missing was
-/// listed. Returns the number of facts, and how many of them were listed as lost.
+/// Exports the first thread of a source to a format, imports the export, and checks that every missing fact was
+/// listed as a loss. Returns the number of facts, and how many of them were listed.
 pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usize, usize)> {
     let commits = new_store();
     let reports = import(&*commits, source, &ImportOptions::default()).await.unwrap();
@@ -84,24 +84,24 @@ pub(crate) async fn check_conversion(source: &Path, target: &str) -> Option<(usi
     }
     assert!(reports[0].is_imported(), "{name}: the export cannot be read: {:?}", reports[0].issues);
     let copy = reports[0].thread.clone()?;
-    let mut found: BTreeMap<Fact, usize> = BTreeMap::new();
+    let mut copied_facts: BTreeMap<Fact, usize> = BTreeMap::new();
     for (_, fact) in facts(&*again, &copy, true).await {
-        *found.entry(fact).or_default() += 1;
+        *copied_facts.entry(fact).or_default() += 1;
     }
-    let mut listed = 0;
+    let mut listed_facts = 0;
     for (entry, fact) in &before {
-        match found.get_mut(fact).filter(|count| **count > 0) {
+        match copied_facts.get_mut(fact).filter(|count| **count > 0) {
             Some(count) => *count -= 1,
             None => {
                 assert!(
                     entries_with_losses.contains(entry),
-                    "{name}: lost and not listed, of entry {entry}: {fact}\nfound: {found:#?}"
+                    "{name}: lost and not listed, of entry {entry}: {fact}\nfound: {copied_facts:#?}"
                 );
-                listed += 1;
+                listed_facts += 1;
             }
         }
     }
-    Some((before.len(), listed))
+    Some((before.len(), listed_facts))
 }
 
 #[tokio::test]

@@ -54,8 +54,8 @@ fn a_session_folder_with_a_changed_file_round_trips() {
             let commits = new_store();
             let options = ImportOptions::default();
             let reports = import(&*commits, &folder, &options).await.map_err(|e| e.to_string())?;
-            let silent = reports.iter().find(|report| report.messages == 0 && report.issues.is_empty());
-            if let Some(report) = silent {
+            let report_without_issue = reports.iter().find(|report| report.messages == 0 && report.issues.is_empty());
+            if let Some(report) = report_without_issue {
                 return Err(format!("no message and no issue: {report:?}"));
             }
             let Some(thread) = &reports[0].thread else { return Ok(()) };
@@ -69,10 +69,10 @@ fn a_session_folder_with_a_changed_file_round_trips() {
     });
 }
 
-/// A compressed file that is cut off, or in which a bit is flipped.
-fn damaged(packed: &[u8], at: Index, bit: Option<u8>) -> Vec<u8> {
+/// Cuts off a compressed file, or flips a bit in it.
+fn damage(packed: &[u8], at: Index, bit: Option<u8>) -> Vec<u8> {
     let mut bytes = packed.to_vec();
-    // The first four bytes say how the file is compressed. They stay as they are.
+    // The first four bytes say how the file is compressed. They are not changed.
     let at = 4 + at.index(packed.len() - 4);
     match bit {
         Some(bit) => bytes[at] ^= 1 << bit,
@@ -96,7 +96,7 @@ fn a_damaged_compressed_file_is_read_whole_or_has_an_issue() {
     let strategy = (0..packed.len(), any::<Index>(), prop::option::of(0..8_u8));
     run_cases(60, &strategy, |(which, at, bit)| {
         let folder = tempdir().unwrap();
-        let path = write_file(folder.path(), "file.jsonl.gz", damaged(&packed[which], at, bit));
+        let path = write_file(folder.path(), "file.jsonl.gz", damage(&packed[which], at, bit));
         runtime.block_on(async {
             let commits = new_store();
             let reports = import(&*commits, &path, &ImportOptions::default()).await.map_err(|e| e.to_string())?;

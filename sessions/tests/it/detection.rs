@@ -86,7 +86,7 @@ async fn links_to_folders_are_followed_once() {
     symlink(folder.path(), folder.path().join("real/circle")).unwrap();
     symlink(elsewhere.path(), folder.path().join("far")).unwrap();
     symlink(elsewhere.path(), folder.path().join("named.jsonl")).unwrap();
-    symlink(folder.path().join("nobody"), folder.path().join("nowhere.jsonl")).unwrap();
+    symlink(folder.path().join("missing"), folder.path().join("nowhere.jsonl")).unwrap();
     symlink(&target, folder.path().join("linked.jsonl")).unwrap();
     let reports = import(&*new_store(), folder.path(), &ImportOptions::default()).await.unwrap();
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();

@@ -22,7 +22,7 @@ use crate::{
 
 /// Fields whose values have another form in each format: roles, ids of entries, times, and the types of messages and
 /// blocks. Other tests check them.
-const OTHER_FORMS: &[&str] = &[
+const FIELDS_WITH_OTHER_FORMS: &[&str] = &[
     "role",
     "visibility",
     "target",
@@ -40,24 +40,24 @@ const OTHER_FORMS: &[&str] = &[
 /// The texts and the numbers in JSON values. A text may itself be JSON: then the values in it are added, too.
 #[derive(Debug, Default)]
 struct Values {
-    known: BTreeSet<String>,
+    texts_and_numbers: BTreeSet<String>,
 }
 
 impl Values {
     fn add(&mut self, value: &Value) {
         match value {
             Value::String(text) => {
-                self.known.insert(text.trim().to_owned());
+                self.texts_and_numbers.insert(text.trim().to_owned());
                 if let Some((media_type, data)) = text.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))
                 {
-                    self.known.extend([media_type.to_owned(), data.to_owned()]);
+                    self.texts_and_numbers.extend([media_type.to_owned(), data.to_owned()]);
                 }
                 if let Ok(inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(text) {
                     self.add(&inner);
                 }
             }
             Value::Number(number) => {
-                self.known.insert(number.to_string());
+                self.texts_and_numbers.insert(number.to_string());
             }
             Value::Array(items) => items.iter().for_each(|item| self.add(item)),
             Value::Object(fields) => fields.values().for_each(|value| self.add(value)),
@@ -68,12 +68,12 @@ impl Values {
     /// Whether a text or a number is among the values. A text that is JSON also counts if all values in it are there.
     fn has(&self, value: &Value) -> bool {
         match value {
-            Value::String(text) if self.known.contains(text.trim()) => true,
+            Value::String(text) if self.texts_and_numbers.contains(text.trim()) => true,
             Value::String(text) => match serde_json::from_str(text) {
                 Ok(inner @ (Value::Object(_) | Value::Array(_))) => self.missing(&inner, String::new()).is_empty(),
                 _ => text.trim().is_empty(),
             },
-            Value::Number(number) => self.known.contains(&number.to_string()),
+            Value::Number(number) => self.texts_and_numbers.contains(&number.to_string()),
             _ => true,
         }
     }
@@ -86,7 +86,7 @@ impl Values {
                 items.flat_map(|(at, item)| self.missing(item, format!("{path}/{at}"))).collect()
             }
             Value::Object(fields) => {
-                let fields = fields.iter().filter(|(name, _)| !OTHER_FORMS.contains(&name.as_str()));
+                let fields = fields.iter().filter(|(name, _)| !FIELDS_WITH_OTHER_FORMS.contains(&name.as_str()));
                 fields.flat_map(|(name, value)| self.missing(value, format!("{path}/{name}"))).collect()
             }
             _ if self.has(value) => Vec::new(),
@@ -129,12 +129,12 @@ pub(crate) async fn check_values(
     }
     let mut values = values_of_files(folder);
     // The format itself implies the provider and the API of the messages of a model.
-    let implied: &[&str] = match exported.format {
+    let implied_values: &[&str] = match exported.format {
         "claude-code" => &["anthropic", "anthropic-messages"],
         "codex" => &["openai", "openai-responses"],
         _ => &[],
     };
-    values.known.extend(implied.iter().map(|value| (*value).to_owned()));
+    values.texts_and_numbers.extend(implied_values.iter().map(|value| (*value).to_owned()));
     let mut losses: BTreeMap<(Option<&str>, Option<&str>), Vec<&Loss>> = BTreeMap::new();
     for loss in &exported.losses {
         let key = (loss.thread.as_ref().map(ThreadId::as_str), loss.entry.as_ref().map(|entry| entry.as_str()));
@@ -178,8 +178,9 @@ fn unlisted_values(entry: &Entry, values: &Values, (losses, target): (&[&Loss], 
     };
     // If the raw line is of the target format, perhaps in another version, its values are compared below, and not those
     // of the body.
-    let is_own = origin.is_some_and(|origin| name_without_version(&origin.format) == target && origin.raw.is_some());
-    for (path, value) in if is_own { Vec::new() } else { values.missing(&body, String::new()) } {
+    let is_of_target_format =
+        origin.is_some_and(|origin| name_without_version(&origin.format) == target && origin.raw.is_some());
+    for (path, value) in if is_of_target_format { Vec::new() } else { values.missing(&body, String::new()) } {
         let is_listed = losses.iter().any(|loss| {
             let is_near = entry.message().is_none() || is_in_same_part(&path, &loss.path);
             // A text that was merged with others is a part of a longer text, and is not found alone.

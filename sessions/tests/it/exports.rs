@@ -61,7 +61,7 @@ async fn any_thread_round_trips_through_agent_core() {
         export(&*commits.threads(), &thread, &agent_core_options(), ExportTarget::Stream(&mut out)).await.unwrap();
     assert!(!report.exact);
     let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (entry_of(loss), loss.kind)).collect();
-    assert_eq!(kinds, [("t2", "merged")]);
+    assert_eq!(kinds, [("t2", "split")]);
     let folder = tempdir().unwrap();
     let other_store = new_store();
     let reimport = import_one(&*other_store, &write_file(folder.path(), "all.jsonl", &out)).await;

@@ -10,9 +10,9 @@
 
 mod claude_code;
 mod claude_code_compactions;
+mod claude_code_entries;
 mod claude_code_export;
 mod claude_code_random;
-mod claude_code_rules;
 mod claude_code_sources;
 mod codex;
 mod codex_bad_input;

@@ -82,7 +82,7 @@ async fn a_lost_parent_is_reported_with_the_number_of_messages_that_the_context_
     assert_eq!(imported.context_entries().await, ["c", "d"]);
     assert_eq!(imported.report.count(IssueCode::DanglingParent), 1);
     let detail = issue_detail(&imported.report, IssueCode::DanglingParent);
-    assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
+    assert!(detail.ends_with("number of messages missing from its context: 2"), "{detail}");
     let with_nearest_parents = import_lines(&lines, &nearest_parent_options()).await;
     assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
     assert_eq!(with_nearest_parents.report.count(IssueCode::DanglingParent), 1);
@@ -94,7 +94,7 @@ async fn a_root_in_the_middle_is_reported_and_can_get_a_parent() {
     let imported = import_lines(&lines, &ImportOptions::default()).await;
     assert_eq!(imported.context_entries().await, ["c", "d"]);
     let detail = issue_detail(&imported.report, IssueCode::NewRoot);
-    assert!(detail.ends_with("messages that its context loses: 2"), "{detail}");
+    assert!(detail.ends_with("number of messages missing from its context: 2"), "{detail}");
     let with_nearest_parents = import_lines(&lines, &nearest_parent_options()).await;
     assert_eq!(with_nearest_parents.context_entries().await, ["a", "b", "c", "d"]);
     assert_eq!((with_nearest_parents.report.count(IssueCode::NewRoot), with_nearest_parents.report.leaves), (1, 1));

@@ -5,7 +5,7 @@ use store_core::{
     codec::ObjectWriter as Writer,
 };
 
-use super::calls::{arguments, call_id};
+use super::calls::{accepted_arguments, accepted_call_id};
 use crate::{
     claude_code::{blocks::attached_fields, message::PROVIDER},
     export::Losses,
@@ -61,7 +61,7 @@ impl BlockEncoder<'_, '_> {
             self.losses.add(path, ("empty", "the API refuses a text without content", "dropped"));
             return None;
         }
-        Some(self.object(path, block, "text", |out| {
+        Some(self.encode_object(path, block, "text", |out| {
             out.field("text", &text.to_owned());
         }))
     }
@@ -70,16 +70,16 @@ impl BlockEncoder<'_, '_> {
         if !thinking.extra.is_empty() {
             self.losses.add_no_field_for(path, "unknown_field");
         }
-        let is_own = thinking.origin.as_ref().is_some_and(|origin| origin.provider == PROVIDER);
-        let signature = thinking.signature.as_ref().filter(|_| is_own && self.role == Role::Assistant);
+        let is_anthropic = thinking.origin.as_ref().is_some_and(|origin| origin.provider == PROVIDER);
+        let signature = thinking.signature.as_ref().filter(|_| is_anthropic && self.role == Role::Assistant);
         if let Some(origin) = thinking.origin.as_ref().filter(|_| signature.is_some()) {
             self.note_origin(path, origin);
         }
         match signature {
-            Some(data) if thinking.redacted => Some(self.object(path, block, "redacted_thinking", |out| {
+            Some(data) if thinking.redacted => Some(self.encode_object(path, block, "redacted_thinking", |out| {
                 out.field("data", data);
             })),
-            Some(signature) => Some(self.object(path, block, "thinking", |out| {
+            Some(signature) => Some(self.encode_object(path, block, "thinking", |out| {
                 out.field("thinking", &thinking.text).field("signature", signature);
             })),
             None => {
@@ -98,7 +98,7 @@ impl BlockEncoder<'_, '_> {
         let Some(source) = source else {
             self.losses.add(path, ("unsupported_media", "the API does not take it here", "replaced"));
             let media_type = media.media_type.as_deref().unwrap_or("unknown type");
-            return Some(self.object(path, &Block::text(""), "text", |out| {
+            return Some(self.encode_object(path, &Block::text(""), "text", |out| {
                 out.field("text", &format!("[{kind} of {media_type}, left out]"));
             }));
         };
@@ -108,7 +108,7 @@ impl BlockEncoder<'_, '_> {
         if media.title.is_some() && kind == "image" {
             self.losses.add(format!("{path}/title"), ("title", "an image has no title in the format", "dropped"));
         }
-        Some(self.object(path, block, kind, |out| {
+        Some(self.encode_object(path, block, kind, |out| {
             out.key("source").push_str(&source);
             out.maybe("title", media.title.as_ref().filter(|_| kind == "document"));
         }))
@@ -119,22 +119,22 @@ impl BlockEncoder<'_, '_> {
             self.losses.add_no_field_for(path, "unknown_field");
         }
         let id = self.call_id(path, &call.id);
-        let input = arguments(call);
+        let input = accepted_arguments(call);
         if input.is_replaced {
             self.losses
                 .add(format!("{path}/input"), ("bad_arguments", "the API accepts a JSON object only", "replaced"));
         }
-        Some(self.object(path, block, "tool_use", |out| {
+        Some(self.encode_object(path, block, "tool_use", |out| {
             out.field("id", &id).field("name", &call.name).key("input").push_str(&input.json);
         }))
     }
 
     fn call_id(&mut self, path: &str, id: &str) -> String {
-        let new = call_id(id);
-        if new != id {
+        let accepted = accepted_call_id(id);
+        if accepted != id {
             self.losses.add(format!("{path}/id"), ("tool_id", "the API does not accept the id", "replaced"));
         }
-        new
+        accepted
     }
 
     fn result(&mut self, path: &str, block: &Block, result: &ToolResult) -> Option<String> {
@@ -148,7 +148,7 @@ impl BlockEncoder<'_, '_> {
             .enumerate()
             .filter_map(|(at, block)| Some((block, self.encode(&format!("{path}/blocks/{at}"), block)?)))
             .collect();
-        Some(self.object(path, block, "tool_result", |out| {
+        Some(self.encode_object(path, block, "tool_result", |out| {
             out.field("tool_use_id", &id);
             if !content.is_empty() {
                 out.key("content").push_str(&content_of(&content));
@@ -166,7 +166,7 @@ impl BlockEncoder<'_, '_> {
         None
     }
 
-    /// Notes a loss if the origin of a block differs from that of its line, because an import takes that of the line.
+    /// Notes a loss if the origin of a block differs from that of its line. An import gives the block the latter.
     fn note_origin(&mut self, path: &str, origin: &Origin) {
         if *origin != self.origin {
             self.losses.add(format!("{path}/origin"), ("origin", "a line names only the model", "replaced"));
@@ -174,7 +174,7 @@ impl BlockEncoder<'_, '_> {
     }
 
     /// Writes a block with the fields that its provider attached to it.
-    fn object(&mut self, path: &str, block: &Block, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+    fn encode_object(&mut self, path: &str, block: &Block, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
         let mut out = String::new();
         let mut object = Writer::open(&mut out);
         object.field("type", &kind.to_owned());
@@ -188,8 +188,8 @@ impl BlockEncoder<'_, '_> {
                     }
                 }
                 None => {
-                    let what = ("signature", "only its own provider understands it", "dropped");
-                    self.losses.add(format!("{path}/opaque"), what);
+                    let loss = ("signature", "only its own provider understands it", "dropped");
+                    self.losses.add(format!("{path}/opaque"), loss);
                 }
             }
         }
@@ -207,7 +207,7 @@ pub(super) fn content_of(content: &[(&Block, String)]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// The source of an image or a document, or `None` if the API does not take it.
+/// The source of an image or a document, or `None` if the API does not accept it.
 fn source_of(kind: &str, media: &Media) -> Option<String> {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);

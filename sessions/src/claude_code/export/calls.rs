@@ -5,14 +5,14 @@ use store_core::ToolUse;
 
 use crate::{json::Object, source::hex};
 
-/// The length of the longest id of a call.
-const MAX_ID: usize = 64;
+/// The greatest length of the id of a call.
+const MAX_ID_LENGTH: usize = 64;
 
 /// The id of a call and its results. The API accepts letters, digits, `_` and `-`. Any other id is replaced, and the
 /// same id always gets the same replacement.
-pub(super) fn call_id(id: &str) -> String {
+pub(super) fn accepted_call_id(id: &str) -> String {
     let is_accepted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if !id.is_empty() && id.len() <= MAX_ID && id.chars().all(is_accepted) {
+    if !id.is_empty() && id.len() <= MAX_ID_LENGTH && id.chars().all(is_accepted) {
         return id.to_owned();
     }
     let clean: String = id.chars().map(|c| if is_accepted(c) { c } else { '_' }).take(40).collect();
@@ -25,13 +25,13 @@ pub(super) fn call_id(id: &str) -> String {
 pub(super) struct Arguments {
     /// A JSON object.
     pub(super) json: String,
-    /// Whether they differ from those in the call.
+    /// Whether `json` differs from the arguments in the call.
     pub(super) is_replaced: bool,
 }
 
-/// Returns the arguments of a call: an object as it is, any other JSON value inside an object, and an empty object for
-/// text that is not JSON.
-pub(super) fn arguments(call: &ToolUse) -> Arguments {
+/// Returns the arguments of a call. An object is unchanged. Any other JSON value is put into an object. Text that is
+/// not JSON is replaced by an empty object.
+pub(super) fn accepted_arguments(call: &ToolUse) -> Arguments {
     let raw = call.raw.as_deref().filter(|raw| !raw.is_empty()).unwrap_or(call.input.as_str());
     let unchanged = |json: &str| Arguments { json: json.to_owned(), is_replaced: false };
     match store_core::Json::parse(raw) {
@@ -45,18 +45,18 @@ pub(super) fn arguments(call: &ToolUse) -> Arguments {
 mod tests {
     use store_core::{Json, ToolUse};
 
-    use super::{arguments, call_id};
+    use super::{accepted_arguments, accepted_call_id};
 
     #[test]
-    fn ids_are_kept_if_the_api_accepts_them() {
-        assert_eq!(call_id("toolu_01-A"), "toolu_01-A");
+    fn an_id_is_replaced_only_if_the_api_does_not_accept_it() {
+        assert_eq!(accepted_call_id("toolu_01-A"), "toolu_01-A");
         let long = "x".repeat(65);
         for id in ["Shell:0", "call|item", "", "é", long.as_str()] {
-            let new = call_id(id);
-            assert_eq!(call_id(&new), new, "{id}");
-            assert_eq!(call_id(id), new, "{id}");
+            let accepted = accepted_call_id(id);
+            assert_eq!(accepted_call_id(&accepted), accepted, "{id}");
+            assert_eq!(accepted_call_id(id), accepted, "{id}");
         }
-        assert_ne!(call_id("a:b"), call_id("a|b"));
+        assert_ne!(accepted_call_id("a:b"), accepted_call_id("a|b"));
     }
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
         let check = |raw: Option<&str>, input: &str, json: &str, is_replaced: bool| {
             let mut call = ToolUse::new("a", "b", Json::parse(input).unwrap());
             call.raw = raw.map(str::to_owned);
-            let found = arguments(&call);
+            let found = accepted_arguments(&call);
             assert_eq!((found.json.as_str(), found.is_replaced), (json, is_replaced), "{raw:?} {input}");
         };
         check(None, r#"{"a":1.0}"#, r#"{"a":1.0}"#, false);

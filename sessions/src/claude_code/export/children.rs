@@ -48,7 +48,7 @@ impl Child {
 
 /// The threads of the subagents of a thread. Other child threads, such as forks, are not part of a session.
 pub(super) async fn children(source: &ExportSource<'_>) -> Result<Vec<Child>> {
-    let mut found = Vec::new();
+    let mut children = Vec::new();
     let mut ids: Vec<ThreadId> = source.children().await?;
     ids.sort();
     for id in ids {
@@ -68,9 +68,9 @@ pub(super) async fn children(source: &ExportSource<'_>) -> Result<Vec<Child>> {
                 ChildState::Changed { was_in_main_file: is_sidechain(provenance.as_ref()) }
             }
         };
-        found.push(Child { agent, state, thread });
+        children.push(Child { agent, state, thread });
     }
-    Ok(found)
+    Ok(children)
 }
 
 /// The newest provenance of a thread that was imported from this format.

@@ -4,44 +4,44 @@ use store_core::{Json, Timestamp, codec::ObjectWriter as Writer};
 
 use crate::{json::Object, time};
 
-/// The version that lines name. Claude Code reads the lines of all its versions.
+/// The version of Claude Code that the written lines name. Claude Code reads the lines of all its versions.
 const VERSION: &str = "2.1.0";
 
 /// The fields that are equal in all lines of a session.
 pub(super) struct Envelope {
     pub(super) session: String,
     pub(super) working_folder: String,
-    /// The subagent, in its own file.
+    /// The name of the subagent, if this is the file of one.
     pub(super) agent: Option<String>,
 }
 
 /// The fields that differ from line to line.
 #[derive(Debug, Clone)]
-pub(super) struct LineHead<'a> {
+pub(super) struct LineFields<'a> {
     pub(super) kind: &'static str,
     pub(super) uuid: &'a str,
     pub(super) parent: Option<&'a str>,
-    /// For a line with a compaction, which names no parent: the line before it.
+    /// For a compaction, whose line has no parent: the uuid of the line that would otherwise be its parent.
     pub(super) logical_parent: Option<&'a str>,
     pub(super) time: Timestamp,
 }
 
 impl Envelope {
     /// Writes a line of the tree.
-    pub(super) fn line(&self, head: &LineHead<'_>, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+    pub(super) fn line(&self, fields: &LineFields<'_>, write_others: impl FnOnce(&mut Writer<'_>)) -> String {
         let mut out = String::new();
         let mut line = Writer::open(&mut out);
-        match head.parent {
+        match fields.parent {
             Some(parent) => line.field("parentUuid", &parent.to_owned()),
             None => line.field("parentUuid", &Json::null()),
         };
-        line.maybe("logicalParentUuid", head.logical_parent.map(str::to_owned).as_ref());
+        line.maybe("logicalParentUuid", fields.logical_parent.map(str::to_owned).as_ref());
         line.field("isSidechain", &self.agent.is_some()).field("userType", &"external".to_owned());
         line.field("cwd", &self.working_folder).field("sessionId", &self.session);
         line.field("version", &VERSION.to_owned()).maybe("agentId", self.agent.as_ref());
-        line.field("type", &head.kind.to_owned());
-        fields(&mut line);
-        line.field("uuid", &head.uuid.to_owned()).field("timestamp", &time::to_iso(head.time));
+        line.field("type", &fields.kind.to_owned());
+        write_others(&mut line);
+        line.field("uuid", &fields.uuid.to_owned()).field("timestamp", &time::to_iso(fields.time));
         line.close();
         out
     }

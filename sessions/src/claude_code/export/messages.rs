@@ -60,7 +60,7 @@ pub(super) fn parts_of(message: &Message, losses: &mut Losses<'_>) -> Vec<Messag
             };
             encoded.into_iter().map(part).collect()
         }
-        Role::Tool => results(&encoded, message, losses),
+        Role::Tool => result_parts(&encoded, message, losses),
         Role::User | Role::System if encoded.is_empty() => Vec::new(),
         Role::User | Role::System => {
             vec![MessagePart { content: content_of(&encoded), details: None, model: None }]
@@ -97,9 +97,9 @@ fn system_part(message: &Message, losses: &mut Losses<'_>) -> Option<MessagePart
     Some(MessagePart { content: text.as_str().to_owned(), details: None, model: None })
 }
 
-/// Gives each result a line of its own. If there are other blocks beside the results, everything stays in one line,
+/// Gives each result a line of its own. If there are other blocks besides the results, everything stays in one line,
 /// which can have the details of the first result only.
-fn results(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
+fn result_parts(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<'_>) -> Vec<MessagePart> {
     let details_of = |block: &Block| match &block.kind {
         BlockKind::ToolResult(result) => Some(result.details.clone()),
         _ => None,
@@ -109,8 +109,8 @@ fn results(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<
         MessagePart { content: format!("[{}]", items.join(",")), details, model: None }
     };
     if encoded.iter().all(|(block, _)| details_of(block).is_some()) {
-        let one = |item: &(&Block, String)| part(std::slice::from_ref(item), details_of(item.0).flatten());
-        return encoded.iter().map(one).collect();
+        let part_of = |item: &(&Block, String)| part(std::slice::from_ref(item), details_of(item.0).flatten());
+        return encoded.iter().map(part_of).collect();
     }
     let mut details = None;
     let mut is_first = true;
@@ -118,8 +118,8 @@ fn results(encoded: &[(&Block, String)], message: &Message, losses: &mut Losses<
         match details_of(block) {
             Some(found) if is_first => (details, is_first) = (found, false),
             Some(Some(_)) => {
-                let what = ("details", "a line has the details of one result", "dropped");
-                losses.add(format!("/blocks/{at}/details"), what);
+                let loss = ("details", "a line has the details of one result", "dropped");
+                losses.add(format!("/blocks/{at}/details"), loss);
             }
             _ => {}
         }
@@ -137,7 +137,7 @@ pub(super) struct MessageLines<'a> {
     /// Whether it is the summary after a compaction.
     pub(super) is_summary: bool,
     /// Whether it begins a branch.
-    pub(super) is_fork: bool,
+    pub(super) begins_branch: bool,
 }
 
 impl MessageLines<'_> {
@@ -184,12 +184,12 @@ impl MessageLines<'_> {
     fn write_other_fields(&self, is_last: bool, part: &MessagePart, line: &mut Writer<'_>) {
         let mut out = String::new();
         let mut field = Writer::open(&mut out);
-        field.maybe(agentstore::FORK, self.is_fork.then_some(&true));
+        field.maybe(agentstore::FORK, self.begins_branch.then_some(&true));
         field.maybe("provenance", self.other_provenance(part).as_ref());
         if is_last && !self.message.metadata.is_empty() {
             field.field("metadata", &self.message.metadata);
         }
-        if let Some(usage) = self.message.usage.as_ref().filter(|usage| is_last && !self.is_native(usage)) {
+        if let Some(usage) = self.message.usage.as_ref().filter(|usage| is_last && !self.is_in_usage_field(usage)) {
             field.field("usage", usage);
         }
         field.close();
@@ -198,7 +198,7 @@ impl MessageLines<'_> {
         }
     }
 
-    /// The provenance of the message, if the line itself does not say it.
+    /// The provenance of the message, unless an import finds the same one in the other fields of the line.
     fn other_provenance(&self, part: &MessagePart) -> Option<Provenance> {
         if self.message.role != Role::Assistant {
             return self.message.provenance.clone();
@@ -215,7 +215,7 @@ impl MessageLines<'_> {
     }
 
     /// Whether an import reads this usage from the field `usage` of the line.
-    fn is_native(&self, usage: &Usage) -> bool {
+    fn is_in_usage_field(&self, usage: &Usage) -> bool {
         let raw = native_usage(usage);
         let mut native = Usage::from(message::token_counts(&raw).unwrap_or_default());
         native.raw = Some(raw);

@@ -10,9 +10,9 @@ use store_core::{
 };
 
 use super::{
-    envelope::{Envelope, LineHead, with_fields},
+    envelope::{Envelope, LineFields, with_fields},
+    imported_lines::{ImportedLineContext, imported_line, sidechain_of},
     messages::{MessageLines, has_parts, parts_of},
-    own_lines::{OwnLineContext, own_line, sidechain_of},
 };
 use crate::{
     claude_code::{AGENT_KEY, CALL_KEY, NAME, agentstore, read::ATTACHMENT_FORMAT},
@@ -33,23 +33,23 @@ pub(super) struct ThreadWriter<'a, 'b> {
     out: &'a mut ExportFiles<'b>,
     envelope: Envelope,
     losses: Vec<Loss>,
-    /// The uuid that children of an entry name as their parent: that of its last line.
+    /// For each entry: the uuid of its last line. The lines of its children name it as their parent.
     line_of_entry: HashMap<EntryId, Option<String>>,
     /// The entries with at least one child that was written.
     parents: HashSet<EntryId>,
     /// Subagents whose lines are left out.
-    left_out: Vec<String>,
-    /// Whether the lines of a subagent become a session of their own.
+    left_out_agents: Vec<String>,
+    /// Whether this is the thread of a subagent that becomes a session of its own.
     is_promoted: bool,
     /// The entries whose lines come last.
     ending: HashSet<EntryId>,
     /// Whether the head is a message or follows one.
     head_follows_message: bool,
-    /// Whether an entry so far is a message at which the tool can continue.
+    /// Whether the tool can continue at one of the entries so far.
     has_message: bool,
     held_lines: Vec<HeldLine>,
     /// The latest time of the lines of the tree that were written.
-    latest: Option<Timestamp>,
+    latest_time: Option<Timestamp>,
     /// The titles that imported lines give the session.
     titles: HashSet<String>,
 }
@@ -62,7 +62,7 @@ struct HeldLine {
 }
 
 impl<'a, 'b> ThreadWriter<'a, 'b> {
-    /// Writes to the file that was started. `agent` is the subagent, if the file is that of one.
+    /// Writes to the file that was started. `agent` is the name of the subagent, if this is the file of one.
     pub(super) fn new(
         source: &'a ExportSource<'a>,
         out: &'a mut ExportFiles<'b>,
@@ -78,20 +78,20 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             losses: Vec::new(),
             line_of_entry: HashMap::new(),
             parents: HashSet::new(),
-            left_out: Vec::new(),
+            left_out_agents: Vec::new(),
             is_promoted: agent.is_none() && source.thread.metadata.contains_key(AGENT_KEY),
             ending: HashSet::new(),
             head_follows_message: false,
             has_message: false,
             held_lines: Vec::new(),
-            latest: None,
+            latest_time: None,
             titles: HashSet::new(),
         }
     }
 
     /// Leaves out the lines of these subagents, which get files of their own.
     pub(super) fn without_sidechains(mut self, agents: Vec<String>) -> Self {
-        self.left_out = agents;
+        self.left_out_agents = agents;
         self
     }
 
@@ -121,7 +121,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let mut pages = self.source.path_of(head);
         while let Some(page) = pages.next().await? {
             for entry in &page {
-                if is_head_line(entry) {
+                if tool_can_continue_at(entry) {
                     ending.clear();
                     self.head_follows_message = true;
                 }
@@ -139,20 +139,24 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
         let first_leaf = self.source.leaves().await?.into_iter().next();
         if let Some(entry) = self.source.thread.head.clone().or(first_leaf) {
-            let what = ("head", "the tool always continues at a message", "dropped");
-            Losses::new(&entry, &mut self.losses).add("", what);
+            let loss = ("head", "the tool always continues at a message", "dropped");
+            Losses::new(&entry, &mut self.losses).add("", loss);
         }
         Ok(())
     }
 
     async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
-        self.has_message |= !entry.side && is_head_line(entry);
+        self.has_message |= !entry.side && tool_can_continue_at(entry);
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
-            return if origin.is_some_and(|origin| origin.line == 0) { Ok(()) } else { self.write_own_line(entry) };
+            return if origin.is_some_and(|origin| origin.line == 0) {
+                Ok(())
+            } else {
+                self.write_imported_line(entry)
+            };
         }
-        if let Some((path, what)) = loss_of_foreign_line(entry) {
-            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        if let Some((path, loss)) = loss_of_foreign_line(entry) {
+            Losses::new(&entry.id, &mut self.losses).add(path, loss);
         }
         if Provenance::read(entry).is_some() {
             return Ok(());
@@ -181,22 +185,22 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    fn write_own_line(&mut self, entry: &Entry) -> Result<()> {
-        if sidechain_of(entry).is_some_and(|agent| self.left_out.contains(&agent)) {
+    fn write_imported_line(&mut self, entry: &Entry) -> Result<()> {
+        if sidechain_of(entry).is_some_and(|agent| self.left_out_agents.contains(&agent)) {
             return Ok(());
         }
         let parent = self.parent_line(entry);
         let context =
-            OwnLineContext { uuid: self.uuid_of(entry), parent: parent.as_deref(), is_promoted: self.is_promoted };
-        let Some(line) = own_line(entry, context) else { return Ok(()) };
+            ImportedLineContext { uuid: self.uuid_of(entry), parent: parent.as_deref(), is_promoted: self.is_promoted };
+        let Some(line) = imported_line(entry, context) else { return Ok(()) };
         if line.is_replaced {
-            let what = ("raw", "characters that are not valid in JSON", "replaced");
-            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+            let loss = ("raw", "characters that are not valid in JSON", "replaced");
+            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         }
         self.titles.extend(line.title);
-        let _is_fork = self.note_child(entry);
+        let _begins_branch = self.note_child(entry);
         self.line_of_entry.insert(entry.id.clone(), line.uuid.or(parent));
-        self.emit(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
+        self.write_or_hold(entry, line.bytes, (!entry.side).then_some(entry.timestamp))
     }
 
     fn write_message(&mut self, entry: &Entry, message: &Message) -> Result<()> {
@@ -211,16 +215,16 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             id: id.unwrap_or_else(|| made_message_id(&prefix)),
             count: parts.len(),
             is_summary: false,
-            is_fork: self.note_child(entry),
+            begins_branch: self.note_child(entry),
         };
         let mut parent = self.parent_line(entry);
         for (at, part) in parts.iter().enumerate() {
             let uuid = if at + 1 == parts.len() { self.uuid_of(entry) } else { uuid_of(&format!("{prefix}.{at}")) };
-            let time = later(entry.timestamp, at);
-            let head =
-                LineHead { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
-            let text = self.envelope.line(&head, |line| lines.write(at, part, line));
-            self.emit(entry, text.into_bytes(), Some(time))?;
+            let time = time_after(entry.timestamp, at);
+            let fields =
+                LineFields { kind: lines.kind(), uuid: &uuid, parent: parent.as_deref(), logical_parent: None, time };
+            let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
+            self.write_or_hold(entry, text.into_bytes(), Some(time))?;
             parent = Some(uuid);
         }
         self.line_of_entry.insert(entry.id.clone(), parent);
@@ -245,37 +249,38 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let prefix = self.prefix(entry);
         let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
         let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
-        let (before, is_fork) = (self.parent_line(entry), self.note_child(entry));
+        let (preceding, begins_branch) = (self.parent_line(entry), self.note_child(entry));
         let mut parent = uuid_at(0, self.uuid_of(entry));
-        let mut head = LineHead {
+        let mut fields = LineFields {
             kind: "system",
             uuid: &parent,
             parent: None,
-            logical_parent: before.as_deref(),
+            logical_parent: preceding.as_deref(),
             time: entry.timestamp,
         };
-        let text = self.envelope.line(&head, |line| {
+        let text = self.envelope.line(&fields, |line| {
             line.field("subtype", &"compact_boundary".to_owned());
             line.field("content", &"Conversation compacted".to_owned()).field("level", &"info".to_owned());
             line.key("compactMetadata").push_str("{\"trigger\":\"auto\",\"preTokens\":0}");
-            if is_fork {
+            if begins_branch {
                 let mut field = Writer::open(line.key(agentstore::FIELD));
                 field.field(agentstore::FORK, &true);
                 field.close();
             }
         });
-        self.emit(entry, text.into_bytes(), Some(entry.timestamp))?;
+        self.write_or_hold(entry, text.into_bytes(), Some(entry.timestamp))?;
         let mut written = 0;
         for (number, (message, parts)) in messages.iter().enumerate() {
             let id = made_message_id(&format!("{prefix}.message.{number}"));
-            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0, is_fork: false };
+            let lines = MessageLines { message, id, count: parts.len(), is_summary: number == 0, begins_branch: false };
             for (at, part) in parts.iter().enumerate() {
                 written += 1;
                 let uuid = uuid_at(written, self.uuid_of(entry));
-                let time = later(entry.timestamp, written);
-                head = LineHead { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
-                let text = self.envelope.line(&head, |line| lines.write(at, part, line));
-                self.emit(entry, text.into_bytes(), Some(time))?;
+                let time = time_after(entry.timestamp, written);
+                fields =
+                    LineFields { kind: lines.kind(), uuid: &uuid, parent: Some(&parent), logical_parent: None, time };
+                let text = self.envelope.line(&fields, |line| lines.write(at, part, line));
+                self.write_or_hold(entry, text.into_bytes(), Some(time))?;
                 parent = uuid;
             }
         }
@@ -302,28 +307,28 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Writes an entry that is not for the model, as a line that the tool shows but does not send.
     fn write_body(&mut self, entry: &Entry) -> Result<()> {
-        let (parent, uuid, is_fork) = (self.parent_line(entry), self.uuid_of(entry), self.note_child(entry));
+        let (parent, uuid, begins_branch) = (self.parent_line(entry), self.uuid_of(entry), self.note_child(entry));
         let body = self.with_line_ids(&entry.body);
-        let head = LineHead {
+        let fields = LineFields {
             kind: "system",
             uuid: &uuid,
             parent: parent.as_deref(),
             logical_parent: None,
             time: entry.timestamp,
         };
-        let text = self.envelope.line(&head, |line| {
+        let text = self.envelope.line(&fields, |line| {
             line.field("subtype", &agentstore::BODY_SUBTYPE.to_owned());
             line.field("content", &format!("agentstore: {}", entry.body.kind().name()));
             line.field("level", &"info".to_owned()).field("isMeta", &true);
             let mut field = Writer::open(line.key(agentstore::FIELD));
-            field.maybe(agentstore::FORK, is_fork.then_some(&true)).field("body", &body);
+            field.maybe(agentstore::FORK, begins_branch.then_some(&true)).field("body", &body);
             field.close();
         });
         self.line_of_entry.insert(entry.id.clone(), Some(uuid));
-        self.emit(entry, text.into_bytes(), Some(entry.timestamp))
+        self.write_or_hold(entry, text.into_bytes(), Some(entry.timestamp))
     }
 
-    /// Writes a side entry: a name as a summary, anything else as a line that the tool ignores.
+    /// Writes a side entry: a label as a line of the type `summary`, anything else as a line that the tool ignores.
     fn write_side_entry(&mut self, entry: &Entry) -> Result<()> {
         let parent = self.parent_line(entry);
         let body = self.with_line_ids(&entry.body);
@@ -339,7 +344,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 field.close();
             }),
         };
-        self.emit(entry, text.into_bytes(), None)
+        self.write_or_hold(entry, text.into_bytes(), None)
     }
 
     /// Returns a body in which entries are named by the uuids of their lines.
@@ -385,17 +390,17 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// The uuid of the last line of an entry: the id of the entry if that is a UUID, else one made from the id.
     fn uuid_of(&self, entry: &Entry) -> String {
-        let own = uuid_of(entry.id.as_str());
-        if own == entry.id.as_str() { own } else { uuid_of(&self.prefix(entry)) }
+        let uuid = uuid_of(entry.id.as_str());
+        if uuid == entry.id.as_str() { uuid } else { uuid_of(&self.prefix(entry)) }
     }
 
     /// Writes a line, or keeps it for the end. `time` is that of the line if it is part of the tree.
-    fn emit(&mut self, entry: &Entry, text: Vec<u8>, time: Option<Timestamp>) -> Result<()> {
+    fn write_or_hold(&mut self, entry: &Entry, text: Vec<u8>, time: Option<Timestamp>) -> Result<()> {
         if self.ending.contains(&entry.id) {
             self.held_lines.push(HeldLine { entry: entry.id.clone(), text, time });
             return Ok(());
         }
-        self.latest = self.latest.max(time);
+        self.latest_time = self.latest_time.max(time);
         self.out.write_line(&text, b"\n")
     }
 
@@ -413,31 +418,31 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     fn write_ending(&mut self) -> Result<()> {
         let lines = std::mem::take(&mut self.held_lines);
         let count = lines.len();
-        let mut entry_before = None;
+        let mut previous_entry = None;
         for (at, mut line) in lines.into_iter().enumerate() {
-            let too_early = line.time.zip(self.latest).filter(|(time, latest)| time <= latest);
+            let too_early = line.time.zip(self.latest_time).filter(|(time, latest)| time <= latest);
             if let (true, Some((_, latest))) = (at + 1 == count, too_early) {
                 let text = String::from_utf8_lossy(&line.text).into_owned();
                 if let Some(object) = Object::parse(&text) {
-                    let time = json_string(&time::to_iso(later(latest, 1)));
+                    let time = json_string(&time::to_iso(time_after(latest, 1)));
                     line.text = with_fields(&object, &[("timestamp", time.as_str().to_owned())]).into_bytes();
-                    let has_own_time = entry_before.as_ref() == Some(&line.entry);
-                    if !has_own_time {
-                        let what = ("time", "the tool continues at the line with the latest time", "replaced");
-                        Losses::new(&line.entry, &mut self.losses).add("/timestamp", what);
+                    let time_is_in_earlier_line = previous_entry.as_ref() == Some(&line.entry);
+                    if !time_is_in_earlier_line {
+                        let loss = ("time", "the tool continues at the line with the latest time", "replaced");
+                        Losses::new(&line.entry, &mut self.losses).add("/timestamp", loss);
                     }
                 }
             }
-            self.latest = self.latest.max(line.time);
+            self.latest_time = self.latest_time.max(line.time);
             self.out.write_line(&line.text, b"\n")?;
-            entry_before = Some(line.entry);
+            previous_entry = Some(line.entry);
         }
         Ok(())
     }
 }
 
 /// Whether the tool can continue after the last line of an entry.
-fn is_head_line(entry: &Entry) -> bool {
+fn tool_can_continue_at(entry: &Entry) -> bool {
     let is_own = entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name());
     match &*entry.body {
         Body::Message(message) if is_own => {
@@ -456,7 +461,7 @@ fn made_message_id(text: &str) -> String {
 }
 
 /// A time some milliseconds later.
-fn later(time: Timestamp, millis: usize) -> Timestamp {
+fn time_after(time: Timestamp, millis: usize) -> Timestamp {
     let millis = u64::try_from(millis).unwrap_or_default();
     Timestamp::from_millis(time.as_millis().saturating_add(millis)).unwrap_or(time)
 }

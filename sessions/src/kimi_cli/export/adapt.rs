@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-const ONE_PROVIDER: &str = "only its provider understands it";
+const ONLY_ITS_PROVIDER: &str = "only its provider understands it";
 
 /// The messages that a message becomes. A message with several results becomes one for each result.
 pub(super) fn adapt(message: &Message, losses: &mut Losses<'_>) -> Vec<Message> {
@@ -55,7 +55,7 @@ pub(super) fn adapt_prompt(message: &Message, losses: &mut Losses<'_>) -> Option
     Some(with_provenance(prompt, None, Some(&format!("kimi-cli.{SYSTEM_PROMPT_ROLE}"))))
 }
 
-/// The parts of a summary.
+/// The parts of a summary or of a result.
 pub(super) fn adapt_parts(blocks: &[Block], path: &str, losses: &mut Losses<'_>) -> Vec<Block> {
     let adapt = |(at, block)| adapt_part(block, &format!("{path}/{at}"), losses);
     blocks.iter().enumerate().filter_map(adapt).collect()
@@ -91,14 +91,14 @@ fn note_fields(message: &Message, losses: &mut Losses<'_>) {
 /// Notes the data attached to a block, which the format cannot hold.
 fn note_attached(block: &Block, path: &str, losses: &mut Losses<'_>) {
     if block.opaque.is_some() {
-        losses.add(format!("{path}/opaque"), ("signature", ONE_PROVIDER, "dropped"));
+        losses.add(format!("{path}/opaque"), ("signature", ONLY_ITS_PROVIDER, "dropped"));
     }
     if !block.extra.is_empty() {
         losses.add(path, ("unknown_field", NO_FIELD, "dropped"));
     }
 }
 
-fn is_own(origin: &Origin) -> bool {
+fn is_of_kimi_cli(origin: &Origin) -> bool {
     *origin == parts::origin()
 }
 
@@ -109,11 +109,11 @@ fn adapt_part(block: &Block, path: &str, losses: &mut Losses<'_>) -> Option<Bloc
         BlockKind::Image(media) => BlockKind::Image(adapt_media(media, path, losses)?),
         BlockKind::Audio(media) => BlockKind::Audio(adapt_media(media, path, losses)?),
         BlockKind::Video(media) => BlockKind::Video(adapt_media(media, path, losses)?),
-        BlockKind::Opaque(opaque) if is_own(&opaque.origin) => {
+        BlockKind::Opaque(opaque) if is_of_kimi_cli(&opaque.origin) => {
             return Some(Block::new(BlockKind::Opaque(Opaque::new(opaque.origin.clone(), opaque.data.clone()))));
         }
         BlockKind::Opaque(_) => {
-            losses.add(path, ("opaque", ONE_PROVIDER, "dropped"));
+            losses.add(path, ("opaque", ONLY_ITS_PROVIDER, "dropped"));
             return None;
         }
         BlockKind::Document(_) => {
@@ -127,7 +127,7 @@ fn adapt_part(block: &Block, path: &str, losses: &mut Losses<'_>) -> Option<Bloc
     };
     let mut part = Block::new(kind);
     let is_media = matches!(part.kind, BlockKind::Image(_) | BlockKind::Audio(_) | BlockKind::Video(_));
-    let is_id = |opaque: &&Opaque| is_media && is_own(&opaque.origin) && encode::media_id(opaque).is_some();
+    let is_id = |opaque: &&Opaque| is_media && is_of_kimi_cli(&opaque.origin) && encode::media_id(opaque).is_some();
     part.opaque = block.opaque.as_ref().filter(is_id).cloned();
     if part.opaque.is_none() || !block.extra.is_empty() {
         note_attached(block, path, losses);
@@ -137,19 +137,19 @@ fn adapt_part(block: &Block, path: &str, losses: &mut Losses<'_>) -> Option<Bloc
 
 /// Thinking without its signature, unless kimi-cli itself stored that signature.
 fn adapt_thinking(thinking: &Thinking, path: &str, losses: &mut Losses<'_>) -> Option<Thinking> {
-    let is_own = thinking.origin.as_ref().is_some_and(is_own);
-    if thinking.redacted && !is_own {
-        losses.add(path, ("redacted", ONE_PROVIDER, "dropped"));
+    let is_of_kimi_cli = thinking.origin.as_ref().is_some_and(is_of_kimi_cli);
+    if thinking.redacted && !is_of_kimi_cli {
+        losses.add(path, ("redacted", ONLY_ITS_PROVIDER, "dropped"));
         return None;
     }
     if thinking.redacted {
         losses.add(format!("{path}/redacted"), ("redacted", NO_FIELD, "dropped"));
     }
     let mut adapted = Thinking::new(&thinking.text);
-    if is_own {
+    if is_of_kimi_cli {
         adapted.signature.clone_from(&thinking.signature);
     } else if thinking.signature.is_some() {
-        losses.add(format!("{path}/signature"), ("signature", ONE_PROVIDER, "dropped"));
+        losses.add(format!("{path}/signature"), ("signature", ONLY_ITS_PROVIDER, "dropped"));
     }
     Some(adapted)
 }
@@ -205,7 +205,7 @@ fn adapt_results(message: &Message, losses: &mut Losses<'_>) -> Vec<Message> {
         }
     }
     if adapted.len() > 1 {
-        losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+        losses.add("/blocks", ("split", "a line of the format can contain only one result", "replaced"));
     }
     adapted
 }
@@ -220,12 +220,12 @@ fn adapt_result(result: &ToolResult, path: &str, losses: &mut Losses<'_>) -> Too
     }
     match result.is_error {
         None => {
-            let what = ("is_error", "the format always says whether a tool failed", "replaced");
-            losses.add(format!("{path}/is_error"), what);
+            let loss = ("is_error", "the format always says whether a tool failed", "replaced");
+            losses.add(format!("{path}/is_error"), loss);
         }
         Some(true) if first_text(&adapted.blocks).is_none_or(|text| !text.starts_with(FAILURE_MARKER)) => {
-            let what = ("is_error", "the format marks a failure in the text of the result", "replaced");
-            losses.add(format!("{path}/is_error"), what);
+            let loss = ("is_error", "the format marks a failure in the text of the result", "replaced");
+            losses.add(format!("{path}/is_error"), loss);
             mark_failure(&mut adapted.blocks);
         }
         Some(_) => {}

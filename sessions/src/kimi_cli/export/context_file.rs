@@ -13,9 +13,9 @@ use store_core::{
 use super::{
     adapt::{adapt, adapt_parts, adapt_prompt},
     file_lines::{CheckpointLine, FileLines, checkpoint_line, size_line},
-    is_own,
+    is_of_kimi_cli,
     log::{ThreadLog, WrittenEntries},
-    restore::own_bytes,
+    restore::bytes_in_entry,
     wire_file::WireRecords,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Writes the contexts of a thread, one after the other.
+/// Writes the contexts of a thread, one file for each.
 pub(super) struct ContextsWriter<'a> {
     source: &'a ExportSource<'a>,
     log: &'a ThreadLog,
@@ -37,7 +37,7 @@ pub(super) struct ContextsWriter<'a> {
     /// The records of the messages that have no imported record.
     pub(super) wire: WireRecords,
     /// The lines of the previous file.
-    previous: Vec<Vec<u8>>,
+    previous_lines: Vec<Vec<u8>>,
     /// The checkpoint that comes before the first message of the previous file, with its number.
     opening_checkpoint: Option<CheckpointLine>,
 }
@@ -50,7 +50,7 @@ impl<'a> ContextsWriter<'a> {
             losses: Vec::new(),
             written: WrittenEntries::default(),
             wire: WireRecords::default(),
-            previous: Vec::new(),
+            previous_lines: Vec::new(),
             opening_checkpoint: None,
         }
     }
@@ -65,34 +65,34 @@ impl<'a> ContextsWriter<'a> {
                     Losses::new(&repair.entry, &mut self.losses).add("", MERGED);
                 }
                 RepairKind::OrphanResultDropped | RepairKind::EarlierResultDropped => {
-                    self.written.incomplete.insert(repair.entry);
+                    self.written.incomplete_entries.insert(repair.entry);
                 }
                 _ => {}
             }
         }
         let path = self.log.path(at);
         let lines = ContextFile::new(self, path, &context.messages).write(&context.messages);
-        self.previous = lines;
-        Ok(&self.previous)
+        self.previous_lines = lines;
+        Ok(&self.previous_lines)
     }
 }
 
-/// A context while its lines are made.
+/// A context whose lines are being made.
 struct ContextFile<'a, 'b> {
     writer: &'b mut ContextsWriter<'a>,
     path: Vec<Arc<Entry>>,
     /// The positions of the entries on the path.
     positions: HashMap<EntryId, usize>,
     /// The entries with messages in the context, except the instructions.
-    in_context: HashSet<EntryId>,
+    entries_in_context: HashSet<EntryId>,
     /// The position after the compaction of the context. The checkpoints and sizes before it are in earlier files.
-    first: usize,
+    first_position: usize,
     /// The compaction of the context, until the sizes that were recorded after it are added.
-    compaction: Option<EntryId>,
+    pending_compaction: Option<EntryId>,
     /// The position of the next entry whose checkpoint or sizes have not been added.
-    next: usize,
+    next_position: usize,
     lines: FileLines,
-    /// Whether a reader takes the messages that the compaction keeps for copies, too.
+    /// Whether an import takes the messages that the compaction keeps for copies, too.
     keeps_copies: bool,
     /// The entries that the file contains, and what their lines have lost.
     written: Vec<EntryId>,
@@ -107,14 +107,14 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         let is_compaction = |at: &usize| path.get(*at).is_some_and(|entry| matches!(&*entry.body, Body::Compaction(_)));
         let first = summaries.filter(is_compaction).max().map_or(0, |at| at + 1);
         Self {
-            compaction: first.checked_sub(1).and_then(|at| path.get(at)).map(|entry| entry.id.clone()),
-            in_context: messages.iter().map(|message| message.entry.clone()).collect(),
-            lines: FileLines::after(std::mem::take(&mut writer.previous)),
+            pending_compaction: first.checked_sub(1).and_then(|at| path.get(at)).map(|entry| entry.id.clone()),
+            entries_in_context: messages.iter().map(|message| message.entry.clone()).collect(),
+            lines: FileLines::after(std::mem::take(&mut writer.previous_lines)),
             writer,
             path,
             positions,
-            first,
-            next: first,
+            first_position: first,
+            next_position: first,
             keeps_copies: false,
             written: Vec::new(),
             losses: Vec::new(),
@@ -122,31 +122,31 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     }
 
     fn write(mut self, messages: &[ContextMessage]) -> Vec<Vec<u8>> {
-        let mut rest = messages;
-        if let [prompt, others @ ..] = messages
+        let mut remaining_messages = messages;
+        if let [prompt, after_prompt @ ..] = messages
             && self.add_prompt(prompt)
         {
-            rest = others;
+            remaining_messages = after_prompt;
             // The sizes after the instructions are those of an entry without a message.
-            self.in_context.remove(&prompt.entry);
+            self.entries_in_context.remove(&prompt.entry);
         }
-        if self.first > 0
+        if self.first_position > 0
             && let Some(checkpoint) = self.writer.opening_checkpoint.clone()
         {
             self.lines.push_checkpoint(checkpoint);
         }
-        self.keeps_copies = self.lines.is_copy && self.keeps_two(rest);
-        for (at, message) in rest.iter().enumerate() {
+        self.keeps_copies = self.lines.is_copy && self.keeps_two_messages(remaining_messages);
+        for (at, message) in remaining_messages.iter().enumerate() {
             let position = self.positions.get(&message.entry).copied();
             if let Some(position) = position.filter(|_| !message.synthetic) {
                 self.add_entries_before(position);
             }
             self.add_message(message);
-            if rest.get(at + 1).is_none_or(|next| next.entry != message.entry)
-                && let Some(position) = position.filter(|position| *position >= self.first)
+            if remaining_messages.get(at + 1).is_none_or(|next| next.entry != message.entry)
+                && let Some(position) = position.filter(|position| *position >= self.first_position)
             {
                 self.add_sizes(&message.entry, Some(&message.message));
-                self.next = self.next.max(position + 1);
+                self.next_position = self.next_position.max(position + 1);
             }
         }
         self.add_entries_before(self.path.len());
@@ -163,18 +163,18 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     /// Adds the checkpoints and sizes of the entries of the path up to this position.
     fn add_entries_before(&mut self, position: usize) {
         // The messages that the compaction keeps come before this position. kimi-cli writes nothing between them.
-        if position >= self.first
-            && let Some(compaction) = self.compaction.take()
+        if position >= self.first_position
+            && let Some(compaction) = self.pending_compaction.take()
         {
             self.add_sizes(&compaction, None);
         }
-        while self.next < position {
-            let Some(entry) = self.path.get(self.next).map(Arc::clone) else { return };
-            self.next += 1;
+        while self.next_position < position {
+            let Some(entry) = self.path.get(self.next_position).map(Arc::clone) else { return };
+            self.next_position += 1;
             if let Body::Checkpoint(checkpoint) = &*entry.body {
                 self.add_checkpoint(&entry, checkpoint);
             }
-            if !self.in_context.contains(&entry.id) {
+            if !self.entries_in_context.contains(&entry.id) {
                 self.add_sizes(&entry.id, None);
             }
         }
@@ -188,15 +188,15 @@ impl<'a, 'b> ContextFile<'a, 'b> {
 
     /// Adds a checkpoint. kimi-cli needs numbers that increase, as its own do.
     fn add_checkpoint(&mut self, entry: &Entry, checkpoint: &Checkpoint) {
-        let least = if is_own(entry) { checkpoint.number } else { self.lines.next_checkpoint };
-        let number = checkpoint.number.max(least);
+        let lowest_number = if is_of_kimi_cli(entry) { checkpoint.number } else { self.lines.next_checkpoint };
+        let number = checkpoint.number.max(lowest_number);
         let mut losses = self.losses_of(&entry.id);
         if checkpoint.label.is_some() {
             losses.add("/body/checkpoint/label", ("label", "the format has no field for it", "dropped"));
         }
         if number != checkpoint.number {
-            let what = ("checkpoint", "the numbers of a context increase", "replaced");
-            losses.add("/body/checkpoint/number", what);
+            let loss = ("checkpoint", "the numbers of a context increase", "replaced");
+            losses.add("/body/checkpoint/number", loss);
         }
         let line = kimi_line(entry).filter(|_| number == checkpoint.number);
         self.lines.push_checkpoint((number, line.unwrap_or_else(|| checkpoint_line(number))));
@@ -234,7 +234,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         true
     }
 
-    /// The line that a message was imported from, if the context contains the message as it is.
+    /// The line that a message was imported from, if the context contains the message unchanged.
     fn unchanged_line(&self, message: &ContextMessage) -> Option<Vec<u8>> {
         let entry = self.writer.log.nodes.get(&message.entry)?;
         let is_unchanged = !message.synthetic && entry.message() == Some(&message.message);
@@ -255,11 +255,15 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             return self.add_record(&entry, &message.message);
         }
         let begins_turn = message.message.role == Role::User && !is_injected(first_text(&message.message.blocks));
-        if begins_turn && self.is_new(&entry) && !is_own(&entry) && !self.writer.log.has_checkpoints {
+        if begins_turn
+            && self.is_after_compaction(&entry)
+            && !is_of_kimi_cli(&entry)
+            && !self.writer.log.has_checkpoints
+        {
             self.lines.push_next_checkpoint();
         }
         let mut losses = self.losses_of(&entry.id);
-        if is_own(&entry) && entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) {
+        if is_of_kimi_cli(&entry) && entry.origin.as_ref().is_some_and(|origin| origin.raw.is_some()) {
             losses.add("/origin/raw", ("raw", "kimi-cli does not read such a line", "replaced"));
         }
         for adapted in adapt(&message.message, &mut losses) {
@@ -269,31 +273,31 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     }
 
     /// Whether an entry comes after the compaction of the context.
-    fn is_new(&self, entry: &Entry) -> bool {
-        self.positions.get(&entry.id).is_some_and(|position| *position >= self.first)
+    fn is_after_compaction(&self, entry: &Entry) -> bool {
+        self.positions.get(&entry.id).is_some_and(|position| *position >= self.first_position)
     }
 
     /// Whether the compaction keeps two messages of the user or the assistant, as a compaction of kimi-cli does.
-    fn keeps_two(&self, messages: &[ContextMessage]) -> bool {
+    fn keeps_two_messages(&self, messages: &[ContextMessage]) -> bool {
         let position = |message: &&ContextMessage| self.positions.get(&message.entry).copied();
         let kept = messages.iter().filter(|message| !message.synthetic);
-        let kept = kept.filter(|message| position(message).is_some_and(|position| position < self.first));
+        let kept = kept.filter(|message| position(message).is_some_and(|position| position < self.first_position));
         kept.filter(|message| matches!(message.message.role, Role::User | Role::Assistant)).count() == 2
     }
 
-    /// Adds the records of a message whose line was added, unless a reader takes the line for a copy, or there are
-    /// imported records for it. A reader finds the records of a call by its id and by their order. So if a record were
-    /// missing, the reader would take that of another call.
+    /// Adds the records of a message whose line was added. It adds none if an import takes the line for a copy, or if
+    /// the message has imported records. An import finds the records of a call by its id and by their order. So if a
+    /// record were missing, the import would take that of another call.
     fn add_record(&mut self, entry: &Entry, message: &Message) {
-        let has_record = is_own(entry) && !self.writer.written.ids.contains(&entry.id);
+        let has_record = is_of_kimi_cli(entry) && !self.writer.written.ids.contains(&entry.id);
         if !has_record && !self.is_copy_of(entry) {
             self.writer.wire.add(message, entry.timestamp);
         }
     }
 
-    /// Whether a reader takes the line of this entry, which is the last one so far, for a copy.
+    /// Whether an import takes the line of this entry for a copy. The line must be the last one so far.
     fn is_copy_of(&self, entry: &Entry) -> bool {
-        self.lines.is_copy || (self.keeps_copies && !self.is_new(entry))
+        self.lines.is_copy || (self.keeps_copies && !self.is_after_compaction(entry))
     }
 
     fn push_message(&mut self, entry: &EntryId, message: &Message) {
@@ -309,9 +313,9 @@ impl<'a, 'b> ContextFile<'a, 'b> {
 
     /// Adds results for the calls without one. Every provider that kimi-cli knows refuses such calls.
     fn add_missing_results(&mut self, message: &ContextMessage, entry: &Entry) {
-        if self.writer.written.answered.insert(entry.id.clone()) {
-            let what = ("open_call", "kimi-cli cannot continue after a call without a result", "replaced");
-            Losses::new(&entry.id, &mut self.writer.losses).add("", what);
+        if self.writer.written.answered_entries.insert(entry.id.clone()) {
+            let loss = ("open_call", "kimi-cli cannot continue after a call without a result", "replaced");
+            Losses::new(&entry.id, &mut self.writer.losses).add("", loss);
         }
         let mut ignored = Vec::new();
         for adapted in adapt(&message.message, &mut Losses::new(&entry.id, &mut ignored)) {
@@ -329,13 +333,13 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             [first, rest @ ..] if is_summary(&message.message, first) => Some(rest),
             _ => None,
         };
-        let what = match blocks {
+        let problem = match blocks {
             Some(_) if is_first_message => None,
             Some(_) => Some("the format has a summary only before all other messages"),
             None => Some("the format has a summary only as one message"),
         };
         let mut losses = self.losses_of(&entry.id);
-        if let Some(reason) = what {
+        if let Some(reason) = problem {
             losses.add("/body/compaction", ("compaction", reason, "replaced"));
         }
         if let Some(line) = kimi_line(entry).filter(|_| blocks.is_some()) {
@@ -365,7 +369,7 @@ fn is_summary(message: &Message, first: &Block) -> bool {
 
 /// The line from which an entry was imported, if kimi-cli reads it.
 fn kimi_line(entry: &Entry) -> Option<Vec<u8>> {
-    let line = own_bytes(entry).filter(|_| is_own(entry))?;
+    let line = bytes_in_entry(entry).filter(|_| is_of_kimi_cli(entry))?;
     let is_readable = std::str::from_utf8(&line).is_ok_and(|text| Object::parse(text).is_some());
     is_readable.then_some(line)
 }

@@ -1,4 +1,4 @@
-//! The lines of a context file while they are made.
+//! Builds the lines of a context file.
 
 use store_core::{Body, Checkpoint, UsageRecord};
 
@@ -7,13 +7,13 @@ use crate::kimi_cli::encode;
 /// A checkpoint as a line, and its number.
 pub(super) type CheckpointLine = (u64, Vec<u8>);
 
-/// The lines of a context file while they are made.
+/// The lines of a context file that is being built.
 #[derive(Default)]
 pub(super) struct FileLines {
     /// The lines of the previous file.
-    previous: Vec<Vec<u8>>,
+    previous_lines: Vec<Vec<u8>>,
     pub(super) lines: Vec<Vec<u8>>,
-    /// Whether all lines so far are those of the previous file. A reader then takes them for copies.
+    /// Whether all lines so far are those of the previous file. In that case, an import takes them for copies.
     pub(super) is_copy: bool,
     pub(super) has_message: bool,
     pub(super) ends_with_checkpoint: bool,
@@ -26,12 +26,12 @@ pub(super) struct FileLines {
 impl FileLines {
     /// Begins the file after a file with these lines.
     pub(super) fn after(previous: Vec<Vec<u8>>) -> Self {
-        Self { previous, is_copy: true, ..Self::default() }
+        Self { previous_lines: previous, is_copy: true, ..Self::default() }
     }
 
-    /// Adds the instructions or the size of the context.
+    /// Adds a line. For a message or a checkpoint, use the methods below.
     pub(super) fn push(&mut self, line: Vec<u8>) {
-        self.is_copy &= self.previous.get(self.lines.len()) == Some(&line);
+        self.is_copy &= self.previous_lines.get(self.lines.len()) == Some(&line);
         self.lines.push(line);
         self.ends_with_checkpoint = false;
     }
@@ -60,16 +60,16 @@ impl FileLines {
 
 /// A checkpoint as kimi-cli writes it.
 pub(super) fn checkpoint_line(number: u64) -> Vec<u8> {
-    encoded(&Body::Checkpoint(Checkpoint::new(number, None)))
+    encode_line(&Body::Checkpoint(Checkpoint::new(number, None)))
 }
 
 /// A size of the context as kimi-cli writes it.
 pub(super) fn size_line(tokens: u64) -> Vec<u8> {
     let mut usage = UsageRecord::default();
     usage.context_size = Some(tokens);
-    encoded(&Body::Usage(usage))
+    encode_line(&Body::Usage(usage))
 }
 
-fn encoded(body: &Body) -> Vec<u8> {
+fn encode_line(body: &Body) -> Vec<u8> {
     encode::encode_context_line(body).unwrap_or_default().into_bytes()
 }

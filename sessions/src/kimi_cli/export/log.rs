@@ -7,7 +7,7 @@ use std::{
 
 use store_core::{Body, Entry, EntryId};
 
-use super::is_own;
+use super::is_of_kimi_cli;
 use crate::{error::Result, export::ExportSource, provenance::Provenance};
 
 /// The entries of a thread that become lines of contexts.
@@ -17,7 +17,7 @@ pub(super) struct ThreadLog {
     pub(super) nodes: HashMap<EntryId, Arc<Entry>>,
     /// The usage records, by the entry that they follow.
     pub(super) usages: HashMap<EntryId, Vec<Arc<Entry>>>,
-    /// Whether the thread has checkpoints that were not imported from kimi-cli. No others are then made.
+    /// Whether the thread has checkpoints that were not imported from kimi-cli. If so, the export makes no others.
     pub(super) has_checkpoints: bool,
     /// The newest provenance of an import from kimi-cli.
     pub(super) provenance: Option<Provenance>,
@@ -36,7 +36,7 @@ impl ThreadLog {
     }
 
     fn add(&mut self, entry: Arc<Entry>) {
-        if is_own(&entry) {
+        if is_of_kimi_cli(&entry) {
             self.provenance = Provenance::read(&entry).or(self.provenance.take());
         } else if matches!(&*entry.body, Body::Checkpoint(_)) {
             self.has_checkpoints = true;
@@ -70,7 +70,7 @@ impl ThreadLog {
 pub(super) struct WrittenEntries {
     pub(super) ids: HashSet<EntryId>,
     /// The entries whose open calls got a result.
-    pub(super) answered: HashSet<EntryId>,
+    pub(super) answered_entries: HashSet<EntryId>,
     /// The entries with results that a context leaves out.
-    pub(super) incomplete: HashSet<EntryId>,
+    pub(super) incomplete_entries: HashSet<EntryId>,
 }

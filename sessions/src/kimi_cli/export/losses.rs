@@ -2,10 +2,10 @@
 
 use store_core::{Body, Entry, Role, Thread, UsageRecord, Visibility};
 
-use super::{is_own, log::WrittenEntries};
+use super::{is_of_kimi_cli, log::WrittenEntries};
 use crate::{
     export::{Loss, LossDescription, Losses, NO_FIELD, loss_of_foreign_line, note_metadata, note_parent},
-    kimi_cli::{contexts::REFERENCE_KIND, ids::WIRE_PREFIX, survey::SUBAGENT_FOLDER},
+    kimi_cli::{contexts::REFERENCE_KIND, first_pass::SUBAGENT_FOLDER, ids::WIRE_PREFIX},
     provenance::IMPORT_LINE,
 };
 
@@ -14,14 +14,14 @@ const ORPHAN_RESULT: LossDescription = ("orphan_result", "its call is missing, o
 
 const NO_LINE: &str = "the format has no such line";
 
-/// The metadata of a thread that its files contain.
+/// The keys of the metadata of a thread whose values are written to its files.
 pub(super) const WRITTEN_METADATA: &[&str] = &["session_id", "version", "state", SUBAGENT_FOLDER];
 
 /// Notes the parts of an entry that are in no file.
 pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec<Loss>) {
     let mut losses = Losses::new(&entry.id, list);
-    if let Some((path, what)) = loss_of_foreign_line(entry).filter(|_| !is_own(entry)) {
-        losses.add(path, what);
+    if let Some((path, loss)) = loss_of_foreign_line(entry).filter(|_| !is_of_kimi_cli(entry)) {
+        losses.add(path, loss);
     }
     if entry.run.is_some() {
         losses.add_no_field_for("/run", "run");
@@ -34,16 +34,16 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
         return note_usage(usage, is_written, &mut losses);
     }
     if is_written {
-        if written.incomplete.contains(&entry.id) {
+        if written.incomplete_entries.contains(&entry.id) {
             losses.add("/blocks", ORPHAN_RESULT);
         }
         return;
     }
-    let what = match &*entry.body {
+    let loss = match &*entry.body {
         // The files themselves say where the head is.
         Body::Rewind(_) => return,
-        Body::Custom(custom) if is_own(entry) => match unread_line(entry, &custom.kind) {
-            Some(what) => what,
+        Body::Custom(custom) if is_of_kimi_cli(entry) => match unreadable_line_loss(entry, &custom.kind) {
+            Some(loss) => loss,
             None => return,
         },
         // Such an entry contains nothing but its line.
@@ -61,16 +61,16 @@ pub(super) fn note_entry(entry: &Entry, written: &WrittenEntries, list: &mut Vec
         Body::Decision(_) => ("decision", NO_LINE, "dropped"),
         _ => ("unknown_body", NO_LINE, "dropped"),
     };
-    losses.add("", what);
+    losses.add("", loss);
 }
 
-/// What is lost with an entry of an import from kimi-cli: a line of a context that kimi-cli does not read. All other
-/// entries of such an import are in the files.
-fn unread_line(entry: &Entry, kind: &str) -> Option<(&'static str, &'static str, &'static str)> {
+/// The loss of an entry that was imported from a line of a context that kimi-cli does not read. Other entries that were
+/// imported from kimi-cli lose nothing.
+fn unreadable_line_loss(entry: &Entry, kind: &str) -> Option<(&'static str, &'static str, &'static str)> {
     let is_line = entry.origin.as_ref().is_some_and(|origin| origin.line > 0);
     let is_record = entry.id.as_str().starts_with(WIRE_PREFIX);
-    let is_unread = is_line && !is_record && kind != REFERENCE_KIND;
-    is_unread.then_some(("raw", "kimi-cli does not read such a line", "dropped"))
+    let is_unreadable = is_line && !is_record && kind != REFERENCE_KIND;
+    is_unreadable.then_some(("raw", "kimi-cli does not read such a line", "dropped"))
 }
 
 fn note_usage(usage: &UsageRecord, is_written: bool, losses: &mut Losses<'_>) {

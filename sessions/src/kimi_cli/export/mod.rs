@@ -21,21 +21,21 @@ use std::collections::BTreeSet;
 
 use store_core::{Entry, Thread};
 
-use super::{NAME, survey::SUBAGENT_FOLDER};
+use super::{NAME, first_pass::SUBAGENT_FOLDER};
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Losses, Written, of_child},
+    export::{ExportFiles, ExportSource, Losses, WrittenSession, losses_of_child},
     json::parse_json_string,
     provenance::{Provenance, StoredAs},
 };
 
 /// Writes a thread and the threads of its subagents.
-pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     let (mut written, provenance) = write_session(source, &mut SessionFiles::new(out, None)).await?;
     if !out.is_folder() {
         return Ok(written);
     }
-    let mut missing = subfolders_of(provenance.as_ref(), "");
+    let mut missing_subfolders = subfolders_of(provenance.as_ref(), "");
     let mut subfolders = BTreeSet::new();
     for child in source.children().await? {
         let Some(thread) = source.threads.load_thread(&child).await? else { continue };
@@ -45,16 +45,16 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
             continue;
         }
         let child = ExportSource { threads: source.threads, thread: &thread, options: source.options };
-        let (found, provenance) = write_session(&child, &mut SessionFiles::new(out, Some(&subfolder))).await?;
-        written.exact &= found.exact;
-        written.losses.extend(of_child(&thread.id, found.losses));
+        let (written_child, provenance) = write_session(&child, &mut SessionFiles::new(out, Some(&subfolder))).await?;
+        written.exact &= written_child.exact;
+        written.losses.extend(losses_of_child(&thread.id, written_child.losses));
         written.children.push(thread.id.clone());
-        missing.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
+        missing_subfolders.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
     }
-    for _subfolder in missing.difference(&subfolders) {
+    for _subfolder in missing_subfolders.difference(&subfolders) {
         written.exact = false;
-        let what = ("subagent", "its thread is not a child of this thread", "dropped");
-        Losses::of_thread(&mut written.losses).add("", what);
+        let loss = ("subagent", "its thread is not a child of this thread", "dropped");
+        Losses::of_thread(&mut written.losses).add("", loss);
     }
     Ok(written)
 }
@@ -70,7 +70,7 @@ fn subfolders_of(provenance: Option<&Provenance>, prefix: &str) -> BTreeSet<Stri
 async fn write_session(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,
-) -> Result<(Written, Option<Provenance>)> {
+) -> Result<(WrittenSession, Option<Provenance>)> {
     match source.unchanged_provenance().await?.filter(Provenance::is_complete) {
         Some(provenance) => Ok((restore::write(source, &provenance, files).await?, Some(provenance))),
         None => {
@@ -80,13 +80,13 @@ async fn write_session(
     }
 }
 
-/// The folder of the thread of a subagent, as the import has noted it.
+/// The folder of the thread of a subagent, from the metadata that the import has written.
 fn subagent_folder(thread: &Thread) -> Option<String> {
     let folder = parse_json_string(thread.metadata.get(SUBAGENT_FOLDER)?.as_str())?;
     folder.starts_with("subagents/").then_some(folder)
 }
 
-/// The files of one session while they are written.
+/// The files of one session that is being written.
 struct SessionFiles<'a, 'b> {
     out: &'a mut ExportFiles<'b>,
     /// Empty, or the folder of a subagent with a slash at its end.
@@ -106,6 +106,6 @@ impl<'a, 'b> SessionFiles<'a, 'b> {
 }
 
 /// Whether an entry was imported from this format.
-fn is_own(entry: &Entry) -> bool {
+fn is_of_kimi_cli(entry: &Entry) -> bool {
     entry.origin.as_ref().is_some_and(|origin| origin.format == NAME.name())
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use super::{
     SessionFiles,
     context_file::ContextsWriter,
-    is_own,
+    is_of_kimi_cli,
     log::ThreadLog,
     losses, plan,
-    restore::{is_line_of, note_left_out, own_bytes, whole_file},
+    restore::{bytes_in_entry, is_line_of, note_left_out_files, whole_file},
     state_file,
     wire_file::METADATA_LINE,
 };
 use crate::{
     error::Result,
-    export::{ExportSource, Loss, Losses, Written},
+    export::{ExportSource, Loss, Losses, WrittenSession},
     kimi_cli::{
         folder::{CONTEXT_FILE_NAME, STATE_FILE_NAME, WIRE_FILE_NAME, is_context},
         ids::WIRE_PREFIX,
@@ -26,10 +26,10 @@ use crate::{
 pub(super) async fn write(
     source: &ExportSource<'_>,
     files: &mut SessionFiles<'_, '_>,
-) -> Result<(Written, Option<Provenance>)> {
+) -> Result<(WrittenSession, Option<Provenance>)> {
     let log = ThreadLog::load(source).await?;
     let head = source.thread.head.as_ref();
-    let targets = plan::contexts(&log, &source.leaves().await?, head);
+    let targets = plan::context_entries(&log, &source.leaves().await?, head);
     let mut contexts = ContextsWriter::new(source, &log);
     let earlier_files = targets.len().saturating_sub(usize::from(head.is_some()));
     for (at, target) in targets.iter().enumerate() {
@@ -51,9 +51,9 @@ pub(super) async fn write(
     }
     losses::note_thread(source.thread, &mut losses);
     if let Some(provenance) = &log.provenance {
-        note_left_out(provenance, &mut losses);
+        note_left_out_files(provenance, &mut losses);
     }
-    Ok((Written::with_losses(losses), log.provenance))
+    Ok((WrittenSession::with_losses(losses), log.provenance))
 }
 
 /// Writes the wire file: the records that were imported, and then those of the other messages.
@@ -65,10 +65,10 @@ async fn write_wire(
     let mut imported = BTreeMap::new();
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
-        for entry in page.iter().filter(|entry| is_own(entry) && is_line_of(entry, WIRE_PREFIX)) {
+        for entry in page.iter().filter(|entry| is_of_kimi_cli(entry) && is_line_of(entry, WIRE_PREFIX)) {
             // An incomplete line may have become another line later. The later entry counts.
             let line = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            imported.insert(line, own_bytes(entry).map(|bytes| (entry.id.clone(), bytes)));
+            imported.insert(line, bytes_in_entry(entry).map(|bytes| (entry.id.clone(), bytes)));
         }
     }
     files.start(WIRE_FILE_NAME)?;

@@ -5,7 +5,7 @@ use store_core::{Body, Entry, EntryId};
 use super::{SessionFiles, losses::WRITTEN_METADATA, state_file};
 use crate::{
     error::Result,
-    export::{ExportSource, FileRestorer, Loss, Losses, Written, note_metadata},
+    export::{ExportSource, FileRestorer, Loss, Losses, WrittenSession, note_metadata},
     json::Object,
     kimi_cli::{
         contexts::REFERENCE_KIND,
@@ -22,11 +22,11 @@ pub(super) async fn write(
     source: &ExportSource<'_>,
     provenance: &Provenance,
     files: &mut SessionFiles<'_, '_>,
-) -> Result<Written> {
+) -> Result<WrittenSession> {
     if provenance.files.iter().any(|file| file.name.is_some()) {
         files.out.require_folder("its session has several files: export it to a folder")?;
     }
-    let mut written = Written::exact();
+    let mut written = WrittenSession::exact();
     let mut position = 0;
     for file in provenance.files.iter().filter(|file| file.stored == StoredAs::Entries) {
         let name = file.name.as_deref().unwrap_or(CONTEXT_FILE_NAME);
@@ -47,7 +47,7 @@ pub(super) async fn write(
         }
     }
     write_state(source, provenance, (files, &mut written)).await?;
-    note_left_out(provenance, &mut written.losses);
+    note_left_out_files(provenance, &mut written.losses);
     written.exact &= written.losses.is_empty();
     note_metadata(source.thread, |key| WRITTEN_METADATA.contains(&key), &mut written.losses);
     Ok(written)
@@ -57,7 +57,7 @@ pub(super) async fn write(
 async fn write_state(
     source: &ExportSource<'_>,
     provenance: &Provenance,
-    (files, written): (&mut SessionFiles<'_, '_>, &mut Written),
+    (files, written): (&mut SessionFiles<'_, '_>, &mut WrittenSession),
 ) -> Result<()> {
     let file = provenance.file_named(STATE_FILE_NAME).filter(|file| file.stored == StoredAs::Entries);
     let bytes = match file {
@@ -73,8 +73,8 @@ async fn write_state(
     }
     let is_left_out = file.is_none() && provenance.file_named(STATE_FILE_NAME).is_some();
     if provenance.files.iter().all(|file| file.name.is_none()) || is_left_out {
-        let what = ("title", "the session has no file for it", "dropped");
-        Losses::of_thread(&mut written.losses).add("/title", what);
+        let loss = ("title", "the session has no file for it", "dropped");
+        Losses::of_thread(&mut written.losses).add("/title", loss);
         return Ok(());
     }
     written.exact = false;
@@ -97,10 +97,10 @@ async fn is_earlier_title(source: &ExportSource<'_>) -> Result<bool> {
 }
 
 /// Notes the files that the import left out.
-pub(super) fn note_left_out(provenance: &Provenance, losses: &mut Vec<Loss>) {
+pub(super) fn note_left_out_files(provenance: &Provenance, losses: &mut Vec<Loss>) {
     for _file in provenance.files.iter().filter(|file| file.stored == StoredAs::LeftOut) {
-        let what = ("file", "the import left out a link, or a file of more than 1 MiB", "dropped");
-        Losses::of_thread(losses).add("", what);
+        let loss = ("file", "the import left out a link, or a file of more than 1 MiB", "dropped");
+        Losses::of_thread(losses).add("", loss);
     }
 }
 
@@ -115,7 +115,7 @@ async fn write_lines(
     while let Some(page) = pages.next().await? {
         for entry in page.iter().filter(|entry| is_line_of(entry, prefix)) {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            if restorer.needs(number) {
+            if restorer.needs_line(number) {
                 let bytes = line_bytes(source, entry).await?;
                 restorer.add(number, bytes, files.out)?;
             }
@@ -136,9 +136,9 @@ async fn line_bytes(source: &ExportSource<'_>, entry: &Entry) -> Result<Option<V
     match repeated_entry(entry) {
         Some(original) if entry.origin.as_ref().is_some_and(|origin| origin.raw.is_none()) => {
             let original = source.threads.load_entry(&source.thread.id, &original).await?;
-            Ok(original.and_then(|original| own_bytes(&original)))
+            Ok(original.and_then(|original| bytes_in_entry(&original)))
         }
-        _ => Ok(own_bytes(entry)),
+        _ => Ok(bytes_in_entry(entry)),
     }
 }
 
@@ -153,7 +153,7 @@ fn repeated_entry(entry: &Entry) -> Option<EntryId> {
 }
 
 /// The bytes that an entry itself contains: raw bytes, or its encoded body.
-pub(super) fn own_bytes(entry: &Entry) -> Option<Vec<u8>> {
+pub(super) fn bytes_in_entry(entry: &Entry) -> Option<Vec<u8>> {
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return Some(raw.to_vec());
     }

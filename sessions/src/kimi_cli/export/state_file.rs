@@ -30,8 +30,8 @@ pub(super) fn title_of(bytes: &[u8]) -> Option<String> {
     state::title(&Object::parse(&lenient::read(bytes).text)?)
 }
 
-/// The state with another title. Without an earlier state, or if that is not a JSON object, it has the settings of a
-/// new session.
+/// The state with another title. If there is no earlier state, or it is not a JSON object, the result has the settings
+/// of a new session.
 pub(super) fn with_title(earlier: Option<&[u8]>, title: Option<&str>) -> String {
     let earlier = earlier.map(lenient::read);
     let object = earlier.as_ref().and_then(|earlier| Object::parse(&earlier.text));
@@ -65,7 +65,7 @@ mod tests {
     use super::{title_of, with_title};
 
     #[test]
-    fn a_new_title_leaves_the_settings_as_they_are() {
+    fn a_new_title_does_not_change_the_settings() {
         let earlier = br#"{"version":1, "custom_title":"a", "archived":true}"#;
         let changed = with_title(Some(earlier), Some("b"));
         assert_eq!(changed, r#"{"version":1,"archived":true,"custom_title":"b"}"#);

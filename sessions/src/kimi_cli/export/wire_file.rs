@@ -105,7 +105,7 @@ fn write_result(payload: &mut Writer<'_>, result: &ToolResult) -> Option<()> {
     let mut value = Writer::open(payload.key("return_value"));
     let is_error = result.is_error == Some(true);
     // A failed result has its message in the first text, where it is marked.
-    let message = if is_error { first_text(&result.blocks).map(unmarked) } else { None };
+    let message = if is_error { first_text(&result.blocks).map(without_failure_marker) } else { None };
     value.field("is_error", &is_error);
     encode::write_content(value.key("output"), result.blocks.iter().skip(usize::from(message.is_some())))?;
     value.field("message", &message.unwrap_or_default().to_owned());
@@ -124,8 +124,8 @@ fn write_result(payload: &mut Writer<'_>, result: &ToolResult) -> Option<()> {
     Some(())
 }
 
-/// The message of a failed tool without its mark.
-fn unmarked(text: &str) -> &str {
+/// The message of a failed tool, without the marker.
+fn without_failure_marker(text: &str) -> &str {
     let message = text.strip_prefix(FAILURE_MARKER).and_then(|rest| rest.strip_suffix("</system>"));
     message.map_or(text, str::trim_start)
 }

@@ -16,36 +16,36 @@ use crate::{
     blocks::joined_text,
     claude_code::is_summary_line,
     error::Result,
-    export::{ExportSource, Losses, WholeMessages},
+    export::{ExportSource, Losses, MultiEntryMessages},
     json::json_string,
 };
 
 /// The fields of a compaction that follow from the context at this compaction.
-pub(super) struct Fields {
+pub(super) struct CompactionFields {
     pub(super) summary: String,
     /// The id of the first entry that the context still contains, or that of the compaction.
     pub(super) first_kept: Option<EntryId>,
     /// The messages after the summary, as a JSON list, if they are not the entries from `first_kept` on.
-    pub(super) tail: Option<String>,
+    pub(super) messages_after_summary: Option<String>,
 }
 
-impl Fields {
+impl CompactionFields {
     pub(super) fn raw(&self, first_kept: &str) -> Vec<(&'static str, String)> {
         let mut fields = vec![
             ("summary", json_string(&self.summary).as_str().to_owned()),
             ("firstKeptEntryId", json_string(first_kept).as_str().to_owned()),
         ];
-        fields.extend(self.tail.clone().map(|tail| ("retainedTail", tail)));
+        fields.extend(self.messages_after_summary.clone().map(|messages| ("retainedTail", messages)));
         fields
     }
 }
 
 /// The values from which the fields of a compaction are derived.
-pub(super) struct Input<'a> {
+pub(super) struct CompactionInput<'a> {
     pub(super) source: &'a ExportSource<'a>,
-    pub(super) whole: &'a WholeMessages,
+    pub(super) multi_entry_messages: &'a MultiEntryMessages,
     /// Whether the version can name the first entry that is kept.
-    pub(super) may_name_first: bool,
+    pub(super) can_name_first_kept: bool,
     pub(super) context: MessageContext<'a>,
 }
 
@@ -59,50 +59,55 @@ pub(super) async fn summary_below(
     if !compaction.summary.is_empty() || compaction.replacement.is_some() {
         return Ok(None);
     }
-    let mut above = entry.id.clone();
+    let mut parent = entry.id.clone();
     loop {
-        let children = source.first_children_of(&above).await?;
+        let children = source.first_children_of(&parent).await?;
         let [child] = children.as_slice() else { return Ok(None) };
         if let Some(message) = child.message() {
             let is_text = message.blocks.iter().all(|block| matches!(block.kind, BlockKind::Text(_)));
             return Ok(Some(Arc::clone(child)).filter(|child| is_text && is_summary_line(child)));
         }
-        above = child.id.clone();
+        parent = child.id.clone();
     }
 }
 
 /// Finds the fields of a compaction. `summary` is the message with its summary, if another entry has it.
 pub(super) async fn fields(
-    input: &Input<'_>,
+    input: &CompactionInput<'_>,
     (entry, compaction): (&Entry, &Compaction),
     summary: Option<&Entry>,
     losses: &mut Losses<'_>,
-) -> Result<Fields> {
+) -> Result<CompactionFields> {
     let source = input.source;
     let request = ContextRequest::at(entry.id.clone()).with_open_calls(OpenCalls::Keep);
     let messages = source.threads.load_context(&source.thread.id, request).await?.context.messages;
-    let own = messages.first().and_then(|first| summary_of(first, &entry.id));
-    let rest = if own.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
-    let summary_text = own.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
+    let own_summary = messages.first().and_then(|first| summary_of(first, &entry.id));
+    let other_messages = if own_summary.is_some() { messages.get(1..).unwrap_or_default() } else { &messages };
+    let summary_text = own_summary.or_else(|| Some(joined_text(&summary?.message()?.blocks)));
     let is_shown = messages.iter().any(|found| found.synthetic && found.entry == entry.id);
     note_summary(compaction, summary_text.is_some() || is_shown && compaction.replacement.is_none(), losses);
     let has_summary = summary_text.is_some();
     let summary = summary_text.unwrap_or_default();
-    let is_suffix = has_summary && compaction.replacement.is_none() && rest.iter().all(|found| !found.synthetic);
+    let is_suffix =
+        has_summary && compaction.replacement.is_none() && other_messages.iter().all(|found| !found.synthetic);
     if is_suffix
-        && input.may_name_first
+        && input.can_name_first_kept
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
-        && !input.whole.is_merged(&first_kept)
+        && !input.multi_entry_messages.is_merged(&first_kept)
     {
-        return Ok(Fields { summary, first_kept: Some(first_kept), tail: None });
+        return Ok(CompactionFields { summary, first_kept: Some(first_kept), messages_after_summary: None });
     }
-    Ok(Fields { summary, first_kept: None, tail: Some(encode_tail(rest, input.context, losses)) })
+    Ok(CompactionFields {
+        summary,
+        first_kept: None,
+        messages_after_summary: Some(encode_messages_after_summary(other_messages, input.context, losses)),
+    })
 }
 
 /// The text of a message, if the message is the summary of this compaction.
 fn summary_of(first: &ContextMessage, entry: &EntryId) -> Option<String> {
-    let is_own = first.synthetic && first.entry == *entry && first.message.role == Role::User;
-    let (marker, summary) = first.message.blocks.split_first().filter(|_| is_own)?;
+    let is_of_compaction = first.synthetic && first.entry == *entry && first.message.role == Role::User;
+    let (marker, summary) = first.message.blocks.split_first().filter(|_| is_of_compaction)?;
     let is_marked = matches!(&marker.kind, BlockKind::Text(text) if text == SUMMARY_MARKER);
     is_marked.then(|| joined_text(summary))
 }
@@ -146,7 +151,11 @@ async fn first_kept(source: &ExportSource<'_>, entry: &Entry, compaction: &Compa
     Ok(first)
 }
 
-fn encode_tail(messages: &[ContextMessage], context: MessageContext<'_>, losses: &mut Losses<'_>) -> String {
+fn encode_messages_after_summary(
+    messages: &[ContextMessage],
+    context: MessageContext<'_>,
+    losses: &mut Losses<'_>,
+) -> String {
     let mut out = "[".to_owned();
     for (at, found) in messages.iter().enumerate() {
         let mut losses = MessageLosses::new(losses, format!("/replacement/{at}"));

@@ -35,21 +35,21 @@ impl ThreadWriter<'_, '_> {
             },
         };
         let Some(object) = Object::parse(&line.text) else { return self.write_broken_line(entry, format) };
-        let is_same = format == self.format;
+        let is_same_version = format == self.format;
         if is_header(&object) {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
             let is_first = self.header.as_ref().is_some_and(|header| header.line == number);
             return if is_first { Ok(()) } else { self.write_broken_line(entry, format) };
         }
         // A title of version 4 is not written as one in version 3.
-        if is_same || object.text("type").as_deref() == Some("session_info") {
+        if is_same_version || object.text("type").as_deref() == Some("session_info") {
             self.note_title(&object);
         }
-        if is_same {
+        if is_same_version {
             let text = line.text.as_ref();
             let bytes = raw.as_deref().filter(|_| is_json(&line)).unwrap_or(text.as_bytes());
             let may_lose = raw.is_some() && line.oddities.contains(&IssueCode::LoneSurrogate);
-            return self.write_same(entry, &object, (bytes, may_lose));
+            return self.write_line_of_same_version(entry, &object, (bytes, may_lose));
         }
         self.convert(entry, &object, format == V4.name()).await
     }
@@ -60,14 +60,19 @@ impl ThreadWriter<'_, '_> {
         if let Some(raw) = raw.filter(|_| format == self.format && !self.frame.is_v4) {
             return self.write_same_line(raw, None);
         }
-        let what = ("raw", "the bytes of a line that the format does not accept", "dropped");
-        Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+        let loss = ("raw", "the bytes of a line that the format does not accept", "dropped");
+        Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         Ok(())
     }
 
     /// Writes a line of the same version. Its id, its parent and its number are changed if they differ from those of
     /// the entry.
-    fn write_same(&mut self, entry: &Entry, object: &Object<'_>, (bytes, may_lose): (&[u8], bool)) -> Result<()> {
+    fn write_line_of_same_version(
+        &mut self,
+        entry: &Entry,
+        object: &Object<'_>,
+        (bytes, may_lose): (&[u8], bool),
+    ) -> Result<()> {
         let mut changes = Vec::new();
         let is_node = !entry.side;
         if is_node {
@@ -75,10 +80,11 @@ impl ThreadWriter<'_, '_> {
                 changes.push(("id", quoted(entry.id.as_str())));
             }
             let parent = self.parent_line(entry);
-            let given = object.text("parentId");
+            let named_parent = object.text("parentId");
             // If the entry is a root, a named parent that is not in the file stays: with it, the line is a root, too.
-            let is_root = parent.is_none() && given.as_ref().is_none_or(|given| !self.ids.used.contains(given));
-            if given != parent && !is_root || object.raw("parentId").is_none() {
+            let is_root = parent.is_none()
+                && named_parent.as_ref().is_none_or(|named_parent| !self.ids.used_ids.contains(named_parent));
+            if named_parent != parent && !is_root || object.raw("parentId").is_none() {
                 changes.push(("parentId", parent.map_or_else(|| "null".to_owned(), |parent| quoted(&parent))));
             }
         }
@@ -89,15 +95,15 @@ impl ThreadWriter<'_, '_> {
             }
             self.note_main_lane(object);
         }
-        // In version 3, a reader takes any line with an id for the leaf.
+        // In version 3, an import takes any line with an id for the leaf.
         let is_leaf = is_node || !self.frame.is_v4 && object.has("id");
         let id = is_leaf.then_some(entry.id.as_str());
         if changes.is_empty() {
             return self.write_same_line(bytes, id);
         }
         if may_lose {
-            let what = ("lone_surrogate", "the id or the parent of the line changed", "replaced");
-            Losses::new(&entry.id, &mut self.losses).add("", what);
+            let loss = ("lone_surrogate", "the id or the parent of the line changed", "replaced");
+            Losses::new(&entry.id, &mut self.losses).add("", loss);
         }
         self.write_same_line(with_fields(object, &changes).as_bytes(), id)
     }
@@ -123,25 +129,26 @@ impl ThreadWriter<'_, '_> {
     /// Writes a line of another version.
     async fn convert(&mut self, entry: &Entry, object: &Object<'_>, from_v4: bool) -> Result<()> {
         if from_v4 {
-            let what = ("raw", "version 3 has no lanes, and no numbers of lines", "dropped");
-            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", what);
+            let loss = ("raw", "version 3 has no lanes, and no numbers of lines", "dropped");
+            Losses::new(&entry.id, &mut self.losses).add("/origin/raw", loss);
         }
         let kind = object.text("type").unwrap_or_default();
         let is_entry = !from_v4 || object.text("kind").as_deref() == Some("entry");
         let has_kind = |name: &str| is_entry && kind == name;
         let body = &*entry.body;
-        let fields: Vec<_> = object.iter().filter(|(name, _)| !is_frame(name, from_v4)).collect();
+        let fields: Vec<_> = object.iter().filter(|(name, _)| !is_field_of_frame(name, from_v4)).collect();
         match body {
             _ if entry.side || !is_entry || kind.is_empty() => self.write_body(entry).await,
             Body::Label(label) => self.write_label(entry, label),
             Body::Compaction(compaction) if has_kind("compaction") => {
-                let others: Vec<_> = fields.into_iter().filter(|(name, _)| !COMPACTION_FIELDS.contains(name)).collect();
-                self.write_compaction(entry, compaction, &others).await
+                let other_fields: Vec<_> =
+                    fields.into_iter().filter(|(name, _)| !COMPACTION_FIELDS.contains(name)).collect();
+                self.write_compaction(entry, compaction, &other_fields).await
             }
             _ if self.frame.is_v4 && has_kind("session_info") => {
                 self.leave_out_of_tree(entry);
                 let fields: Vec<_> = std::iter::once(("fact", "\"name\"")).chain(fields).collect();
-                let line = self.frame.side("fact", &fields);
+                let line = self.frame.side_line("fact", &fields);
                 self.out.write_line(line.as_bytes(), b"\n")
             }
             _ if self.frame.is_v4 && has_kind("custom_message") => {
@@ -171,8 +178,8 @@ impl ThreadWriter<'_, '_> {
     }
 }
 
-/// Whether a field is not part of the body of a line.
-fn is_frame(name: &str, is_v4: bool) -> bool {
+/// Whether a field describes the line itself, and is not part of the body of its entry.
+fn is_field_of_frame(name: &str, is_v4: bool) -> bool {
     let only_v4 = ["kind", "lane", "seq"];
     FRAME_FIELDS.contains(&name) && (is_v4 || !only_v4.contains(&name))
 }

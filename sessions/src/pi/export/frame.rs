@@ -15,27 +15,28 @@ pub(super) struct Place<'a> {
     pub(super) timestamp: Timestamp,
 }
 
-/// A version of the format, and the number of the next line.
+/// Writes the fields around the body of a line, in one version of the format.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) is_v4: bool,
-    seq: u64,
+    /// The number of the next line.
+    next_number: u64,
 }
 
 impl Frame {
     pub(super) const fn new(is_v4: bool) -> Self {
-        Self { is_v4, seq: 1 }
+        Self { is_v4, next_number: 1 }
     }
 
     /// The number that the next line gets.
     pub(super) fn next_seq(&mut self) -> u64 {
-        let seq = self.seq;
-        self.seq += 1;
+        let seq = self.next_number;
+        self.next_number += 1;
         seq
     }
 
     /// A line of the tree. `fields` are the fields of its type, as the members of a JSON object.
-    pub(super) fn entry(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> String {
+    pub(super) fn tree_line(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> String {
         let Place { id, parent, timestamp } = place;
         let mut out = String::new();
         let mut line = Writer::open(&mut out);
@@ -59,7 +60,7 @@ impl Frame {
     }
 
     /// A line of version 4 that is not part of the tree.
-    pub(super) fn side(&mut self, kind: &str, fields: &[(&str, &str)]) -> String {
+    pub(super) fn side_line(&mut self, kind: &str, fields: &[(&str, &str)]) -> String {
         let mut out = String::new();
         let mut line = Writer::open(&mut out);
         line.field("kind", &kind.to_owned()).field("seq", &self.next_seq());
@@ -96,16 +97,16 @@ pub(super) fn with_fields(object: &Object<'_>, fields: &[(&str, String)]) -> Str
 /// The ids of the lines.
 #[derive(Debug, Default)]
 pub(super) struct LineIds {
-    pub(super) used: HashSet<String>,
+    pub(super) used_ids: HashSet<String>,
 }
 
 impl LineIds {
     /// Makes an id that no other line has: the first digits of a hash of `text`, at least 8.
-    pub(super) fn made_of(&mut self, text: &str) -> String {
+    pub(super) fn make_id(&mut self, text: &str) -> String {
         let digits = hex(&Sha256::digest(text));
         let shortest = (8..=digits.len()).filter_map(|length| digits.get(..length));
-        let free = shortest.into_iter().find(|id| !self.used.contains(*id)).unwrap_or(&digits).to_owned();
-        self.used.insert(free.clone());
-        free
+        let id = shortest.into_iter().find(|id| !self.used_ids.contains(*id)).unwrap_or(&digits).to_owned();
+        self.used_ids.insert(id.clone());
+        id
     }
 }

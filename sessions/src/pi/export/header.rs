@@ -47,27 +47,27 @@ impl ThreadWriter<'_, '_> {
         let mut pages = self.source.entries();
         while let Some(page) = pages.next().await? {
             for entry in &page {
-                self.ids.used.insert(entry.id.as_str().to_owned());
+                self.ids.used_ids.insert(entry.id.as_str().to_owned());
                 if self.header.is_none() {
                     self.header = ImportedHeader::read(entry);
                 }
             }
         }
         self.note_thread_losses();
-        let same = self.header.as_ref().filter(|header| header.format == self.format);
+        let header_of_same_version = self.header.as_ref().filter(|header| header.format == self.format);
         let folder = self.source.options.working_folder.as_ref();
-        let line = match (same, folder) {
-            (None, _) => self.made_header(),
+        let line = match (header_of_same_version, folder) {
+            (None, _) => self.make_header(),
             (Some(header), None) => header.text.clone(),
             (Some(header), Some(folder)) => match Object::parse(&header.text) {
                 Some(object) => with_fields(&object, &[("cwd", quoted(&folder.to_string_lossy()))]),
-                None => self.made_header(),
+                None => self.make_header(),
             },
         };
         self.out.write_line(line.as_bytes(), b"\n")
     }
 
-    fn made_header(&self) -> String {
+    fn make_header(&self) -> String {
         let thread = self.source.thread;
         let imported = self.header.as_ref().and_then(|header| Object::parse(&header.text));
         let path_names = ["parentSession", "branchedFrom", "legacyParentSessionPath"];
@@ -103,8 +103,8 @@ impl ThreadWriter<'_, '_> {
     /// Notes which fields of the thread are lost.
     fn note_thread_losses(&mut self) {
         let thread = self.source.thread;
-        let is_same = self.header.as_ref().is_some_and(|header| header.format == self.format);
-        let has_header_metadata = self.frame.is_v4 && !is_same;
+        let is_same_version = self.header.as_ref().is_some_and(|header| header.format == self.format);
+        let has_header_metadata = self.frame.is_v4 && !is_same_version;
         note_metadata(thread, |key| has_header_metadata || HEADER_KEYS.contains(&key), &mut self.losses);
         if !self.frame.is_v4 && self.header.is_none() {
             note_parent(thread, "the format names the file of a parent, not its id", &mut self.losses);

@@ -3,7 +3,7 @@
 use store_core::{Block, BlockKind, Message, Role, Usage, Visibility, codec::ObjectWriter as Writer};
 
 use crate::{
-    export::{Losses, pointer},
+    export::{Losses, json_pointer},
     json::Object,
 };
 
@@ -19,19 +19,19 @@ impl<'a, 'b> MessageLosses<'a, 'b> {
         Self { losses, prefix: prefix.into() }
     }
 
-    pub(super) fn add(&mut self, path: impl AsRef<str>, what: (&'static str, &'static str, &'static str)) {
-        self.losses.add(format!("{}{}", self.prefix, path.as_ref()), what);
+    pub(super) fn add(&mut self, path: impl AsRef<str>, loss: (&'static str, &'static str, &'static str)) {
+        self.losses.add(format!("{}{}", self.prefix, path.as_ref()), loss);
     }
 }
 
 /// Whether the message itself has a field of this name, so that metadata cannot have it.
 pub(super) fn is_own_field(role: Role, name: &str) -> bool {
-    let own: &[&str] = match role {
+    let fields_of_message: &[&str] = match role {
         Role::User | Role::System => &["role", "content", "timestamp"],
         Role::Assistant => &["role", "content", "timestamp", "api", "provider", "model", "usage", "stopReason"],
         Role::Tool => &["role", "content", "timestamp", "toolCallId", "toolName", "details", "isError", "usage"],
     };
-    own.contains(&name)
+    fields_of_message.contains(&name)
 }
 
 /// Notes the fields of a message that are lost, apart from its blocks, usage and stop.
@@ -46,11 +46,11 @@ pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>
     if message.stop.is_some() && message.role != Role::Assistant {
         losses.add("/stop", ("stop", "the format has no field for it", "dropped"));
     }
-    let kept = ["timestamp", "toolName"];
+    let kept_names = ["timestamp", "toolName"];
     for name in message.metadata.keys().filter(|name| is_own_field(message.role, name)) {
-        if !kept.contains(&name.as_str()) {
-            let what = ("metadata", "the format has a field of its own with this name", "dropped");
-            losses.add(pointer("/metadata", name), what);
+        if !kept_names.contains(&name.as_str()) {
+            let loss = ("metadata", "the format has a field of its own with this name", "dropped");
+            losses.add(json_pointer("/metadata", name), loss);
         }
     }
     if !message.extra.is_empty() {
@@ -77,14 +77,14 @@ pub(super) fn note_message(message: &Message, losses: &mut MessageLosses<'_, '_>
 
 /// Notes that a block has fields that a newer release wrote.
 pub(super) fn note_unknown_fields(block: &Block, path: &str, losses: &mut MessageLosses<'_, '_>) {
-    let inner = match &block.kind {
+    let inner_extra = match &block.kind {
         BlockKind::Thinking(thinking) => Some(&thinking.extra),
         BlockKind::Image(media) => Some(&media.extra),
         BlockKind::ToolUse(call) => Some(&call.extra),
         BlockKind::ToolResult(result) => Some(&result.extra),
         _ => None,
     };
-    if !block.extra.is_empty() || inner.is_some_and(|extra| !extra.is_empty()) {
+    if !block.extra.is_empty() || inner_extra.is_some_and(|extra| !extra.is_empty()) {
         losses.add(path, ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
     }
 }
@@ -92,11 +92,11 @@ pub(super) fn note_unknown_fields(block: &Block, path: &str, losses: &mut Messag
 /// The usage of an answer, as pi writes it.
 pub(super) fn usage(message: &Message, losses: &mut MessageLosses<'_, '_>) -> String {
     let Some(usage) = &message.usage else { return encode_usage(&Usage::default()) };
-    let of_pi = usage.raw.as_ref().filter(|raw| {
+    let usage_of_pi = usage.raw.as_ref().filter(|raw| {
         let fields = Object::parse(raw.as_str());
         fields.is_some_and(|fields| fields.number("input") == Some(usage.tokens.input) && fields.has("cost"))
     });
-    if let Some(raw) = of_pi {
+    if let Some(raw) = usage_of_pi {
         return raw.as_str().to_owned();
     }
     if usage.raw.is_some() || usage.tokens.reasoning > 0 {
@@ -130,17 +130,17 @@ fn encode_usage(usage: &Usage) -> String {
 pub(super) fn stop_reason(message: &Message, losses: &mut MessageLosses<'_, '_>) -> String {
     let calls = message.blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolUse(_)));
     let default = if calls { "toolUse" } else { "stop" };
-    let Some(given) = message.stop.as_deref() else { return default.to_owned() };
+    let Some(stop) = message.stop.as_deref() else { return default.to_owned() };
     let is_aside = message.visibility == Visibility::Aside;
-    let known = match given {
-        "stop" | "length" | "toolUse" => given,
+    let stop_of_pi = match stop {
+        "stop" | "length" | "toolUse" => stop,
         // An answer that failed is not sent.
-        "error" | "aborted" if is_aside => given,
+        "error" | "aborted" if is_aside => stop,
         "max_tokens" | "max_output_tokens" | "MAX_TOKENS" => "length",
         _ => default,
     };
-    if known != given {
+    if stop_of_pi != stop {
         losses.add("/stop", ("stop", "the format has other words for it", "replaced"));
     }
-    known.to_owned()
+    stop_of_pi.to_owned()
 }

@@ -12,7 +12,7 @@ use crate::{
     pi::message::NO_PROVIDER,
 };
 
-/// What a message of pi contains, but the message of the entry does not.
+/// What a message of pi contains besides the message of the entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageContext<'a> {
     /// The time of the entry.
@@ -27,11 +27,12 @@ pub(super) struct PiMessages {
     /// Messages, as JSON.
     pub(super) messages: Vec<String>,
     /// Blocks, each with its path in the message.
-    pub(super) moved: Vec<(String, Block)>,
+    pub(super) moved_blocks: Vec<(String, Block)>,
 }
 
-/// Whether pi has a message for this one. If not, only a line that pi does not send can contain it.
-pub(super) fn has_message(message: &Message) -> bool {
+/// Whether the message can be written as a message of pi. Otherwise it is written as a custom line, which pi never
+/// sends to a model.
+pub(super) fn can_be_pi_message(message: &Message) -> bool {
     let has_failed = matches!(message.stop.as_deref(), Some("error" | "aborted"));
     match message.role {
         Role::System => false,
@@ -57,9 +58,9 @@ pub(super) fn encode(message: &Message, context: MessageContext<'_>, losses: &mu
     losses::note_message(message, encoder.losses);
     match (message.role, format_of(message)) {
         (Role::System, _) => encoder.losses.add("", ("system", "the format has no system messages", "dropped")),
-        (Role::User, Some("pi.bashExecution")) => encoder.plain("bashExecution", None),
+        (Role::User, Some("pi.bashExecution")) => encoder.message_with_metadata("bashExecution", None),
         (Role::User, Some("pi.custom_message")) => encoder.user("custom", &message.blocks, ""),
-        (Role::User, _) if message.visibility == Visibility::Internal => encoder.internal(),
+        (Role::User, _) if message.visibility == Visibility::Internal => encoder.message_for_model_only(),
         (Role::User, _) => encoder.user("user", &message.blocks, ""),
         (Role::Assistant, _) => encoder.assistant(),
         (Role::Tool, _) => encoder.results(),
@@ -69,13 +70,13 @@ pub(super) fn encode(message: &Message, context: MessageContext<'_>, losses: &mu
 
 /// The provider, API and model that the message of pi names. Signatures are valid for them only.
 fn origin_of(message: &Message) -> Option<Origin> {
-    let named = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
-    let of_block = |block: &Block| match (&block.opaque, &block.kind) {
+    let origin_of_message = message.provenance.as_ref().and_then(|provenance| provenance.origin.clone());
+    let origin_of_block = |block: &Block| match (&block.opaque, &block.kind) {
         (Some(opaque), _) => Some(opaque.origin.clone()),
         (None, BlockKind::Thinking(thinking)) => thinking.origin.clone(),
         _ => None,
     };
-    named.or_else(|| message.blocks.iter().find_map(of_block))
+    origin_of_message.or_else(|| message.blocks.iter().find_map(origin_of_block))
 }
 
 struct Encoder<'a, 'l, 'm, 'n> {
@@ -88,7 +89,7 @@ struct Encoder<'a, 'l, 'm, 'n> {
 
 impl Encoder<'_, '_, '_, '_> {
     /// Writes a message with its metadata as fields.
-    fn plain(&mut self, role: &str, content: Option<&str>) {
+    fn message_with_metadata(&mut self, role: &str, content: Option<&str>) {
         self.push(role, |object| {
             if let Some(content) = content {
                 object.key("content").push_str(content);
@@ -109,11 +110,11 @@ impl Encoder<'_, '_, '_, '_> {
 
     fn user(&mut self, role: &str, blocks: &[Block], path: &str) {
         let content = self.content(blocks, path);
-        self.plain(role, Some(&content));
+        self.message_with_metadata(role, Some(&content));
     }
 
     /// Writes a message that only the model sees.
-    fn internal(&mut self) {
+    fn message_for_model_only(&mut self) {
         let content = self.content(&self.message.blocks, "");
         let metadata = &self.message.metadata;
         let kind = Some(NO_PROVIDER.to_owned()).filter(|_| !metadata.contains_key("customType"));
@@ -127,8 +128,8 @@ impl Encoder<'_, '_, '_, '_> {
 
     fn assistant(&mut self) {
         let content = self.content(&self.message.blocks, "");
-        let made = Origin::new(NO_PROVIDER);
-        let origin = self.origin.unwrap_or(&made);
+        let unknown_origin = Origin::new(NO_PROVIDER);
+        let origin = self.origin.unwrap_or(&unknown_origin);
         let unknown = || "unknown".to_owned();
         let (api, model) = (origin.api.clone().unwrap_or_else(unknown), origin.model.clone().unwrap_or_else(unknown));
         let usage = losses::usage(self.message, self.losses);
@@ -150,29 +151,29 @@ impl Encoder<'_, '_, '_, '_> {
                 let path = format!("/blocks/{at}");
                 losses::note_unknown_fields(block, &path, self.losses);
                 if block.opaque.is_some() {
-                    let what = ("signature", "the format has signatures in answers only", "dropped");
-                    self.losses.add(format!("{path}/opaque"), what);
+                    let loss = ("signature", "only messages of the assistant can have signatures", "dropped");
+                    self.losses.add(format!("{path}/opaque"), loss);
                 }
                 self.result(result, &path);
             }
         }
-        let others: Vec<_> = self.message.blocks.iter().filter(|block| !is_result(block)).cloned().collect();
-        if !others.is_empty() {
+        let other_blocks: Vec<_> = self.message.blocks.iter().filter(|block| !is_result(block)).cloned().collect();
+        if !other_blocks.is_empty() {
             self.losses.add("/blocks", ("text", "a result contains nothing else", "moved"));
-            self.user("user", &others, "");
+            self.user("user", &other_blocks, "");
         }
     }
 
     fn result(&mut self, result: &ToolResult, path: &str) {
         let content = self.content(&result.blocks, path);
-        let given = self.message.metadata.get("toolName").and_then(|name| parse_json_string(name.as_str()));
-        let of_call = || self.context.tool_names.get(&result.tool_use_id).cloned();
-        let name = given.or_else(of_call).unwrap_or_else(|| "unknown".to_owned());
+        let name_in_message = self.message.metadata.get("toolName").and_then(|name| parse_json_string(name.as_str()));
+        let name_of_call = || self.context.tool_names.get(&result.tool_use_id).cloned();
+        let name = name_in_message.or_else(name_of_call).unwrap_or_else(|| "unknown".to_owned());
         // The tokens of several results are counted once.
         let counted = self.message.usage.as_ref().filter(|_| self.out.messages.is_empty());
         let usage = counted.map(|_| losses::usage(self.message, self.losses));
         if result.is_error.is_none() {
-            self.losses.add(format!("{path}/is_error"), ("is_error", "the format cannot leave it open", "replaced"));
+            self.losses.add(format!("{path}/is_error"), ("is_error", "the format requires this field", "replaced"));
         }
         self.push("toolResult", |object| {
             object.field("toolCallId", &result.tool_use_id).field("toolName", &name);
@@ -218,7 +219,7 @@ impl Encoder<'_, '_, '_, '_> {
             BlockKind::Video(media) => Some(self.media("video", (block, media), path)),
             _ => {
                 self.losses.add(path, ("unknown_block", "the format has no such block", "moved"));
-                self.out.moved.push((path.to_owned(), block.clone()));
+                self.out.moved_blocks.push((path.to_owned(), block.clone()));
                 None
             }
         }
@@ -231,12 +232,13 @@ impl Encoder<'_, '_, '_, '_> {
         let is_whole = text.is_some();
         let signature = text.or_else(|| native_field(opaque, "/thoughtSignature"));
         let reason = match &signature {
-            _ if self.message.role != Role::Assistant => "the format has signatures in answers only",
+            _ if self.message.role != Role::Assistant => "only messages of the assistant can have signatures",
             _ if self.origin != Some(&opaque.origin) => "its origin is not that of the message",
-            None => "the format has signatures that are texts only",
+            None => "in this format, a signature must be a string",
             Some(_) if !is_whole => {
-                let what = ("signature", "the format has nothing else that the provider added", "replaced");
-                self.losses.add(format!("{path}/opaque"), what);
+                let reason = "of the data from the provider, the format keeps only the signature";
+                let loss = ("signature", reason, "replaced");
+                self.losses.add(format!("{path}/opaque"), loss);
                 return signature;
             }
             Some(_) => return signature,
@@ -248,8 +250,8 @@ impl Encoder<'_, '_, '_, '_> {
     fn thinking(&mut self, block: &Block, path: &str) -> Option<String> {
         let BlockKind::Thinking(thinking) = &block.kind else { return None };
         if block.opaque.is_some() {
-            let what = ("signature", "the format has one signature for a thought", "dropped");
-            self.losses.add(format!("{path}/opaque"), what);
+            let loss = ("signature", "the format has one signature for a thought", "dropped");
+            self.losses.add(format!("{path}/opaque"), loss);
         }
         let is_foreign = thinking.origin.as_ref().is_some_and(|origin| self.origin != Some(origin));
         if thinking.redacted && (is_foreign || thinking.signature.is_none()) {
@@ -259,12 +261,12 @@ impl Encoder<'_, '_, '_, '_> {
         let signature = thinking.signature.clone().filter(|_| !is_foreign);
         let signature = signature.map(|signature| self.thinking_signature(signature, block, path));
         if is_foreign && thinking.signature.is_some() {
-            let what = ("signature", "its origin is not that of the message", "dropped");
-            self.losses.add(format!("{path}/signature"), what);
+            let loss = ("signature", "its origin is not that of the message", "dropped");
+            self.losses.add(format!("{path}/signature"), loss);
         }
         if self.message.role != Role::Assistant {
-            self.losses.add(path, ("thinking", "the format has thoughts in answers only", "moved"));
-            self.out.moved.push((path.to_owned(), block.clone()));
+            self.losses.add(path, ("thinking", "only messages of the assistant can have thoughts", "moved"));
+            self.out.moved_blocks.push((path.to_owned(), block.clone()));
             return None;
         }
         Some(encode_block("thinking", |object| {
@@ -280,8 +282,8 @@ impl Encoder<'_, '_, '_, '_> {
         if !api.ends_with("responses") || signature.starts_with('{') {
             return signature;
         }
-        let what = ("signature", "the format has the whole item of the provider", "replaced");
-        self.losses.add(format!("{path}/signature"), what);
+        let loss = ("signature", "the format has the whole item of the provider", "replaced");
+        self.losses.add(format!("{path}/signature"), loss);
         let id = block.opaque.as_ref().and_then(|opaque| native_field(opaque, "/id"));
         let summary = match thinking.text.is_empty() {
             true => String::new(),
@@ -299,27 +301,27 @@ impl Encoder<'_, '_, '_, '_> {
     fn image(&mut self, block: &Block, media: &Media, path: &str) -> String {
         let MediaSource::Base64(data) = &media.source else { return self.media("image", (block, media), path) };
         if block.opaque.is_some() {
-            let what = ("signature", "the format has signatures of texts and calls only", "dropped");
-            self.losses.add(format!("{path}/opaque"), what);
+            let loss = ("signature", "the format has signatures of texts and calls only", "dropped");
+            self.losses.add(format!("{path}/opaque"), loss);
         }
         if media.title.is_some() {
             self.losses.add(format!("{path}/title"), ("title", "the format has no titles of images", "dropped"));
         }
         let media_type = media.media_type.clone().unwrap_or_else(|| "image/png".to_owned());
         if media.media_type.is_none() {
-            let what = ("media_type", "the format requires a media type", "replaced");
-            self.losses.add(format!("{path}/media_type"), what);
+            let loss = ("media_type", "the format requires a media type", "replaced");
+            self.losses.add(format!("{path}/media_type"), loss);
         }
         encode_block("image", |object| {
             object.field("data", data).field("mimeType", &media_type);
         })
     }
 
-    /// Writes a text instead of a medium.
+    /// Writes a text that stands for a medium that pi cannot contain.
     fn media(&mut self, kind: &str, (block, media): (&Block, &Media), path: &str) -> String {
-        let reason = "the format has texts and images with inline bytes only";
+        let reason = "the format can contain only texts, and images with inline bytes";
         self.losses.add(path, ("unsupported_media", reason, "moved"));
-        self.out.moved.push((path.to_owned(), block.clone()));
+        self.out.moved_blocks.push((path.to_owned(), block.clone()));
         let url = match &media.source {
             MediaSource::Url(url) => Some(url),
             MediaSource::Base64(_) | MediaSource::Blob(_) => None,
@@ -337,13 +339,13 @@ impl Encoder<'_, '_, '_, '_> {
         if let Some(raw) = call.raw.as_ref().filter(|raw| *raw != call.input.as_str()) {
             let is_equal = Json::parse(raw).ok().as_ref() == Some(&call.input);
             let kind = if is_equal { "arguments" } else { "bad_arguments" };
-            self.losses.add(format!("{path}/raw"), (kind, "the format has objects instead of texts", "dropped"));
+            self.losses.add(format!("{path}/raw"), (kind, "the format stores an object, not its text", "dropped"));
         }
         let arguments = if call.input.is_object() {
             call.input.as_str().to_owned()
         } else {
-            let what = ("bad_arguments", "the format has arguments that are objects only", "replaced");
-            self.losses.add(format!("{path}/input"), what);
+            let loss = ("bad_arguments", "in this format, the arguments must be an object", "replaced");
+            self.losses.add(format!("{path}/input"), loss);
             format!("{{\"value\":{}}}", call.input)
         };
         encode_block("toolCall", |object| {
@@ -354,7 +356,7 @@ impl Encoder<'_, '_, '_, '_> {
     }
 }
 
-/// A field of the provider's own form of a block, as the opaque data of a block contains it.
+/// A field of the block as the provider sent it, which is part of the opaque data.
 fn native_field(opaque: &Opaque, pointer: &str) -> Option<String> {
     Object::parse(opaque.data.as_str())?.object("part")?.object("set")?.text(pointer)
 }
@@ -380,12 +382,12 @@ fn write_metadata(object: &mut Writer<'_>, metadata: &JsonMap, timestamp: Timest
 }
 
 /// The data of a custom line with the blocks of an entry that no message of pi can contain.
-pub(super) fn moved_blocks(entry: &str, moved: &[(String, Block)]) -> String {
+pub(super) fn moved_blocks_json(entry: &str, moved_blocks: &[(String, Block)]) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);
     object.field("entry", &entry.to_owned());
     let list = object.key("blocks");
-    for (at, (path, block)) in moved.iter().enumerate() {
+    for (at, (path, block)) in moved_blocks.iter().enumerate() {
         list.push(if at == 0 { '[' } else { ',' });
         let mut item = Writer::open(list);
         item.field("path", path);

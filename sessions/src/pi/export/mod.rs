@@ -13,27 +13,27 @@ use store_core::{Entry, Thread};
 use self::writer::ThreadWriter;
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, WholeMessages, Written, file_name_part, shell_word},
+    export::{ExportFiles, ExportSource, MultiEntryMessages, WrittenSession, file_name_part, shell_word},
     formats::{ToolFolders, ToolPlace},
     time,
 };
 
 /// Writes the thread, and returns what was lost.
-pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<Written> {
+pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut ExportFiles<'_>) -> Result<WrittenSession> {
     out.start(&file_name(source.thread))?;
-    let whole = WholeMessages::find(source, source.thread.head.as_ref(), is_of_pi).await?;
-    let mut writer = ThreadWriter::new(is_v4, source, (out, &whole));
+    let multi_entry_messages = MultiEntryMessages::find(source, source.thread.head.as_ref(), is_of_pi).await?;
+    let mut writer = ThreadWriter::new(is_v4, source, (out, &multi_entry_messages));
     writer.write_header().await?;
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            if let Some(entry) = whole.written(source, entry, &mut writer.losses).await? {
+            if let Some(entry) = multi_entry_messages.written(source, entry, &mut writer.losses).await? {
                 writer.write_entry(&entry).await?;
             }
         }
     }
     writer.write_end()?;
-    Ok(Written::with_losses(writer.losses))
+    Ok(WrittenSession::with_losses(writer.losses))
 }
 
 /// Whether an entry was imported from a version of pi.
@@ -49,8 +49,8 @@ pub(super) fn file_name(thread: &Thread) -> String {
 
 /// Where pi looks for the sessions of a working folder, and the command that continues this session.
 pub(super) fn place(source: &ExportSource<'_>, folders: &ToolFolders) -> ToolPlace {
-    let named = |variable: &str| folders.variables.get(variable).filter(|value| !value.is_empty());
-    let folder = match named("PI_CODING_AGENT_SESSION_DIR") {
+    let variable_value = |variable: &str| folders.variables.get(variable).filter(|value| !value.is_empty());
+    let folder = match variable_value("PI_CODING_AGENT_SESSION_DIR") {
         Some(folder) => folder.into(),
         None => {
             let working_folder = source.options.working_folder.as_ref().unwrap_or(&folders.working_folder);

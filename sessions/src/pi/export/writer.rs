@@ -9,11 +9,11 @@ use super::{
     frame::{Frame, LineIds, Place},
     header::{ImportedHeader, quoted},
     losses::MessageLosses,
-    message::{self, MessageContext, has_message, moved_blocks},
+    message::{self, MessageContext, can_be_pi_message, moved_blocks_json},
 };
 use crate::{
     error::Result,
-    export::{ExportFiles, ExportSource, Loss, Losses, WholeMessages, loss_of_foreign_line},
+    export::{ExportFiles, ExportSource, Loss, Losses, MultiEntryMessages, loss_of_foreign_line},
     lines::{AGENTSTORE, AgentstoreField},
     pi::{V3, V4, v4::MAIN_LANE},
     provenance::Provenance,
@@ -23,19 +23,20 @@ use crate::{
 pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) out: &'a mut ExportFiles<'b>,
-    whole: &'a WholeMessages,
+    multi_entry_messages: &'a MultiEntryMessages,
     pub(super) frame: Frame,
     /// The name of the format that is written.
     pub(super) format: &'static str,
     pub(super) header: Option<ImportedHeader>,
     pub(super) losses: Vec<Loss>,
     pub(super) ids: LineIds,
-    /// The last line of an entry, if it is not the one with the id of the entry. The inner `None` means that neither
-    /// the entry nor an ancestor has a line of the tree.
+    /// For an entry whose last line does not have the id of the entry: the id of its last line. If the entry has no
+    /// line of the tree, it is the id of the parent's last line, or `None` if no ancestor has one either.
     last_lines: HashMap<EntryId, Option<String>>,
-    /// The line of the last label that follows an entry. In version 3 the children of the entry hang below it.
+    /// For an entry that labels follow: the id of the line of the last label. In version 3, the children of the entry
+    /// have this line as their parent.
     labels: HashMap<EntryId, String>,
-    /// The id of the last line of the tree: a reader of version 3 takes it for the head.
+    /// The id of the last line of the tree. In version 3, this line is the head.
     leaf: Option<String>,
     /// The leaf of the main lane, if a line of version 4 names it.
     pub(super) main_leaf: Option<Option<String>>,
@@ -51,12 +52,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     pub(super) fn new(
         is_v4: bool,
         source: &'a ExportSource<'a>,
-        (out, whole): (&'a mut ExportFiles<'b>, &'a WholeMessages),
+        (out, multi_entry_messages): (&'a mut ExportFiles<'b>, &'a MultiEntryMessages),
     ) -> Self {
         Self {
             source,
             out,
-            whole,
+            multi_entry_messages,
             frame: Frame::new(is_v4),
             format: if is_v4 { V4.name() } else { V3.name() },
             header: None,
@@ -74,29 +75,30 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     pub(super) async fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref().filter(|origin| origin.format.starts_with("pi-v"));
-        let is_same = origin.is_some_and(|origin| origin.format == self.format);
-        let foreign = loss_of_foreign_line(entry).filter(|(path, _)| origin.is_none() || path.is_empty() && !is_same);
-        if let Some((path, what)) = foreign {
-            Losses::new(&entry.id, &mut self.losses).add(path, what);
+        let is_same_version = origin.is_some_and(|origin| origin.format == self.format);
+        let foreign_line_loss =
+            loss_of_foreign_line(entry).filter(|(path, _)| origin.is_none() || path.is_empty() && !is_same_version);
+        if let Some((path, loss)) = foreign_line_loss {
+            Losses::new(&entry.id, &mut self.losses).add(path, loss);
         }
         if Provenance::read(entry).is_some() {
             return Ok(());
         }
-        // Entries that an import made without a line are made again by an import of the exported lines. But labels of
-        // lanes must be written, because version 3 has no lanes.
-        let is_made = origin.is_some_and(|origin| origin.line == 0);
-        if is_made && (is_same || !matches!(&*entry.body, Body::Label(_))) {
+        // An entry that an import added without a line is not written: an import of the exported lines adds it again.
+        // But labels of lanes must be written, because version 3 has no lanes.
+        let has_no_line = origin.is_some_and(|origin| origin.line == 0);
+        if has_no_line && (is_same_version || !matches!(&*entry.body, Body::Label(_))) {
             return Ok(());
         }
         self.note_losses(entry);
         self.note_calls(entry);
         if self.summaries.contains(&entry.id) {
-            let what = ("summary", "it is the summary of the compaction before it", "moved");
-            Losses::new(&entry.id, &mut self.losses).add("", what);
+            let loss = ("summary", "it is the summary of the compaction before it", "moved");
+            Losses::new(&entry.id, &mut self.losses).add("", loss);
             self.leave_out_of_tree(entry);
             return Ok(());
         }
-        match origin.filter(|_| !is_made) {
+        match origin.filter(|_| !has_no_line) {
             Some(origin) => self.write_line_of_pi(entry, &origin.format).await,
             None => self.write_body(entry).await,
         }
@@ -105,11 +107,11 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes an entry as a line that is made from its body.
     pub(super) async fn write_body(&mut self, entry: &Entry) -> Result<()> {
         match &*entry.body {
-            Body::Message(message) if !entry.side && has_message(message) => self.write_message(entry, message),
+            Body::Message(message) if !entry.side && can_be_pi_message(message) => self.write_message(entry, message),
             Body::Message(message) => {
                 if message.role == Role::System {
-                    let what = ("system", "the format has no system messages", "moved");
-                    Losses::new(&entry.id, &mut self.losses).add("", what);
+                    let loss = ("system", "the format has no system messages", "moved");
+                    Losses::new(&entry.id, &mut self.losses).add("", loss);
                 }
                 self.write_custom(entry)
             }
@@ -119,7 +121,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
     }
 
-    /// The line below which an entry hangs.
+    /// The line that becomes the parent of the line of an entry.
     pub(super) fn parent_line(&self, entry: &Entry) -> Option<String> {
         let parent = entry.parent.as_ref()?;
         self.labels.get(parent).cloned().or_else(|| self.last_line(parent))
@@ -130,7 +132,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         self.last_lines.get(entry).cloned().unwrap_or_else(|| Some(entry.as_str().to_owned()))
     }
 
-    /// Notes that an entry has no line of the tree. Its children then hang below the line of its parent.
+    /// Notes that an entry has no line of the tree. The line of its parent then becomes the parent of its children.
     pub(super) fn leave_out_of_tree(&mut self, entry: &Entry) {
         let parent = self.parent_line(entry);
         self.last_lines.insert(entry.id.clone(), parent);
@@ -138,7 +140,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Writes a line of the tree.
     pub(super) fn write_tree_line(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> Result<()> {
-        let line = self.frame.entry(place, kind, fields);
+        let line = self.frame.tree_line(place, kind, fields);
         self.leaf = Some(place.id.to_owned());
         self.out.write_line(line.as_bytes(), b"\n")
     }
@@ -156,12 +158,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let encoded = message::encode(message, context, &mut MessageLosses::new(&mut losses, ""));
         if encoded.messages.len() > 1 {
-            losses.add("/blocks", ("merged", "the format has one result in a line", "replaced"));
+            losses.add("/blocks", ("split", "a line of the format can contain only one result", "replaced"));
         }
         let mut parent = self.parent_line(entry);
-        if !encoded.moved.is_empty() {
-            let data = moved_blocks(entry.id.as_str(), &encoded.moved);
-            let id = self.ids.made_of(&format!("{}/blocks", entry.id));
+        if !encoded.moved_blocks.is_empty() {
+            let data = moved_blocks_json(entry.id.as_str(), &encoded.moved_blocks);
+            let id = self.ids.make_id(&format!("{}/blocks", entry.id));
             let place = Place { id: &id, parent: parent.as_deref(), timestamp: entry.timestamp };
             self.write_tree_line(place, "custom", &[("customType", &custom_type("blocks")), ("data", &data)])?;
             parent = Some(id);
@@ -169,7 +171,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         for (at, message) in encoded.messages.iter().enumerate() {
             let id = match at {
                 0 => entry.id.as_str().to_owned(),
-                _ => self.ids.made_of(&format!("{}/{at}", entry.id)),
+                _ => self.ids.make_id(&format!("{}/{at}", entry.id)),
             };
             let place = Place { id: &id, parent: parent.as_deref(), timestamp: entry.timestamp };
             self.write_tree_line(place, "message", &[("message", message)])?;
@@ -181,30 +183,36 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a compaction. `others` are further fields of its source.
+    /// Writes a compaction. `other_fields` are further fields of its source.
     pub(super) async fn write_compaction(
         &mut self,
         entry: &Entry,
         compaction: &Compaction,
-        others: &[(&str, &str)],
+        other_fields: &[(&str, &str)],
     ) -> Result<()> {
         let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
-        let may_name_first = !self.frame.is_v4;
+        let can_name_first_kept = !self.frame.is_v4;
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let summary = compaction::summary_below(self.source, entry, compaction).await?;
-        let input = compaction::Input { source: self.source, whole: self.whole, may_name_first, context };
-        let found = compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
+        let input = compaction::CompactionInput {
+            source: self.source,
+            multi_entry_messages: self.multi_entry_messages,
+            can_name_first_kept,
+            context,
+        };
+        let compaction_fields =
+            compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
         self.summaries.extend(summary.map(|summary| summary.id.clone()));
-        let first_kept = found.first_kept.as_ref().unwrap_or(&entry.id).as_str();
-        let raw = found.raw(first_kept);
+        let first_kept = compaction_fields.first_kept.as_ref().unwrap_or(&entry.id).as_str();
+        let raw = compaction_fields.raw(first_kept);
         let mut fields: Vec<(&str, &str)> = raw.iter().map(|(name, raw)| (*name, raw.as_str())).collect();
         if self.frame.is_v4 {
             fields.retain(|(name, _)| *name != "firstKeptEntryId");
         }
-        if others.iter().all(|(name, _)| *name != "tokensBefore") {
+        if other_fields.iter().all(|(name, _)| *name != "tokensBefore") {
             fields.push(("tokensBefore", "0"));
         }
-        fields.extend(others);
+        fields.extend(other_fields);
         let parent = self.parent_line(entry);
         let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
         self.write_tree_line(place, "compaction", &fields)
@@ -220,20 +228,20 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             if !entry.side {
                 self.leave_out_of_tree(entry);
             }
-            let line = self.frame.side("fact", &fields);
+            let line = self.frame.side_line("fact", &fields);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         let parent = self.parent_line(entry);
         let place = Place { id: entry.id.as_str(), parent: parent.as_deref(), timestamp: entry.timestamp };
         self.write_tree_line(place, "label", &fields)?;
-        // In version 3 a label is a line of the tree, so the children of its parent hang below the label.
+        // In version 3, a label is a line of the tree, and becomes the parent of the next children of its parent.
         if let Some(parent) = entry.parent.as_ref().filter(|_| entry.side) {
             self.labels.insert(parent.clone(), entry.id.as_str().to_owned());
         }
         Ok(())
     }
 
-    /// Writes an entry for which pi has no line, in a form that the importer of this crate reads back.
+    /// Writes an entry for which pi has no line, in a form that an import reads back.
     fn write_custom(&mut self, entry: &Entry) -> Result<()> {
         let mut body = (*entry.body).clone();
         if let Body::Rewind(rewind) = &mut body {
@@ -250,7 +258,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     /// Writes the title and the head, if the lines so far do not give them.
     pub(super) fn write_end(&mut self) -> Result<()> {
         let thread = self.source.thread;
-        let head = thread.head.as_ref().and_then(|head| self.last_line(self.whole.line_of(head)));
+        let head = thread.head.as_ref().and_then(|head| self.last_line(self.multi_entry_messages.line_of(head)));
         let timestamp = thread.entry_times.map_or(thread.created_at, |(_, last)| last);
         if let Some(title) = thread.title.as_ref().filter(|title| self.title.as_ref() != Some(*title)) {
             self.write_title(&quoted(title), head.as_deref(), timestamp)?;
@@ -260,13 +268,13 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
                 return Ok(());
             }
             let leaf = head.as_deref().map_or_else(|| "null".to_owned(), quoted);
-            let line = self.frame.side("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
+            let line = self.frame.side_line("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         if head == self.leaf {
             return Ok(());
         }
-        let id = self.ids.made_of(&format!("{}/head.{}", thread.id, thread.version.number()));
+        let id = self.ids.make_id(&format!("{}/head.{}", thread.id, thread.version.number()));
         let place = Place { id: &id, parent: head.as_deref(), timestamp };
         let data = AgentstoreField::head();
         self.write_tree_line(place, "custom", &[("customType", &custom_type("head")), ("data", &data)])
@@ -274,10 +282,10 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     fn write_title(&mut self, title: &str, head: Option<&str>, timestamp: Timestamp) -> Result<()> {
         if self.frame.is_v4 {
-            let line = self.frame.side("fact", &[("fact", "\"name\""), ("name", title)]);
+            let line = self.frame.side_line("fact", &[("fact", "\"name\""), ("name", title)]);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
-        let id = self.ids.made_of(&format!("{}/title", self.source.thread.id));
+        let id = self.ids.make_id(&format!("{}/title", self.source.thread.id));
         self.write_tree_line(Place { id: &id, parent: head, timestamp }, "session_info", &[("name", title)])
     }
 
@@ -302,7 +310,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     }
 }
 
-/// The type of a line for which pi has none, as JSON.
+/// The type of a line for an entry for which pi has no type, as JSON.
 fn custom_type(name: &str) -> String {
     quoted(&format!("{AGENTSTORE}.{name}"))
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     blocks::cut_to_1_kib,
-    compact::{Bits, Names},
+    compact::{BitSet, TextTable},
     error::{Error, Result},
     issue::{IssueCode, Issues},
     json::json_string,
@@ -22,7 +22,7 @@ use crate::{
     options::ImportOptions,
     provenance::{FileProvenance, Provenance, StoredAs},
     scan::{LineContent, ScannedFile, scan},
-    session::{SessionInfo, StoredEntries, SurveyOutcome, SurveyedSession, first_valid_thread_id},
+    session::{FirstPassResult, SessionInfo, SessionWithIssues, StoredEntries, first_valid_thread_id},
     source::{Line, Source},
 };
 
@@ -30,13 +30,14 @@ use crate::{
 pub(super) const SUBAGENT_FOLDER: &str = "subagent_folder";
 
 /// Runs the first pass over a session folder or a single context file.
-pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutcome> {
+pub(super) fn run_first_pass(path: &Path, options: &ImportOptions) -> Result<FirstPassResult> {
     let folder = if path.is_dir() { SessionFolder::list(path)? } else { SessionFolder::single_file(path) };
-    let mut open = vec![OpenSession { path: path.to_owned(), name: session_name(path), subfolder: None, folder }];
+    let mut unread_sessions =
+        vec![UnreadSession { path: path.to_owned(), name: session_name(path), subfolder: None, folder }];
     let mut sessions = Vec::new();
-    while let Some(session) = open.pop() {
+    while let Some(session) = unread_sessions.pop() {
         for found in session.folder.subagents.iter().rev() {
-            open.push(session.subagent(found)?);
+            unread_sessions.push(session.subagent(found)?);
         }
         let mut reader = SessionReader::new(options);
         if !reader.read(&session.folder)? {
@@ -44,15 +45,15 @@ pub(super) fn survey(path: &Path, options: &ImportOptions) -> Result<SurveyOutco
             if let Some(subfolder) = &session.subfolder {
                 reader.issues.set_folder(subfolder);
             }
-            return Ok(SurveyOutcome::Refused(reader.issues));
+            return Ok(FirstPassResult::Refused(reader.issues));
         }
         sessions.push(reader.finish(session)?);
     }
-    Ok(SurveyOutcome::Sessions(sessions))
+    Ok(FirstPassResult::Sessions(sessions))
 }
 
 /// A session whose files have not been read yet.
-struct OpenSession {
+struct UnreadSession {
     path: PathBuf,
     /// The name of the session. It becomes the id of the thread.
     name: String,
@@ -61,14 +62,16 @@ struct OpenSession {
     folder: SessionFolder,
 }
 
-impl OpenSession {
+impl UnreadSession {
     /// The session of a subagent of this session.
     fn subagent(&self, found: &FoundFile) -> Result<Self> {
-        let below = found.name.clone().unwrap_or_default();
+        let name = found.name.clone().unwrap_or_default();
         Ok(Self {
             path: found.path.clone(),
             name: format!("{}.{}", self.name, session_name(&found.path)),
-            subfolder: Some(self.subfolder.as_ref().map_or(below.clone(), |above| format!("{above}/{below}"))),
+            subfolder: Some(
+                self.subfolder.as_ref().map_or(name.clone(), |parent_folder| format!("{parent_folder}/{name}")),
+            ),
             folder: SessionFolder::list(&found.path)?,
         })
     }
@@ -78,15 +81,15 @@ impl OpenSession {
 /// other single file it is the name of the file without its extensions.
 fn session_name(path: &Path) -> String {
     if path.file_name().is_some_and(|name| name == CONTEXT_FILE_NAME)
-        && let Ok(whole) = std::path::absolute(path)
-        && let Some(folder) = whole.parent()
+        && let Ok(absolute) = std::path::absolute(path)
+        && let Some(folder) = absolute.parent()
     {
         return session_name(folder);
     }
     let named = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = named.or_else(|| {
-        let whole = path.canonicalize().ok()?;
-        whole.file_name().map(|name| name.to_string_lossy().into_owned())
+        let canonical = path.canonicalize().ok()?;
+        canonical.file_name().map(|name| name.to_string_lossy().into_owned())
     });
     let name = name.unwrap_or_default();
     if path.is_dir() {
@@ -104,7 +107,7 @@ struct SessionReader<'a> {
     contexts: Vec<LineFile<ContextLines>>,
     wire: Option<LineFile<WireRecords>>,
     /// The ids of all calls.
-    call_ids: Names,
+    call_ids: TextTable,
     version: Option<String>,
     state: Option<StateFile>,
     whole_files: Vec<(&'static str, WholeFile)>,
@@ -118,7 +121,7 @@ impl<'a> SessionReader<'a> {
             provenance: Vec::new(),
             contexts: Vec::new(),
             wire: None,
-            call_ids: Names::default(),
+            call_ids: TextTable::default(),
             version: None,
             state: None,
             whole_files: Vec::new(),
@@ -128,16 +131,18 @@ impl<'a> SessionReader<'a> {
     /// Reads every file. Returns false if the session is refused.
     fn read(&mut self, folder: &SessionFolder) -> Result<bool> {
         for found in &folder.contexts {
-            let rows = ContextLines::new(folder.contexts.len() == 1);
+            let context_lines = ContextLines::new(folder.contexts.len() == 1);
             let call_ids = &mut self.call_ids;
-            let describe =
-                |rows: &mut ContextLines, line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
-                    LineContent::Object(object) => {
-                        rows.push_object(line, &object, &line::read(line.number, &object, issues), call_ids);
-                    }
-                    LineContent::Blank | LineContent::Broken => rows.push_blank_or_broken(line),
-                };
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, rows, describe)? else {
+            let describe = |context_lines: &mut ContextLines,
+                            line: &Line,
+                            content: LineContent<'_>,
+                            issues: &mut Issues| match content {
+                LineContent::Object(object) => {
+                    context_lines.push_object(line, &object, &line::read(line.number, &object, issues), call_ids);
+                }
+                LineContent::Blank | LineContent::Broken => context_lines.push_blank_or_broken(line),
+            };
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, context_lines, describe)? else {
                 return Ok(false);
             };
             self.provenance.push(read.provenance.clone());
@@ -173,22 +178,22 @@ impl<'a> SessionReader<'a> {
         }
         if let Some(found) = &folder.state {
             self.state = StateFile::read(found, &mut self.issues)?;
-            let whole = self.state.as_ref().map(|state| state.whole.clone());
-            self.keep_whole_file("state", found, whole)?;
+            let whole_file = self.state.as_ref().map(|state| state.file.clone());
+            self.keep_whole_file("state", found, whole_file)?;
         }
-        for found in &folder.others {
+        for found in &folder.other_files {
             self.keep_whole_file("file", found, WholeFile::read(found)?)?;
         }
         if folder.contexts.iter().any(|found| found.name.is_some()) {
-            self.name_other_content(folder);
+            self.note_other_content(folder);
         }
         self.issues.set_file(None);
         Ok(true)
     }
 
-    /// Makes the provenance name what is in the folder, but not in the thread.
-    fn name_other_content(&mut self, folder: &SessionFolder) {
-        for found in &folder.unread {
+    /// Adds to the provenance the parts of the folder that are not in the thread.
+    fn note_other_content(&mut self, folder: &SessionFolder) {
+        for found in &folder.special_files {
             let name = found.name.clone();
             self.provenance.push(FileProvenance::without_entries(name.clone().unwrap_or_default(), StoredAs::LeftOut));
             self.issues.set_file(name);
@@ -199,10 +204,15 @@ impl<'a> SessionReader<'a> {
         self.provenance.push(FileProvenance::without_entries("", StoredAs::WholeFolder));
     }
 
-    fn keep_whole_file(&mut self, prefix: &'static str, found: &FoundFile, whole: Option<WholeFile>) -> Result<()> {
-        if let Some(whole) = whole {
-            self.provenance.push(whole.provenance.clone());
-            self.whole_files.push((prefix, whole));
+    fn keep_whole_file(
+        &mut self,
+        prefix: &'static str,
+        found: &FoundFile,
+        whole_file: Option<WholeFile>,
+    ) -> Result<()> {
+        if let Some(whole_file) = whole_file {
+            self.provenance.push(whole_file.provenance.clone());
+            self.whole_files.push((prefix, whole_file));
             return Ok(());
         }
         let name = found.name.clone().unwrap_or_default();
@@ -214,10 +224,10 @@ impl<'a> SessionReader<'a> {
         Ok(())
     }
 
-    fn finish(self, open: OpenSession) -> Result<SurveyedSession> {
+    fn finish(self, unread: UnreadSession) -> Result<SessionWithIssues> {
         let Self { options, mut issues, provenance, contexts, wire, call_ids, version, state, whole_files } = self;
-        let OpenSession { path, name, subfolder, .. } = open;
-        let first_record = wire.as_ref().and_then(|wire| wire.rows.first_time());
+        let UnreadSession { path, name, subfolder, .. } = unread;
+        let first_record = wire.as_ref().and_then(|wire| wire.line_data.first_time());
         let mut fields = ThreadFields::default();
         fields.metadata = JsonMap::from([("session_id".to_owned(), json_string(&cut_to_1_kib(&session_name(&path))))]);
         if let Some(subfolder) = &subfolder {
@@ -239,7 +249,7 @@ impl<'a> SessionReader<'a> {
             has_session_id: is_folder,
             is_child: subfolder.is_some(),
             fields,
-            created_at: first_record.or_else(|| contexts.first()?.modified),
+            created_at: first_record.or_else(|| contexts.first()?.modified_at),
             provenance: Provenance { files: provenance },
         };
         let is_cleared = contexts.last().is_some_and(|context| context.provenance.bytes == 0);
@@ -250,35 +260,36 @@ impl<'a> SessionReader<'a> {
         session.layout = session.layout(&StoredEntries::default());
         note_unpaired_calls(&session, &call_ids, &mut issues);
         issues.set_file(None);
-        Ok(SurveyedSession { session: Box::new(session), issues })
+        Ok(SessionWithIssues { session: Box::new(session), issues })
     }
 }
 
-/// Reads a file of lines, and adds each line to `rows`. Returns `None` if a line is too long.
+/// Reads a file of lines, and adds each line to `line_data`. Returns `None` if a line is too long.
 fn read_line_file<R>(
     found: &FoundFile,
     options: &ImportOptions,
     issues: &mut Issues,
-    mut rows: R,
+    mut line_data: R,
     mut read: impl FnMut(&mut R, &Line, LineContent<'_>, &mut Issues),
 ) -> Result<Option<LineFile<R>>> {
     let source = Source::new(found.path.clone(), options.max_line);
-    let mut take = |line: &Line, content: LineContent<'_>, issues: &mut Issues| read(&mut rows, line, content, issues);
-    let Some(ScannedFile { provenance, line_ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else {
+    let mut add_line =
+        |line: &Line, content: LineContent<'_>, issues: &mut Issues| read(&mut line_data, line, content, issues);
+    let Some(ScannedFile { provenance, line_ends }) = scan(&source, found.name.as_ref(), issues, &mut add_line)? else {
         return Ok(None);
     };
-    Ok(Some(LineFile { source, provenance, line_ends, modified: modification_time(&found.path), rows }))
+    Ok(Some(LineFile { source, provenance, line_ends, modified_at: modification_time(&found.path), line_data }))
 }
 
 /// Notes calls without a result and results without a call. Each file contains a complete history, so a call and its
 /// result are looked for in the same file, including the lines that the file repeats from earlier files.
-fn note_unpaired_calls(session: &KimiSession, call_ids: &Names, issues: &mut Issues) {
-    for (file, LineFile { provenance, rows, .. }) in session.contexts.iter().enumerate() {
+fn note_unpaired_calls(session: &KimiSession, call_ids: &TextTable, issues: &mut Issues) {
+    for (file, LineFile { provenance, line_data, .. }) in session.contexts.iter().enumerate() {
         issues.set_file(provenance.name.clone());
-        let called = set_of(rows.all_calls());
-        let answered = set_of(rows.all_answered_calls());
-        let mut noted = Bits::default();
-        let mut is_unpaired = |call: u32, others: &Bits| {
+        let called = set_of(line_data.all_calls());
+        let answered = set_of(line_data.all_answered_calls());
+        let mut noted = BitSet::default();
+        let mut is_unpaired = |call: u32, others: &BitSet| {
             let call = usize::try_from(call).unwrap_or(usize::MAX);
             let is_unpaired = !others.contains(call) && !noted.contains(call);
             if is_unpaired {
@@ -286,14 +297,14 @@ fn note_unpaired_calls(session: &KimiSession, call_ids: &Names, issues: &mut Iss
             }
             is_unpaired
         };
-        for row in session.layout.history.new_lines(file) {
-            let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+        for line_index in session.layout.history.new_lines(file) {
+            let line = u64::try_from(line_index).unwrap_or(u64::MAX).saturating_add(1);
             let id = |call: u32| call_ids.text(call).unwrap_or_default();
-            for call in rows.calls(row).filter(|call| is_unpaired(*call, &answered)) {
+            for call in line_data.calls(line_index).filter(|call| is_unpaired(*call, &answered)) {
                 let problem = format!("no result for call `{}`", id(call));
                 issues.add(line, IssueCode::OpenCall, problem, "kept; the context adds a result");
             }
-            for call in rows.answered_call(row).into_iter().filter(|call| is_unpaired(*call, &called)) {
+            for call in line_data.answered_call(line_index).into_iter().filter(|call| is_unpaired(*call, &called)) {
                 let problem = format!("no call for result `{}`", id(call));
                 issues.add(line, IssueCode::OrphanResult, problem, "kept; the context leaves the result out");
             }
@@ -301,8 +312,8 @@ fn note_unpaired_calls(session: &KimiSession, call_ids: &Names, issues: &mut Iss
     }
 }
 
-fn set_of(numbers: impl Iterator<Item = u32>) -> Bits {
-    let mut set = Bits::default();
+fn set_of(numbers: impl Iterator<Item = u32>) -> BitSet {
+    let mut set = BitSet::default();
     numbers.filter_map(|number| usize::try_from(number).ok()).for_each(|number| set.insert(number));
     set
 }

@@ -16,9 +16,9 @@ pub(crate) struct StoredEntries {
     /// The lines whose entries were imported under their usual ids, each with the line of its parent, or 0 for none.
     lines: RangeMap,
     /// Other entries that were imported.
-    others: BTreeMap<EntryId, ImportedEntry>,
+    other_entries: BTreeMap<EntryId, ImportedEntry>,
     /// Entries that were not imported from this format. Their ids are in use.
-    pub(crate) foreign: Vec<EntryId>,
+    pub(crate) foreign_entries: Vec<EntryId>,
     /// The newest provenance; `None` for a new thread.
     pub(crate) provenance: Option<Provenance>,
     /// The head of the thread, if no import wrote this entry. New lines do not move the head away from it.
@@ -35,7 +35,8 @@ pub(crate) enum StoredParent<'a> {
     Other(&'a EntryId),
 }
 
-/// An imported entry that does not have the usual id of its line, or whose parent does not have that of its own line.
+/// An imported entry that does not have the usual id of its line, or whose parent does not have the usual
+/// id of the line that the parent represents.
 #[derive(Debug)]
 struct ImportedEntry {
     parent: Option<EntryId>,
@@ -59,7 +60,7 @@ impl StoredEntries {
     /// Adds an entry of the thread. `format` is the name of the format of the session.
     pub(crate) fn add(&mut self, session: &dyn Session, entry: &Entry, format: &str) {
         let Some(origin) = entry.origin.as_ref().filter(|origin| origin.format == format) else {
-            self.foreign.push(entry.id.clone());
+            self.foreign_entries.push(entry.id.clone());
             return;
         };
         let line = origin.line;
@@ -70,26 +71,26 @@ impl StoredEntries {
             && self.lines.push(to_u32(line), to_u32(parent_line.unwrap_or_default()));
         if !is_added {
             let imported = ImportedEntry { parent: entry.parent.clone(), parent_line, line };
-            self.others.insert(entry.id.clone(), imported);
+            self.other_entries.insert(entry.id.clone(), imported);
         }
     }
 
     /// Whether no entry was imported.
-    pub(crate) fn has_no_imported(&self) -> bool {
-        self.lines.is_empty() && self.others.is_empty()
+    pub(crate) fn has_no_imported_entry(&self) -> bool {
+        self.lines.is_empty() && self.other_entries.is_empty()
     }
 
     /// Whether an import wrote this entry.
     pub(crate) fn has_imported(&self, session: &dyn Session, id: &EntryId) -> bool {
         let is_of_line = || session.usual_line(id).is_some_and(|line| self.lines.get(to_u32(line)).is_some());
-        self.others.contains_key(id) || (!self.lines.is_empty() && is_of_line())
+        self.other_entries.contains_key(id) || (!self.lines.is_empty() && is_of_line())
     }
 
     /// The parent of an entry, if an import wrote the entry. `usual_line` is the line whose usual id the entry has.
     pub(crate) fn parent(&self, id: &EntryId, usual_line: Option<u64>) -> Option<StoredParent<'_>> {
         let of_line = usual_line.and_then(|line| self.lines.get(to_u32(line)));
         let of_line = of_line.map(|line| if line == 0 { StoredParent::None } else { StoredParent::Line(line.into()) });
-        of_line.or_else(|| self.others.get(id).map(ImportedEntry::stored_parent))
+        of_line.or_else(|| self.other_entries.get(id).map(ImportedEntry::stored_parent))
     }
 
     /// The lines of a file that were imported before they were complete. `known` is the stored provenance of the file.
@@ -107,9 +108,9 @@ impl StoredEntries {
         let has_grown = known.last != LastLine::Ended && line_ends.of(known.lines).is_some_and(|end| end > known_end);
         // The provenance is stored before the lines. If the earlier import was interrupted, it may not have stored the
         // last line.
-        let before = reimported.iter().filter(|reimported| reimported.line == known.lines).count();
-        if has_grown && self.import_count(known.lines, prefix) > before {
-            reimported.push(ReimportedLine { line: known.lines, torn: known.last == LastLine::Torn });
+        let known_count = reimported.iter().filter(|reimported| reimported.line == known.lines).count();
+        if has_grown && self.import_count(known.lines, prefix) > known_count {
+            reimported.push(ReimportedLine { line: known.lines, was_torn: known.last == LastLine::Torn });
         }
         reimported
     }
@@ -118,6 +119,6 @@ impl StoredEntries {
     fn import_count(&self, line: u64, prefix: &str) -> usize {
         let is_of = |(id, entry): &(&EntryId, &ImportedEntry)| entry.line == line && id.as_str().starts_with(prefix);
         let of_line = prefix.is_empty() && self.lines.get(to_u32(line)).is_some();
-        self.others.iter().filter(is_of).count() + usize::from(of_line)
+        self.other_entries.iter().filter(is_of).count() + usize::from(of_line)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use store_core::{Entry, ThreadId};
 
-use super::{ExportFiles, ExportSource, Losses, Written, note_metadata};
+use super::{ExportFiles, ExportSource, Losses, WrittenSession, note_metadata};
 use crate::{
     error::{Error, Result},
     issue::Issues,
@@ -25,17 +25,17 @@ pub(crate) async fn write_unchanged<F: LineFormat>(
     source: &ExportSource<'_>,
     mut format: F,
     (name, files): (&str, &mut ExportFiles<'_>),
-) -> Result<Option<Written>> {
+) -> Result<Option<WrittenSession>> {
     let Some(provenance) = source.unchanged_provenance().await? else { return Ok(None) };
     files.start(name)?;
     write_file(source, &format, &provenance, files).await?;
-    let mut written = Written::exact();
+    let mut written = WrittenSession::exact();
     note_metadata(source.thread, |key| IMPORTED_METADATA.contains(&key), &mut written.losses);
     if let Some(title) = &source.thread.title
         && !has_title(source, &mut format, title).await?
     {
-        let what = ("title", "the imported bytes have another title, or none", "dropped");
-        Losses::of_thread(&mut written.losses).add("/title", what);
+        let loss = ("title", "the imported bytes have another title, or none", "dropped");
+        Losses::of_thread(&mut written.losses).add("/title", loss);
     }
     Ok(Some(written))
 }
@@ -71,7 +71,7 @@ async fn write_file<F: LineFormat>(
     while let Some(page) = pages.next().await? {
         for entry in &page {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            if restorer.needs(number) {
+            if restorer.needs_line(number) {
                 restorer.add(number, line_of(format, entry), out)?;
             }
         }
@@ -96,14 +96,14 @@ impl<'a> FileRestorer<'a> {
 
     /// Takes note of an entry of this line, and returns whether the file needs its bytes. An entry that corresponds to
     /// no line has line 0.
-    pub(crate) fn needs(&mut self, number: u64) -> bool {
+    pub(crate) fn needs_line(&mut self, number: u64) -> bool {
         number > 0 && self.lines.is_newest(number)
     }
 
     /// Adds the bytes of a line. It is an error if the entry does not have them.
     pub(crate) fn add(&mut self, number: u64, bytes: Option<Vec<u8>>, out: &mut ExportFiles<'_>) -> Result<()> {
         let bytes = bytes.ok_or_else(|| missing_line(self.thread, number))?;
-        self.lines.waiting.insert(number, bytes);
+        self.lines.waiting_lines.insert(number, bytes);
         self.lines.flush(out)
     }
 
@@ -134,13 +134,14 @@ fn missing_line(thread: &ThreadId, line: u64) -> Error {
     store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import is missing")).into()
 }
 
-/// Holds lines until the lines before them are written.
+/// Holds each line until all earlier lines are written.
 struct LineQueue<'a> {
     file: &'a FileProvenance,
-    /// For each line, how many outdated entries are still to come. Each import of an incomplete line left one.
+    /// For each line, how many outdated entries still come before its newest entry. Each import of an incomplete line
+    /// left one.
     outdated_entries: BTreeMap<u64, u64>,
     /// The bytes of lines that cannot be written yet.
-    waiting: BTreeMap<u64, Vec<u8>>,
+    waiting_lines: BTreeMap<u64, Vec<u8>>,
     /// The number of the line that is written next.
     next_line: u64,
 }
@@ -151,7 +152,7 @@ impl<'a> LineQueue<'a> {
         for reimported in &file.reimported {
             *outdated_entries.entry(reimported.line).or_default() += 1;
         }
-        let mut lines = Self { file, outdated_entries, waiting: BTreeMap::new(), next_line: 1 };
+        let mut lines = Self { file, outdated_entries, waiting_lines: BTreeMap::new(), next_line: 1 };
         lines.queue_blank_lines();
         lines
     }
@@ -171,14 +172,14 @@ impl<'a> LineQueue<'a> {
     fn queue_blank_lines(&mut self) {
         let mut line = self.next_line;
         while line <= self.file.lines && self.file.blank.contains(line) {
-            self.waiting.insert(line, self.file.white_space_of(line).as_bytes().to_vec());
+            self.waiting_lines.insert(line, self.file.white_space_of(line).as_bytes().to_vec());
             line += 1;
         }
     }
 
-    /// Writes the lines that come next, as far as they are known.
+    /// Writes the next lines, up to the first one that is not known yet.
     fn flush(&mut self, out: &mut ExportFiles<'_>) -> Result<()> {
-        while let Some(bytes) = self.waiting.remove(&self.next_line) {
+        while let Some(bytes) = self.waiting_lines.remove(&self.next_line) {
             let is_unterminated = self.next_line == self.file.lines && self.file.last != LastLine::Ended;
             let end: &[u8] = match is_unterminated {
                 true if self.file.crlf.contains(self.next_line) => b"\r",

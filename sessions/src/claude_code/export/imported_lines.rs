@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A line that was imported.
-pub(super) struct OwnLine {
+pub(super) struct ImportedLine {
     pub(super) bytes: Vec<u8>,
     /// The uuid that lines below it name as their parent.
     pub(super) uuid: Option<String>,
@@ -23,19 +23,19 @@ pub(super) struct OwnLine {
 }
 
 /// What is needed to write an imported line again, besides its entry.
-pub(super) struct OwnLineContext<'a> {
+pub(super) struct ImportedLineContext<'a> {
     /// The uuid that the line gets if it has none.
     pub(super) uuid: String,
     /// The parent that it gets together with this uuid.
     pub(super) parent: Option<&'a str>,
-    /// Whether the lines of a subagent become a session of their own.
+    /// Whether this is the thread of a subagent that becomes a session of its own.
     pub(super) is_promoted: bool,
 }
 
-/// Returns the line of an entry. It is as it was imported, except that a line of the tree without a uuid gets one, and
-/// that a subagent's line becomes an ordinary line in a session of its own.
-pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<OwnLine> {
-    let bytes = line_of(&ClaudeCode::without_facts(), entry)?;
+/// Returns the imported line of an entry. A line of the tree without a uuid gets one. If the thread of a subagent
+/// becomes a session of its own, its lines become ordinary lines.
+pub(super) fn imported_line(entry: &Entry, context: ImportedLineContext<'_>) -> Option<ImportedLine> {
+    let bytes = line_of(&ClaudeCode::for_imported_lines(), entry)?;
     let changed = {
         let lenient = lenient::read(&bytes);
         match Object::parse(&lenient.text) {
@@ -44,10 +44,10 @@ pub(super) fn own_line(entry: &Entry, context: OwnLineContext<'_>) -> Option<Own
         }
     };
     let ChangedLine { bytes: new_bytes, uuid, title, is_replaced } = changed;
-    Some(OwnLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
+    Some(ImportedLine { bytes: new_bytes.unwrap_or(bytes), uuid, title, is_replaced })
 }
 
-/// An imported line after its changes. `bytes` is absent if nothing changes.
+/// An imported line with its changes. `bytes` is absent if nothing changes.
 #[derive(Default)]
 struct ChangedLine {
     bytes: Option<Vec<u8>>,
@@ -56,7 +56,7 @@ struct ChangedLine {
     is_replaced: bool,
 }
 
-fn changed_line(entry: &Entry, object: &Object<'_>, context: OwnLineContext<'_>, is_odd: bool) -> ChangedLine {
+fn changed_line(entry: &Entry, object: &Object<'_>, context: ImportedLineContext<'_>, is_odd: bool) -> ChangedLine {
     let title = match object.text("type").as_deref() {
         Some("custom-title") => object.text("customTitle"),
         Some("ai-title") => object.text("aiTitle"),
@@ -80,7 +80,7 @@ fn changed_line(entry: &Entry, object: &Object<'_>, context: OwnLineContext<'_>,
     ChangedLine { bytes: Some(bytes), uuid, title, is_replaced: is_odd }
 }
 
-/// Whether an entry is the line with the summary of the compaction before it.
+/// Whether an entry represents the line with the summary of the preceding compaction.
 pub(crate) fn is_summary_line(entry: &Entry) -> bool {
     let origin = entry.origin.as_ref().filter(|origin| origin.format == NAME.name());
     let Some(raw) = origin.and_then(|origin| origin.raw.as_ref()) else { return false };

@@ -16,20 +16,20 @@ use crate::{
     options::{HeadChoice, ImportOptions, ParentChoice},
     provenance::{FileProvenance, Provenance},
     scan::{LineContent, ScannedFile, scan},
-    session::{self, SurveyOutcome, SurveyedSession},
+    session::{self, FirstPassResult, SessionWithIssues},
     source::{Line, Source},
     tree::Tree,
 };
 
 /// Runs the first pass over a file of this format.
-pub(crate) fn survey<F: LineFormat + 'static>(
+pub(crate) fn run_first_pass<F: LineFormat + 'static>(
     format: F,
     source: Source,
     options: &ImportOptions,
-) -> Result<SurveyOutcome> {
-    Ok(match survey_file(format, FileOfThread { source, name: None }, options)? {
-        Ok(surveyed) => SurveyOutcome::Sessions(vec![surveyed]),
-        Err(issues) => SurveyOutcome::Refused(issues),
+) -> Result<FirstPassResult> {
+    Ok(match run_first_pass_on_file(format, FileOfThread { source, name: None }, options)? {
+        Ok(session) => FirstPassResult::Sessions(vec![session]),
+        Err(issues) => FirstPassResult::Refused(issues),
     })
 }
 
@@ -42,43 +42,43 @@ pub(crate) struct FileOfThread {
 
 /// Runs the first pass over one of the files of a session. If the file is refused, the result is the issues that say
 /// why.
-pub(crate) fn survey_file<F: LineFormat + 'static>(
+pub(crate) fn run_first_pass_on_file<F: LineFormat + 'static>(
     format: F,
     FileOfThread { source, name }: FileOfThread,
     options: &ImportOptions,
-) -> Result<Result<SurveyedSession, Issues>> {
+) -> Result<Result<SessionWithIssues, Issues>> {
     let owns_file = format.owns_file();
-    let mut survey = Survey::new(format);
+    let mut pass = FirstPass::new(format);
     // If another thread owns the file, the issues of the file are in the report of that thread.
     let (mut issues, mut issues_of_owner) = (Issues::default(), Issues::default());
     issues.set_file(name.clone());
     let scan = if owns_file {
-        scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| survey.add_line(line, content, issues))?
+        scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| pass.add_line(line, content, issues))?
     } else {
         let mut add_line = |line: &Line, content: LineContent<'_>, _: &mut Issues| match content {
-            LineContent::Broken => survey.tree.source_ids_mut().add_line(line.number, SourceLine::Blank),
-            content => survey.add_line(line, content, &mut issues),
+            LineContent::Broken => pass.tree.source_ids_mut().add_line(line.number, SourceLine::Blank),
+            content => pass.add_line(line, content, &mut issues),
         };
         scan(&source, name.as_ref(), &mut issues_of_owner, &mut add_line)?
     };
     let Some(scan) = scan else { return Ok(Err(if owns_file { issues } else { issues_of_owner })) };
-    let session = survey.finish(source, scan, (options, &mut issues))?;
-    Ok(Ok(SurveyedSession { session: Box::new(session), issues }))
+    let session = pass.finish(source, scan, (options, &mut issues))?;
+    Ok(Ok(SessionWithIssues { session: Box::new(session), issues }))
 }
 
 /// What the first pass has found so far.
-struct Survey<F: LineFormat> {
+struct FirstPass<F: LineFormat> {
     format: F,
     tree: Tree<F::LineData>,
     has_header: bool,
     calls: CallPairs,
     /// The place to which the head was moved after the last node, if it was moved.
-    rewound: Option<RewindTarget>,
+    rewind_target: Option<RewindTarget>,
 }
 
-impl<F: LineFormat> Survey<F> {
+impl<F: LineFormat> FirstPass<F> {
     fn new(format: F) -> Self {
-        Self { format, tree: Tree::default(), has_header: false, calls: CallPairs::default(), rewound: None }
+        Self { format, tree: Tree::default(), has_header: false, calls: CallPairs::default(), rewind_target: None }
     }
 
     fn add_line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
@@ -95,7 +95,7 @@ impl<F: LineFormat> Survey<F> {
 
     fn add_parsed_line(&mut self, line: &Line, parsed: ParsedLine<F::LineData>, issues: &mut Issues) -> SourceLine {
         let ParsedLine { id, parent, kind, calls, results } = parsed;
-        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::Elsewhere | LineKind::Header)) {
+        if let Some(id) = id.as_ref().filter(|_| !matches!(kind, LineKind::OfOtherThread | LineKind::Header)) {
             self.note_id(line, id, issues);
         }
         let at = match kind {
@@ -104,13 +104,13 @@ impl<F: LineFormat> Survey<F> {
                 return SourceLine::HeaderOrBroken;
             }
             LineKind::Node(data) => {
-                self.rewound = None;
+                self.rewind_target = None;
                 Some(self.tree.push(line.number, parent, data))
             }
             LineKind::Side => None,
-            LineKind::Elsewhere => return SourceLine::Blank,
+            LineKind::OfOtherThread => return SourceLine::Blank,
             LineKind::Rewind(to) => {
-                self.rewound = Some(to);
+                self.rewind_target = Some(to);
                 None
             }
         };
@@ -144,14 +144,14 @@ impl<F: LineFormat> Survey<F> {
         (options, issues): (&ImportOptions, &mut Issues),
     ) -> Result<LineSession<F>> {
         self.calls.note_unpaired(issues);
-        let mut names = self.format.parent_names(&self.tree);
+        let mut policy = self.format.parent_policy(&self.tree);
         for (id, positions) in self.calls.positions_of(self.tree.unknown_parents()) {
-            names.calls.entry(id).or_default().extend(positions);
+            policy.calls.entry(id).or_default().extend(positions);
         }
         self.calls = CallPairs::default();
-        names.nearest = options.parents == ParentChoice::Nearest;
+        policy.preceding_replaces_root = options.parents == ParentChoice::Nearest;
         let format = &self.format;
-        let mut order = self.tree.resolve_parents(&names, &|data| format.is_message(data), issues);
+        let mut order = self.tree.resolve_parents(&policy, &|data| format.is_message(data), issues);
         if let Some(parents) = self.format.adjust_parents(&mut self.tree) {
             order = self.tree.set_parents(parents);
         }
@@ -169,7 +169,7 @@ impl<F: LineFormat> Survey<F> {
     /// The node after which the program that writes the source would continue.
     fn writer_head(&self, issues: &mut Issues) -> Option<usize> {
         let last = self.tree.iter().rev().find(|(_, data)| self.format.can_be_head(data)).map(|(at, _)| at);
-        match self.format.named_head().as_ref().or(self.rewound.as_ref()) {
+        match self.format.named_head().as_ref().or(self.rewind_target.as_ref()) {
             None => last,
             Some(RewindTarget::Start) => None,
             Some(RewindTarget::Node(at)) => Some(*at),

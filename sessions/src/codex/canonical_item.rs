@@ -27,7 +27,7 @@ pub(super) fn of(item: &Object<'_>, kind: &str) -> Result<CanonicalItem, String>
         "function_call" => {
             require_call()?;
             require_name(item)?;
-            return Ok(with(item, "arguments", &arguments(item)));
+            return Ok(with_field(item, "arguments", &arguments(item)));
         }
         "custom_tool_call" => {
             require_call()?;
@@ -37,7 +37,7 @@ pub(super) fn of(item: &Object<'_>, kind: &str) -> Result<CanonicalItem, String>
         "local_shell_call" => {
             let id = require_call()?;
             item.object("action").ok_or("`action` is not an object")?;
-            return Ok(with(item, "call_id", &json_string(&id)));
+            return Ok(with_field(item, "call_id", &json_string(&id)));
         }
         "tool_search_call" if call_id(item).is_some() => {
             item.raw("arguments").ok_or("`arguments` is missing")?;
@@ -51,10 +51,10 @@ pub(super) fn of(item: &Object<'_>, kind: &str) -> Result<CanonicalItem, String>
         }
         _ => {}
     }
-    Ok(CanonicalItem { json: item.without(&[]).as_str().to_owned(), success: None })
+    Ok(CanonicalItem { json: item.without_fields(&[]).as_str().to_owned(), success: None })
 }
 
-/// The role of a message item, if it is not known.
+/// The role of a message item, if it is not one of the known roles.
 pub(super) fn unknown_role(item: &Object<'_>) -> Option<String> {
     let is_message = item.text("type").is_none_or(|kind| kind == "message");
     let role = item.text("role").filter(|_| is_message)?;
@@ -78,7 +78,7 @@ fn require_name(item: &Object<'_>) -> Result<(), String> {
     name.map(|_| ()).ok_or_else(|| "`name` of a call is missing".to_owned())
 }
 
-/// The arguments of a call, as text. Some writers have an object instead.
+/// The arguments of a call, as text. In some files they are an object.
 fn arguments(item: &Object<'_>) -> Json {
     match item.raw("arguments") {
         None | Some("null") => json_string(""),
@@ -105,11 +105,11 @@ fn output(item: &Object<'_>) -> Result<CanonicalItem, String> {
         return Err("`output` is neither text nor a list of parts".to_owned());
     }
     let output = Json::parse(&output).map_err(|e| e.to_string())?;
-    Ok(CanonicalItem { success, ..with(item, "output", &output) })
+    Ok(CanonicalItem { success, ..with_field(item, "output", &output) })
 }
 
 /// The item with another value of a field.
-fn with(item: &Object<'_>, name: &str, value: &Json) -> CanonicalItem {
+fn with_field(item: &Object<'_>, name: &str, value: &Json) -> CanonicalItem {
     let mut json = String::new();
     let mut object = Writer::open(&mut json);
     for (key, raw) in item.iter().filter(|(key, _)| *key != name) {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_message_is_refused() {
+    fn items_that_cannot_be_messages_are_refused() {
         for raw in [
             r#"{"type":"message","role":"martian","content":"x"}"#,
             r#"{"type":"message","role":"user","content":7}"#,

@@ -4,21 +4,21 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::source::hex;
 
-const NAMES_PER_MARK: u32 = 16;
+const TEXTS_PER_START: u32 = 16;
 
 /// The first byte of a text of at most this many bytes is its length.
-const MAX_SHORT: usize = 127;
+const MAX_SHORT_LENGTH: usize = 127;
 
 /// The first byte of a text of hexadecimal digits is this number plus the number of pairs of digits.
-const HEX: u8 = 127;
+const HEX_MARKER: u8 = 127;
 
 const MAX_HEX_BYTES: usize = 126;
 
 /// The first byte of a UUID.
-const UUID: u8 = 254;
+const UUID_MARKER: u8 = 254;
 
 /// The first byte of any other text. Its length follows, in eight bytes.
-const LONG: u8 = 255;
+const LONG_MARKER: u8 = 255;
 
 /// Where a UUID has hyphens.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
@@ -27,19 +27,20 @@ const EMPTY_SLOT: u32 = u32::MAX;
 
 /// A table of texts. A UUID takes about 24 bytes, and any other text of the same length about 44.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    /// The texts one after the other, in the form that `encode` returns.
+pub(crate) struct TextTable {
+    /// All texts without gaps, in the form that `encode` returns.
     bytes: Vec<u8>,
     /// Where the first of every 16 texts begins.
-    marks: Vec<usize>,
+    starts: Vec<usize>,
     count: u32,
-    /// The numbers of the texts. Each went into the first free slot, beginning with the one that its hash names.
+    /// The numbers of the texts. The hash of a text gives a slot, and its number is in this slot or, if it was in use,
+    /// in the next one that was free.
     slots: Vec<u32>,
     hasher: RandomState,
 }
 
-impl Names {
-    /// The number of a text, and whether it is new. Numbers count from 0. `None` if the table is full.
+impl TextTable {
+    /// The number of a text, and whether it is new. Numbers count from 0. Returns `None` if the table is full.
     pub(crate) fn add(&mut self, text: &str) -> Option<(u32, bool)> {
         let encoded = encode(text);
         if let Some(known) = self.find_encoded(&encoded) {
@@ -49,8 +50,8 @@ impl Names {
             return None;
         }
         let number = self.count;
-        if number.is_multiple_of(NAMES_PER_MARK) {
-            super::push(&mut self.marks, self.bytes.len());
+        if number.is_multiple_of(TEXTS_PER_START) {
+            super::push(&mut self.starts, self.bytes.len());
         }
         super::make_room(&mut self.bytes, encoded.len());
         self.bytes.extend_from_slice(&encoded);
@@ -94,9 +95,9 @@ impl Names {
         if number >= self.count {
             return None;
         }
-        let mark = usize::try_from(number / NAMES_PER_MARK).ok()?;
-        let mut rest = self.bytes.get(*self.marks.get(mark)?..)?;
-        for _ in 0..number % NAMES_PER_MARK {
+        let at = usize::try_from(number / TEXTS_PER_START).ok()?;
+        let mut rest = self.bytes.get(*self.starts.get(at)?..)?;
+        for _ in 0..number % TEXTS_PER_START {
             rest = rest.get(encoded_len(rest)..)?;
         }
         rest.get(..encoded_len(rest))
@@ -150,19 +151,19 @@ fn encode(text: &str) -> Vec<u8> {
         false => Vec::new(),
     };
     if let Some(packed) = pack(&digits).filter(|packed| packed.len() == 16) {
-        return [&[UUID], packed.as_slice()].concat();
+        return [&[UUID_MARKER], packed.as_slice()].concat();
     }
     if let Some(packed) = pack(bytes).filter(|packed| (1..=MAX_HEX_BYTES).contains(&packed.len())) {
         let pairs = u8::try_from(packed.len()).unwrap_or_default();
-        return [&[HEX + pairs], packed.as_slice()].concat();
+        return [&[HEX_MARKER + pairs], packed.as_slice()].concat();
     }
     match u8::try_from(bytes.len()) {
-        Ok(len) if bytes.len() <= MAX_SHORT => [&[len], bytes].concat(),
-        _ => [&[LONG], to_u64(bytes.len()).to_le_bytes().as_slice(), bytes].concat(),
+        Ok(len) if bytes.len() <= MAX_SHORT_LENGTH => [&[len], bytes].concat(),
+        _ => [&[LONG_MARKER], to_u64(bytes.len()).to_le_bytes().as_slice(), bytes].concat(),
     }
 }
 
-/// Lower-case hexadecimal digits, two in a byte.
+/// Packs lower-case hexadecimal digits, two into each byte. Returns `None` if there are other digits or an odd number.
 fn pack(digits: &[u8]) -> Option<Vec<u8>> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -177,12 +178,12 @@ fn pack(digits: &[u8]) -> Option<Vec<u8>> {
 fn encoded_len(bytes: &[u8]) -> usize {
     match bytes.first() {
         None => 0,
-        Some(&UUID) => 17,
-        Some(&LONG) => {
+        Some(&UUID_MARKER) => 17,
+        Some(&LONG_MARKER) => {
             let len = bytes.get(1..9).and_then(|len| len.try_into().ok()).map_or(0, u64::from_le_bytes);
             usize::try_from(len).unwrap_or_default().saturating_add(9)
         }
-        Some(&first) if first > HEX => usize::from(first - HEX) + 1,
+        Some(&first) if first > HEX_MARKER => usize::from(first - HEX_MARKER) + 1,
         Some(&first) => usize::from(first) + 1,
     }
 }
@@ -190,22 +191,22 @@ fn encoded_len(bytes: &[u8]) -> usize {
 fn decode(encoded: &[u8]) -> Option<String> {
     let (first, rest) = encoded.split_first()?;
     match *first {
-        UUID => {
+        UUID_MARKER => {
             let mut text = hex(rest);
             for at in HYPHENS {
                 text.insert(at, '-');
             }
             Some(text)
         }
-        LONG => String::from_utf8(rest.get(8..)?.to_vec()).ok(),
-        first if first > HEX => Some(hex(rest)),
+        LONG_MARKER => String::from_utf8(rest.get(8..)?.to_vec()).ok(),
+        first if first > HEX_MARKER => Some(hex(rest)),
         _ => String::from_utf8(rest.to_vec()).ok(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::TextTable;
 
     #[test]
     fn every_text_keeps_its_number_and_its_content() {
@@ -230,15 +231,15 @@ mod tests {
         }
         texts.extend((0..5_000).map(|n| format!("{n:08x}")));
         texts.extend((0..500).map(|n| format!("call_{n}")));
-        let mut names = Names::default();
+        let mut table = TextTable::default();
         for (at, text) in (0..).zip(&texts) {
-            assert_eq!(names.find(text), None, "{text}");
-            assert_eq!(names.add(text), Some((at, true)));
+            assert_eq!(table.find(text), None, "{text}");
+            assert_eq!(table.add(text), Some((at, true)));
         }
         for (at, text) in (0..).zip(&texts) {
-            assert_eq!(names.add(text), Some((at, false)));
-            assert_eq!((names.find(text), names.text(at).as_ref()), (Some(at), Some(text)));
+            assert_eq!(table.add(text), Some((at, false)));
+            assert_eq!((table.find(text), table.text(at).as_ref()), (Some(at), Some(text)));
         }
-        assert_eq!((names.len() as usize, names.text(names.len())), (texts.len(), None));
+        assert_eq!((table.len() as usize, table.text(table.len())), (texts.len(), None));
     }
 }

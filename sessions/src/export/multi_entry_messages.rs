@@ -1,6 +1,6 @@
 //! Messages that were logged as several entries, such as those of Claude Code, which has a line for each block. An
-//! export to a format whose tool does not merge lines writes each of them as one message. The entries of one message,
-//! and the message that they form, are those of the context (CX-17).
+//! export to a format whose tool does not merge lines writes each of these messages as a whole. The entries of one
+//! message, and the message that they form, are those of the context (CX-17).
 //!
 //! ```text
 //! as logged                        as written
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! If branches leave such a message at different entries, it becomes the message on the path of the head. A message
-//! that a compaction covers only in part stays as it is.
+//! that a compaction covers only in part is not changed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,16 +26,18 @@ use super::{
 };
 use crate::error::Result;
 
-const SEPARATE: LossDescription = ("separate", "the message that it continues has another end in the file", "replaced");
-const INSIDE: LossDescription = ("inside", "it follows a part of a message that the file has as a whole", "moved");
+const SEPARATE_CONTINUATION: LossDescription =
+    ("separate", "the message that it continues has another end in the file", "replaced");
+const CHILD_OF_PART: LossDescription =
+    ("inside", "it follows a part of a message that the file has as a whole", "moved");
 
 /// The messages of a thread that were logged as several entries.
 #[derive(Debug, Default)]
-pub(crate) struct WholeMessages {
+pub(crate) struct MultiEntryMessages {
     /// For each entry into which others are merged: these other entries, in order.
     parts: HashMap<EntryId, Vec<EntryId>>,
     /// The entries that are merged into another one.
-    merged: HashMap<EntryId, MergedEntry>,
+    merged_entries: HashMap<EntryId, MergedEntry>,
     /// The entries from the first to the last one of each message, and whether the message ends with the entry.
     message_entries: HashMap<EntryId, bool>,
     /// Entries that continue a message, and are not merged into it.
@@ -47,13 +49,13 @@ pub(crate) struct WholeMessages {
 struct MergedEntry {
     /// The entry with the whole message.
     merged_into: EntryId,
-    /// The entry before it that has a line of its own. What follows the merged entry hangs below that line.
-    line_before: EntryId,
+    /// The last entry before it that has a line of its own. Children of the merged entry become children of this line.
+    preceding_line: EntryId,
 }
 
-impl WholeMessages {
+impl MultiEntryMessages {
     /// Finds the messages of a thread, as the path of `leaf` has them. Entries that were imported from the written
-    /// format (`is_own`) stay as they are.
+    /// format (`is_own`) are not changed.
     pub(crate) async fn find(
         source: &ExportSource<'_>,
         leaf: Option<&EntryId>,
@@ -76,12 +78,12 @@ impl WholeMessages {
 
     /// Whether an entry is a part of another one.
     pub(crate) fn is_merged(&self, entry: &EntryId) -> bool {
-        self.merged.contains_key(entry)
+        self.merged_entries.contains_key(entry)
     }
 
     /// The entry that other lines name as their parent instead of `entry`.
     pub(crate) fn line_of<'a>(&'a self, entry: &'a EntryId) -> &'a EntryId {
-        self.merged.get(entry).map_or(entry, |merged| &merged.line_before)
+        self.merged_entries.get(entry).map_or(entry, |merged| &merged.preceding_line)
     }
 
     /// What is lost of an entry because entries are merged.
@@ -90,34 +92,34 @@ impl WholeMessages {
             return Some(MERGED);
         }
         if self.separate_continuations.contains(&entry.id) {
-            return Some(SEPARATE);
+            return Some(SEPARATE_CONTINUATION);
         }
         let parent = entry.parent.as_ref().filter(|_| !entry.side && !self.message_entries.contains_key(&entry.id));
         let is_in_the_middle = parent.and_then(|parent| self.message_entries.get(parent)).is_some_and(|is_end| !is_end);
-        is_in_the_middle.then_some(INSIDE)
+        is_in_the_middle.then_some(CHILD_OF_PART)
     }
 
-    /// The entry as it is written, or `None` if it is a part of an earlier one. Notes what is lost.
+    /// The entry in the form that is written, or `None` if it is a part of an earlier one. Notes what is lost.
     pub(crate) async fn written(
         &self,
         source: &ExportSource<'_>,
         entry: &Arc<Entry>,
         losses: &mut Vec<Loss>,
     ) -> Result<Option<Arc<Entry>>> {
-        if let Some(what) = self.loss(entry) {
-            Losses::new(&entry.id, losses).add("", what);
+        if let Some(loss) = self.loss(entry) {
+            Losses::new(&entry.id, losses).add("", loss);
         }
         self.entry(source, entry).await
     }
 
-    /// The entry as it is written, or `None` if it is a part of an earlier one.
+    /// The entry in the form that is written, or `None` if it is a part of an earlier one.
     pub(crate) async fn entry(&self, source: &ExportSource<'_>, entry: &Arc<Entry>) -> Result<Option<Arc<Entry>>> {
         if self.is_merged(&entry.id) {
             return Ok(None);
         }
         let parent = entry.parent.as_ref().map(|parent| self.line_of(parent));
         let body = match self.parts.get(&entry.id) {
-            Some(parts) => Some(whole_body(source, entry, parts).await?),
+            Some(parts) => Some(body_with_parts(source, entry, parts).await?),
             None => self.body_with_lines(&entry.body),
         };
         if body.is_none() && parent == entry.parent.as_ref() {
@@ -131,10 +133,10 @@ impl WholeMessages {
         Ok(Some(Arc::new(written)))
     }
 
-    /// Changes a body that names merged entries, so that it names entries that have lines. Returns `None` if it names
-    /// no merged entry.
+    /// Replaces the merged entries that a body names by entries that have lines. Returns `None` if the body names no
+    /// merged entry.
     fn body_with_lines(&self, body: &Body) -> Option<Body> {
-        let merged = |id: &EntryId| self.merged.get(id);
+        let merged = |id: &EntryId| self.merged_entries.get(id);
         match body {
             Body::Label(label) => {
                 let mut label = label.clone();
@@ -142,9 +144,9 @@ impl WholeMessages {
                 Some(Body::Label(label))
             }
             Body::Rewind(rewind) => {
-                let before = merged(rewind.to.as_ref()?)?.line_before.clone();
+                let preceding_line = merged(rewind.to.as_ref()?)?.preceding_line.clone();
                 let mut rewind = rewind.clone();
-                rewind.to = Some(before);
+                rewind.to = Some(preceding_line);
                 Some(Body::Rewind(rewind))
             }
             Body::Compaction(compaction) => {
@@ -153,7 +155,7 @@ impl WholeMessages {
                 from.or(to)?;
                 let mut covers = covers.clone();
                 covers.from = from.map_or(covers.from, |merged| merged.merged_into.clone());
-                covers.to = to.map_or(covers.to, |merged| merged.line_before.clone());
+                covers.to = to.map_or(covers.to, |merged| merged.preceding_line.clone());
                 let mut compaction = compaction.clone();
                 compaction.covers = Some(covers);
                 Some(Body::Compaction(compaction))
@@ -164,7 +166,7 @@ impl WholeMessages {
 }
 
 /// The message that an entry and its parts form.
-async fn whole_body(source: &ExportSource<'_>, first: &Arc<Entry>, parts: &[EntryId]) -> Result<Body> {
+async fn body_with_parts(source: &ExportSource<'_>, first: &Arc<Entry>, parts: &[EntryId]) -> Result<Body> {
     let thread = &source.thread.id;
     let mut entries = vec![Arc::clone(first)];
     for part in parts {
@@ -188,9 +190,9 @@ fn merged_messages(entries: Vec<Arc<Entry>>) -> Vec<Message> {
 #[derive(Default)]
 struct Finder {
     /// The entries at which a message can go on.
-    open: HashMap<EntryId, OpenEntry>,
+    open_entries: HashMap<EntryId, OpenEntry>,
     /// The first entry of each message, with a short block instead of its own blocks.
-    first: HashMap<EntryId, Arc<Entry>>,
+    first_entries: HashMap<EntryId, Arc<Entry>>,
     /// The entries that continue a message, in the order of the log.
     continuations: Vec<EntryId>,
     /// The first entries that compactions cover.
@@ -207,7 +209,11 @@ struct OpenEntry {
 
 impl Finder {
     fn add(&mut self, entry: &Entry, is_own: bool) {
-        let above = entry.parent.as_ref().and_then(|parent| self.open.get(parent)).map(|above| above.first.clone());
+        let message_above = entry
+            .parent
+            .as_ref()
+            .and_then(|parent| self.open_entries.get(parent))
+            .map(|message_above| message_above.first.clone());
         let message = entry.message().filter(|message| message.visibility != Visibility::Aside);
         if let Body::Compaction(Compaction { covers: Some(covers), .. }) = &*entry.body {
             self.first_covered.insert(covers.from.clone());
@@ -215,80 +221,93 @@ impl Finder {
         }
         let first = match (&*entry.body, message) {
             (Body::Compaction(_), _) => None,
-            (_, Some(message)) if message.role == Role::Assistant => self.first_of(entry, message, above, is_own),
+            (_, Some(message)) if message.role == Role::Assistant => {
+                self.first_of(entry, message, message_above, is_own)
+            }
             (_, Some(message)) if message.role != Role::Tool => None,
             // Results, and entries that a model does not get, do not end a message.
-            _ => above,
+            _ => message_above,
         };
         if let Some(first) = first {
-            self.open.insert(entry.id.clone(), OpenEntry { first, parent: entry.parent.clone() });
+            self.open_entries.insert(entry.id.clone(), OpenEntry { first, parent: entry.parent.clone() });
         }
     }
 
     /// The first entry of the message that an entry is a part of, if the message can have several entries.
-    fn first_of(&mut self, entry: &Entry, message: &Message, above: Option<EntryId>, is_own: bool) -> Option<EntryId> {
+    fn first_of(
+        &mut self,
+        entry: &Entry,
+        message: &Message,
+        message_above: Option<EntryId>,
+        is_own: bool,
+    ) -> Option<EntryId> {
         message.provenance.as_ref()?.message_id.as_ref().filter(|_| !is_own)?;
-        let mut short = message.clone();
-        short.blocks = vec![Block::text("-")];
-        let mut key = entry.clone();
-        key.body = Arc::new(Body::Message(short));
-        let key = Arc::new(key);
-        let is_continued = |first: &Arc<Entry>| merged_messages(vec![Arc::clone(first), Arc::clone(&key)]).len() == 1;
-        if let Some(above) = above.filter(|above| self.first.get(above).is_some_and(is_continued)) {
+        let mut short_message = message.clone();
+        short_message.blocks = vec![Block::text("-")];
+        let mut shortened = entry.clone();
+        shortened.body = Arc::new(Body::Message(short_message));
+        let shortened = Arc::new(shortened);
+        let is_continued =
+            |first: &Arc<Entry>| merged_messages(vec![Arc::clone(first), Arc::clone(&shortened)]).len() == 1;
+        if let Some(message_above) =
+            message_above.filter(|message_above| self.first_entries.get(message_above).is_some_and(is_continued))
+        {
             self.continuations.push(entry.id.clone());
-            return Some(above);
+            return Some(message_above);
         }
-        self.first.insert(entry.id.clone(), key);
+        self.first_entries.insert(entry.id.clone(), shortened);
         Some(entry.id.clone())
     }
 
     /// Decides which entries are merged. `path` contains the entries on the path of the leaf.
-    fn finish(self, path: &HashSet<EntryId>) -> WholeMessages {
+    fn finish(self, path: &HashSet<EntryId>) -> MultiEntryMessages {
         let mut last: HashMap<&EntryId, &EntryId> = HashMap::new();
         for id in &self.continuations {
-            if let Some(OpenEntry { first, .. }) = self.open.get(id)
+            if let Some(OpenEntry { first, .. }) = self.open_entries.get(id)
                 && (!path.contains(first) || path.contains(id))
             {
                 last.insert(first, id);
             }
         }
         let continuations: HashSet<_> = self.continuations.iter().collect();
-        let mut whole = WholeMessages::default();
+        let mut found = MultiEntryMessages::default();
         for (first, last) in last {
             let path = self.path_between(first, last);
             let ends_inside = |end: &EntryId| end != last && self.last_covered.contains(end);
             if !ends_inside(first) && !path.iter().any(|id| ends_inside(id) || self.first_covered.contains(*id)) {
-                whole.add(first, &path, &continuations);
+                found.add(first, &path, &continuations);
             }
         }
-        let separate = self.continuations.iter().filter(|id| !whole.is_merged(id));
-        whole.separate_continuations = separate.cloned().collect();
-        whole
+        let separate = self.continuations.iter().filter(|id| !found.is_merged(id));
+        found.separate_continuations = separate.cloned().collect();
+        found
     }
 
     /// The entries after the first one of a message, up to its last one.
     fn path_between<'a>(&'a self, first: &EntryId, last: &'a EntryId) -> Vec<&'a EntryId> {
-        let parent = |id: &&'a EntryId| self.open.get(*id)?.parent.as_ref();
+        let parent = |id: &&'a EntryId| self.open_entries.get(*id)?.parent.as_ref();
         let mut path: Vec<_> = std::iter::successors(Some(last), parent).take_while(|id| *id != first).collect();
         path.reverse();
         path
     }
 }
 
-impl WholeMessages {
+impl MultiEntryMessages {
     /// Adds a message with the entries that follow its first one.
     fn add(&mut self, first: &EntryId, path: &[&EntryId], continuations: &HashSet<&EntryId>) {
-        let mut before = first;
+        let mut preceding_line = first;
         let mut parts = Vec::new();
         self.message_entries.insert(first.clone(), false);
         for (at, id) in path.iter().enumerate() {
             self.message_entries.insert((*id).clone(), at + 1 == path.len());
             if continuations.contains(id) {
                 parts.push((*id).clone());
-                self.merged
-                    .insert((*id).clone(), MergedEntry { merged_into: first.clone(), line_before: before.clone() });
+                self.merged_entries.insert(
+                    (*id).clone(),
+                    MergedEntry { merged_into: first.clone(), preceding_line: preceding_line.clone() },
+                );
             } else {
-                before = id;
+                preceding_line = id;
             }
         }
         self.parts.insert(first.clone(), parts);

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 1 ── 2 ── 3 ── 4 ── boundary ── summary     the boundary keeps 3 and 4 after the summary
-//!                └─ 5                         what follows hangs below the last kept line
+//!                └─ 5                         the next line is a child of the last kept line
 //! ```
 //!
 //! When it loads the file, Claude Code moves the kept lines behind the line that the boundary names. In the thread they
@@ -24,8 +24,8 @@ use crate::{
 /// The lines that a boundary names in `compactMetadata.preservedSegment`, by their uuids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PreservedSegment {
-    head: String,
-    tail: String,
+    first_kept_line: String,
+    last_kept_line: String,
     anchor: String,
 }
 
@@ -42,14 +42,16 @@ impl PreservedSegment {
         };
         let id = |name: &str| segment.text(name).filter(|id| !id.is_empty());
         match (id("headUuid"), id("tailUuid"), id("anchorUuid")) {
-            (Some(head), Some(tail), Some(anchor)) => Ok(Some(Self { head, tail, anchor })),
+            (Some(first_kept_line), Some(last_kept_line), Some(anchor)) => {
+                Ok(Some(Self { first_kept_line, last_kept_line, anchor }))
+            }
             _ => Err("`preservedSegment` does not name the lines that it keeps"),
         }
     }
 
     /// The last kept line. It is the parent of a boundary that names no other parent.
-    pub(super) fn tail(&self) -> &str {
-        &self.tail
+    pub(super) fn last_kept_line(&self) -> &str {
+        &self.last_kept_line
     }
 }
 
@@ -57,7 +59,7 @@ impl PreservedSegment {
 #[derive(Debug, Default)]
 pub(super) struct CompactionData {
     /// At a boundary: the lines that it keeps.
-    preserved: Option<PreservedSegment>,
+    kept_segment: Option<PreservedSegment>,
     /// At a boundary: what it covers.
     pub(super) coverage: Coverage,
     /// At the summary: its text. At a boundary: the summary that the compaction contains.
@@ -71,8 +73,8 @@ impl CompactionData {
         if kind != NodeKind::Boundary && summary.is_none() {
             return None;
         }
-        let preserved = PreservedSegment::of(line).ok().flatten().filter(|_| kind == NodeKind::Boundary);
-        Some(Self { preserved, summary, ..Self::default() })
+        let kept_segment = PreservedSegment::of(line).ok().flatten().filter(|_| kind == NodeKind::Boundary);
+        Some(Self { kept_segment, summary, ..Self::default() })
     }
 }
 
@@ -84,13 +86,13 @@ pub(super) enum Coverage {
     Nothing,
     /// The interval from the first to the second position.
     Covers(usize, usize),
-    /// Such an interval, too. The lines that it keeps are not on its path, so it covers everything before it.
+    /// The interval of everything before the boundary. The lines that it should keep are not on its path.
     KeptLinesMissing(usize, usize),
 }
 
 /// The lines that a boundary keeps.
-fn preserved(data: &LineData) -> Option<&PreservedSegment> {
-    data.compaction.as_deref()?.preserved.as_ref()
+fn kept_segment(data: &LineData) -> Option<&PreservedSegment> {
+    data.compaction.as_deref()?.kept_segment.as_ref()
 }
 
 /// The boundaries of a tree.
@@ -99,13 +101,13 @@ fn boundaries(tree: &Tree<LineData>) -> Vec<usize> {
 }
 
 /// The last node with this id among the ancestors of a node.
-fn on_path(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
+fn ancestor_with_id(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usize> {
     tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
 }
 
-/// The summary that a boundary names as the line before those that it keeps.
+/// The summary, if the boundary names it as the line after which the kept lines continue.
 fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
-    let segment = preserved(tree.data(boundary)?)?;
+    let segment = kept_segment(tree.data(boundary)?)?;
     let at = tree.nodes_with_id(&segment.anchor).into_iter().find(|found| *found > boundary)?;
     let is_summary = tree.data(at)?.compaction.as_ref().is_some_and(|compaction| compaction.summary.is_some());
     is_summary.then_some(at)
@@ -115,8 +117,8 @@ fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
 /// Returns the parents of all nodes, or `None` if no parent changes.
 pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let moves = boundaries(tree).into_iter().filter_map(|boundary| {
-        let segment = preserved(tree.data(boundary)?)?;
-        Some((on_path(tree, &segment.tail, boundary)?, summary_after(tree, boundary)?))
+        let segment = kept_segment(tree.data(boundary)?)?;
+        Some((ancestor_with_id(tree, &segment.last_kept_line, boundary)?, summary_after(tree, boundary)?))
     });
     let moves: Vec<_> = moves.collect();
     if moves.is_empty() {
@@ -125,8 +127,8 @@ pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
     let mut parents = Parents::default();
     for (at, data) in tree.iter() {
         let mut parent = tree.parent(at);
-        for (tail, summary) in &moves {
-            if parent == Some(*tail) && at > *summary && data.kind != NodeKind::Boundary {
+        for (last_kept_line, summary) in &moves {
+            if parent == Some(*last_kept_line) && at > *summary && data.kind != NodeKind::Boundary {
                 parent = Some(*summary);
             }
         }
@@ -148,22 +150,23 @@ pub(super) fn derive_coverage(tree: &mut Tree<LineData>) {
 fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
     let (Some(data), Some(parent)) = (tree.data(at), tree.parent(at)) else { return Coverage::Nothing };
     let root = tree.root(parent);
-    let Some(segment) = preserved(data) else { return Coverage::Covers(root, parent) };
-    let all = Coverage::KeptLinesMissing(root, parent);
-    let tail = on_path(tree, &segment.tail, at);
-    let head = tail.and_then(|tail| match segment.tail == segment.head {
-        true => Some(tail),
-        false => on_path(tree, &segment.head, tail),
-    });
-    let Some((head, tail)) = head.zip(tail) else { return all };
+    let Some(segment) = kept_segment(data) else { return Coverage::Covers(root, parent) };
+    let everything = Coverage::KeptLinesMissing(root, parent);
+    let last_kept_line = ancestor_with_id(tree, &segment.last_kept_line, at);
+    let first_kept_line =
+        last_kept_line.and_then(|last_kept_line| match segment.last_kept_line == segment.first_kept_line {
+            true => Some(last_kept_line),
+            false => ancestor_with_id(tree, &segment.first_kept_line, last_kept_line),
+        });
+    let Some((first_kept_line, last_kept_line)) = first_kept_line.zip(last_kept_line) else { return everything };
     if !tree.nodes_with_id(&segment.anchor).contains(&at) {
-        return tree.parent(head).map_or(Coverage::Nothing, |before| Coverage::Covers(root, before));
+        return tree.parent(first_kept_line).map_or(Coverage::Nothing, |before| Coverage::Covers(root, before));
     }
     // It keeps the beginning, and summarises what comes after it.
     let mut first = None;
-    for above in tree.path(parent).take_while(|above| *above != tail) {
+    for above in tree.path(parent).take_while(|above| *above != last_kept_line) {
         if tree.data(above).is_some_and(|data| data.kind == NodeKind::Boundary) {
-            return all;
+            return everything;
         }
         first = Some(above);
     }

@@ -38,7 +38,7 @@ pub(super) fn line(timestamp: Timestamp, kind: &str, payload: &str) -> String {
     out
 }
 
-/// The model of OpenAI Responses that made a message, if one did.
+/// The target for the model that made a message, if this is a model of OpenAI Responses.
 pub(super) fn responses_target(message: &Message) -> Option<Target> {
     let mut targets = origin::origins(message).into_iter().filter_map(Target::of_origin);
     targets.find(|target| target.provider.name() == "openai-responses")
@@ -94,16 +94,16 @@ impl Items {
         let mut fields: Vec<(&str, String)> = item.iter().map(|(name, raw)| (name, raw.to_owned())).collect();
         if kind == "message" {
             let Some(content) = self.content(item) else { return };
-            set(&mut fields, "type", json_string("message").as_str());
-            set(&mut fields, "content", &content);
+            set_field(&mut fields, "type", json_string("message").as_str());
+            set_field(&mut fields, "content", &content);
             if item.text("role").as_deref() == Some("system") {
-                set(&mut fields, "role", json_string("developer").as_str());
+                set_field(&mut fields, "role", json_string("developer").as_str());
                 self.add_loss("/role", ("role", "Codex leaves out the messages of other roles", "replaced"));
             }
         }
         let order = FIELD_ORDER.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, order)| order);
-        let rank = |name: &str| order.iter().position(|known| *known == name).unwrap_or(order.len());
-        fields.sort_by_key(|(name, _)| rank(name));
+        let place_of = |name: &str| order.iter().position(|known| *known == name).unwrap_or(order.len());
+        fields.sort_by_key(|(name, _)| place_of(name));
         let mut out = String::new();
         let mut object = Writer::open(&mut out);
         for (name, raw) in fields {
@@ -147,7 +147,7 @@ impl Items {
     }
 }
 
-fn set(fields: &mut Vec<(&str, String)>, name: &'static str, raw: &str) {
+fn set_field(fields: &mut Vec<(&str, String)>, name: &'static str, raw: &str) {
     match fields.iter_mut().find(|(known, _)| *known == name) {
         Some((_, value)) => raw.clone_into(value),
         None => fields.push((name, raw.to_owned())),
@@ -166,7 +166,7 @@ fn text_part(kind: &str, text: &str) -> String {
 /// it.
 fn without_empty_annotations(part: &Object<'_>) -> String {
     let is_empty = part.raw("annotations") == Some("[]");
-    part.without(if is_empty { &["annotations"] } else { &[] }).as_str().to_owned()
+    part.without_fields(if is_empty { &["annotations"] } else { &[] }).as_str().to_owned()
 }
 
 /// Replaces documents by texts that name them: a rollout has texts and images only.

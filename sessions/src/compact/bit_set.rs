@@ -2,9 +2,9 @@
 
 /// A set of positions. It takes one bit for each position up to the greatest one.
 #[derive(Debug, Default)]
-pub(crate) struct Bits(Vec<u64>);
+pub(crate) struct BitSet(Vec<u64>);
 
-impl Bits {
+impl BitSet {
     /// An empty set with room for the positions below `limit`.
     pub(crate) fn new(limit: usize) -> Self {
         Self(vec![0; limit.div_ceil(64)])
@@ -29,15 +29,15 @@ impl Bits {
 
 #[cfg(test)]
 mod tests {
-    use super::Bits;
+    use super::BitSet;
 
     #[test]
     fn a_set_contains_what_was_added() {
-        let mut bits = Bits::new(65);
+        let mut set = BitSet::new(65);
         for at in [0, 63, 64, 200] {
-            bits.insert(at);
+            set.insert(at);
         }
-        let inside: Vec<_> = (0..300).filter(|at| bits.contains(*at)).collect();
-        assert_eq!(inside, [0, 63, 64, 200]);
+        let found: Vec<_> = (0..300).filter(|at| set.contains(*at)).collect();
+        assert_eq!(found, [0, 63, 64, 200]);
     }
 }

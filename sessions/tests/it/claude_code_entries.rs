@@ -11,14 +11,15 @@ use crate::{
     helpers::{custom_kind, entries, export_bytes, fixtures, format, head_path, import_one, new_store, write_file},
 };
 
-async fn import_main(commits: &dyn CommitCoordinator, name: &str) -> (ThreadId, ImportReport) {
+/// Imports a fixture. Returns its main thread and the report of this thread.
+async fn import_fixture(commits: &dyn CommitCoordinator, name: &str) -> (ThreadId, ImportReport) {
     let path = fixtures().join("claude-code").join(format!("{name}.jsonl"));
     let report = import(commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
     (report.thread.clone().unwrap(), report)
 }
 
 /// The entry of the line with this number.
-fn at_line(entries: &[Arc<Entry>], line: u64) -> &Entry {
+fn entry_of_line(entries: &[Arc<Entry>], line: u64) -> &Entry {
     entries.iter().find(|entry| entry.origin.as_ref().unwrap().line == line).unwrap()
 }
 
@@ -35,7 +36,7 @@ fn context_texts(context: &store_core::Context) -> Vec<String> {
 #[tokio::test]
 async fn parallel_calls_on_several_lines_are_one_message_in_the_context() {
     let commits = new_store();
-    let (thread, report) = import_main(&*commits, "parallel-calls").await;
+    let (thread, report) = import_fixture(&*commits, "parallel-calls").await;
     assert_eq!(report.issues, []);
     check_thread(&*commits, &thread, None, "claude-code-parallel-calls.context.json").await;
     let path = head_path(&*commits, &thread).await;
@@ -55,7 +56,7 @@ async fn parallel_calls_on_several_lines_are_one_message_in_the_context() {
 #[tokio::test]
 async fn the_usage_of_a_message_counts_once() {
     let commits = new_store();
-    let (thread, _) = import_main(&*commits, "parallel-calls").await;
+    let (thread, _) = import_fixture(&*commits, "parallel-calls").await;
     let usage = commits.threads().load_thread(&thread).await.unwrap().unwrap().usage;
     assert_eq!((usage.input, usage.output, usage.cache_read, usage.cache_write), (20, 26, 6, 4));
 }
@@ -63,12 +64,12 @@ async fn the_usage_of_a_message_counts_once() {
 #[tokio::test]
 async fn lines_of_subagents_are_not_in_the_main_thread() {
     let commits = new_store();
-    let (thread, report) = import_main(&*commits, "sidechain").await;
+    let (thread, report) = import_fixture(&*commits, "sidechain").await;
     assert_eq!((report.issues.len(), report.messages), (0, 4));
     let found = entries(&*commits, &thread).await;
-    let call = at_line(&found, 2).id.clone();
+    let call = entry_of_line(&found, 2).id.clone();
     for line in 3..=6 {
-        let entry = at_line(&found, line);
+        let entry = entry_of_line(&found, line);
         assert!(entry.side && custom_kind(entry) == "import.line" && entry.parent.as_ref() == Some(&call), "{line}");
     }
     let child = ThreadId::new("5e550000-0000-4000-8000-000000000002.agent-L3").unwrap();
@@ -81,7 +82,7 @@ async fn lines_of_subagents_are_not_in_the_main_thread() {
 #[tokio::test]
 async fn a_compaction_leaves_out_everything_before_it() {
     let commits = new_store();
-    let (thread, report) = import_main(&*commits, "compacted").await;
+    let (thread, report) = import_fixture(&*commits, "compacted").await;
     assert_eq!(report.count(IssueCode::UnknownType), 1, "{:?}", report.issues);
     let context = commits.threads().load_context(&thread, ContextRequest::head()).await.unwrap().context;
     let texts = context_texts(&context);
@@ -91,27 +92,27 @@ async fn a_compaction_leaves_out_everything_before_it() {
     let visibilities =
         [(1, Visibility::Internal), (7, Visibility::Internal), (8, Visibility::All), (9, Visibility::Aside)];
     for (line, visibility) in visibilities {
-        assert_eq!(message(at_line(&found, line)).visibility, visibility, "{line}");
+        assert_eq!(message(entry_of_line(&found, line)).visibility, visibility, "{line}");
     }
-    let Body::Compaction(compaction) = &*at_line(&found, 5).body else { panic!("line 5 is not a compaction") };
+    let Body::Compaction(compaction) = &*entry_of_line(&found, 5).body else { panic!("line 5 is not a compaction") };
     let covers = compaction.covers.as_ref().unwrap();
-    assert_eq!((&covers.from, &covers.to), (&at_line(&found, 1).id, &at_line(&found, 4).id));
-    let blocks = &message(at_line(&found, 3)).blocks;
+    assert_eq!((&covers.from, &covers.to), (&entry_of_line(&found, 1).id, &entry_of_line(&found, 4).id));
+    let blocks = &message(entry_of_line(&found, 3)).blocks;
     assert!(matches!(&blocks[0].kind, BlockKind::Thinking(thinking) if thinking.redacted));
-    assert!(matches!(&message(at_line(&found, 10)).blocks[1].kind, BlockKind::Opaque(_)));
+    assert!(matches!(&message(entry_of_line(&found, 10)).blocks[1].kind, BlockKind::Opaque(_)));
 }
 
 #[tokio::test]
-async fn a_resumed_session_keeps_the_lines_of_the_session_before() {
+async fn a_resumed_session_keeps_the_lines_of_the_previous_session() {
     let commits = new_store();
-    let (thread, report) = import_main(&*commits, "resumed").await;
+    let (thread, report) = import_fixture(&*commits, "resumed").await;
     assert_eq!(report.issues.iter().map(|issue| issue.code).collect::<Vec<_>>(), [IssueCode::DuplicateLine]);
     let found = entries(&*commits, &thread).await;
-    let Body::Label(label) = &*at_line(&found, 1).body else { panic!("line 1 is not a label") };
-    assert_eq!((label.text.as_deref(), &label.target), (Some("Sorting lists"), &at_line(&found, 7).id));
-    assert_eq!(custom_kind(at_line(&found, 2)), "claude-code.summary");
-    assert_eq!(custom_kind(at_line(&found, 3)), "claude-code.file-history-snapshot");
-    let Body::Compaction(compaction) = &*at_line(&found, 4).body else { panic!("line 4 is not a compaction") };
+    let Body::Label(label) = &*entry_of_line(&found, 1).body else { panic!("line 1 is not a label") };
+    assert_eq!((label.text.as_deref(), &label.target), (Some("Sorting lists"), &entry_of_line(&found, 7).id));
+    assert_eq!(custom_kind(entry_of_line(&found, 2)), "claude-code.summary");
+    assert_eq!(custom_kind(entry_of_line(&found, 3)), "claude-code.file-history-snapshot");
+    let Body::Compaction(compaction) = &*entry_of_line(&found, 4).body else { panic!("line 4 is not a compaction") };
     assert_eq!(compaction.covers, None);
     let record = commits.threads().load_thread(&thread).await.unwrap().unwrap();
     assert_eq!(record.metadata["session_id"].as_str(), "\"5e550000-0000-4000-8000-000000000006\"");
@@ -119,9 +120,9 @@ async fn a_resumed_session_keeps_the_lines_of_the_session_before() {
 }
 
 #[tokio::test]
-async fn a_file_without_ids_is_a_chain() {
+async fn lines_without_ids_form_one_path() {
     let commits = new_store();
-    let (thread, report) = import_main(&*commits, "torn").await;
+    let (thread, report) = import_fixture(&*commits, "torn").await;
     assert_eq!(report.issues.iter().map(|issue| issue.code).collect::<Vec<_>>(), [IssueCode::TornLastLine]);
     let path = head_path(&*commits, &thread).await;
     assert_eq!(path.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["L1", "L2"]);
@@ -129,13 +130,13 @@ async fn a_file_without_ids_is_a_chain() {
 }
 
 #[tokio::test]
-async fn a_message_of_a_wrong_shape_stays_as_it_is() {
+async fn messages_of_a_wrong_shape_are_kept_and_reported() {
     let commits = new_store();
-    let (thread, report) = import_main(&*commits, "wrong-messages").await;
+    let (thread, report) = import_fixture(&*commits, "wrong-messages").await;
     let found = entries(&*commits, &thread).await;
-    assert_eq!(custom_kind(at_line(&found, 2)), "claude-code.assistant");
-    assert_eq!(custom_kind(at_line(&found, 3)), "claude-code.user");
-    assert_eq!(custom_kind(at_line(&found, 5)), "claude-code.tool_use");
+    assert_eq!(custom_kind(entry_of_line(&found, 2)), "claude-code.assistant");
+    assert_eq!(custom_kind(entry_of_line(&found, 3)), "claude-code.user");
+    assert_eq!(custom_kind(entry_of_line(&found, 5)), "claude-code.tool_use");
     let issues: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code)).collect();
     let expected = [
         (2, IssueCode::BadField),
@@ -146,7 +147,7 @@ async fn a_message_of_a_wrong_shape_stays_as_it_is() {
         (6, IssueCode::BadField),
     ];
     assert_eq!(issues, expected);
-    assert!(matches!(&message(at_line(&found, 4)).blocks[0].kind, BlockKind::Opaque(_)));
+    assert!(matches!(&message(entry_of_line(&found, 4)).blocks[0].kind, BlockKind::Opaque(_)));
 }
 
 #[tokio::test]
@@ -156,8 +157,8 @@ async fn a_session_that_grows_keeps_its_threads() {
         let whole = std::fs::read(fixtures().join("claude-code").join(format!("{name}.jsonl"))).unwrap();
         let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         let commits = new_store();
-        let fresh = new_store();
-        let (id, _) = import_main(&*fresh, name).await;
+        let fresh_store = new_store();
+        let (id, _) = import_fixture(&*fresh_store, name).await;
         let mut end = first;
         while end < whole.len() {
             end = (end + 311).min(whole.len());
@@ -170,7 +171,7 @@ async fn a_session_that_grows_keeps_its_threads() {
             assert!(exact && bytes == whole[..end], "{name}, {end} bytes");
         }
         let thread = id;
-        let (in_steps, at_once) = (commits.threads(), fresh.threads());
+        let (in_steps, at_once) = (commits.threads(), fresh_store.threads());
         let grown = in_steps.load_context(&thread, ContextRequest::head()).await.unwrap().context;
         let whole = at_once.load_context(&thread, ContextRequest::head()).await.unwrap().context;
         assert_eq!(context_texts(&grown), context_texts(&whole), "{name}");
@@ -195,7 +196,7 @@ async fn a_message_of_another_model_has_another_origin() {
     let found = entries(&*commits, &report.thread.unwrap()).await;
     let providers: Vec<_> = (1..=3)
         .map(|line| {
-            let provenance = message(at_line(&found, line)).provenance.clone();
+            let provenance = message(entry_of_line(&found, line)).provenance.clone();
             provenance.and_then(|provenance| provenance.origin).map(|origin| origin.provider)
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Compares a session with the thread of an earlier state of the session, if its tool has rewritten the file.
+//! If a tool has rewritten the file of a session: compares the session with the thread of its earlier state.
 
 use std::collections::HashMap;
 
@@ -15,19 +15,19 @@ use crate::{
 
 /// How many messages a thread and a session have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rewritten {
+pub(crate) struct Comparison {
     /// Messages of the thread.
-    stored: u64,
+    thread_messages: u64,
     /// Messages of the session.
-    found: u64,
+    session_messages: u64,
     /// Messages of the session with a role and blocks that a message of the thread has, too.
-    equal: u64,
+    equal_messages: u64,
 }
 
-impl Rewritten {
+impl Comparison {
     /// Whether the thread has every message of the session, and more.
     pub(crate) const fn is_older(self) -> bool {
-        self.equal == self.found && self.found < self.stored
+        self.equal_messages == self.session_messages && self.session_messages < self.thread_messages
     }
 
     /// Describes the difference. The formats are that of the thread and that of the session.
@@ -40,9 +40,9 @@ impl Rewritten {
         format!(
             "thread `{thread}` is the same session: {versions}. {} of its {} messages are in the file, which has {} \
              others",
-            self.equal,
-            self.stored,
-            self.found - self.equal
+            self.equal_messages,
+            self.thread_messages,
+            self.session_messages - self.equal_messages
         )
     }
 }
@@ -52,16 +52,16 @@ pub(crate) async fn compare(
     threads: &dyn ThreadRunStore,
     thread: &ThreadId,
     session: &dyn Session,
-) -> Result<Rewritten> {
-    let mut compared = Rewritten { stored: 0, found: 0, equal: 0 };
-    let mut stored: HashMap<[u8; 32], u64> = HashMap::new();
+) -> Result<Comparison> {
+    let mut comparison = Comparison { thread_messages: 0, session_messages: 0, equal_messages: 0 };
+    let mut unmatched: HashMap<[u8; 32], u64> = HashMap::new();
     let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
     query.kinds = Some(vec![BodyKind::Message]);
     loop {
         let page = threads.list_entries(thread, query.clone()).await?;
         for message in page.items.iter().filter_map(|entry| entry.message()) {
-            compared.stored += 1;
-            *stored.entry(digest(message)).or_default() += 1;
+            comparison.thread_messages += 1;
+            *unmatched.entry(digest(message)).or_default() += 1;
         }
         let Some(next) = page.next else { break };
         query.page = query.page.after(next);
@@ -71,13 +71,13 @@ pub(crate) async fn compare(
     let mut issues = Issues::default();
     while let Some(draft) = drafts.next(&mut issues)? {
         let NewBody::Message(message) = &draft.entry.body else { continue };
-        compared.found += 1;
-        if let Some(left) = stored.get_mut(&digest(message)).filter(|left| **left > 0) {
-            *left -= 1;
-            compared.equal += 1;
+        comparison.session_messages += 1;
+        if let Some(count) = unmatched.get_mut(&digest(message)).filter(|count| **count > 0) {
+            *count -= 1;
+            comparison.equal_messages += 1;
         }
     }
-    Ok(compared)
+    Ok(comparison)
 }
 
 /// The digest of the parts of a message that are the same in all versions of a format.

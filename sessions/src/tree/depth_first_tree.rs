@@ -1,7 +1,7 @@
 //! The parents of nodes, and the paths that follow from them.
 //!
-//! In most files most lines follow the line before them. So the nodes are kept as segments: in a segment each node but
-//! the first is the child of the node before it. A file without branches is one segment.
+//! In most files the parent of most lines is the preceding line. So the nodes are kept as segments: in a segment each
+//! node but the first is the child of the preceding node. A file without branches is one segment.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(crate) struct Parents {
     len: u32,
 }
 
-/// A sequence of nodes. Each node but the first is the child of the node before it.
+/// A sequence of nodes. Each node but the first is the child of the preceding node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     /// The position of its first node.
@@ -43,7 +43,7 @@ impl Parents {
     /// The root of the path of a node. There must be no cycle.
     pub(super) fn root(&self, at: usize) -> usize {
         let Some(mut segment) = u32::try_from(at).ok().and_then(|at| self.segment_of(at)) else { return at };
-        while let Some((above, _)) = self.above(segment) {
+        while let Some((above, _)) = self.parent_position(segment) {
             segment = above;
         }
         self.segments.get(segment).map_or(at, |segment| to_position(segment.start))
@@ -66,7 +66,7 @@ impl Parents {
     }
 
     /// The segment that contains the parent of a segment, and the position of that parent.
-    pub(super) fn above(&self, segment: usize) -> Option<(usize, u32)> {
+    pub(super) fn parent_position(&self, segment: usize) -> Option<(usize, u32)> {
         let parent = self.segments.get(segment)?.parent?;
         Some((self.segment_of(parent)?, parent))
     }
@@ -83,29 +83,29 @@ pub(super) const fn to_position(at: u32) -> usize {
 
 /// The nodes in depth-first order. A node follows its parent directly, or after other descendants of its parent.
 #[derive(Debug, Default)]
-pub(crate) struct Shape {
+pub(crate) struct DepthFirstTree {
     parents: Parents,
     /// For each segment: the place of its first node in the order, and the last place of the segment and all below it.
     places: Vec<(u32, u32)>,
     /// For each segment, the end of its part of `children`.
     child_ends: Vec<u32>,
-    /// For each segment, the segments below its nodes, each after the position of its parent. Those with the last
-    /// parents come first.
+    /// For each segment: its child segments, each as the position of its parent and its own number. The children of
+    /// later nodes come first.
     children: Vec<(u32, u32)>,
     /// The segments in the order.
     order: Vec<u32>,
 }
 
-impl Shape {
+impl DepthFirstTree {
     /// Numbers the nodes. The parents must not form a cycle.
     pub(super) fn of(parents: Parents) -> Self {
         let count = parents.segments.len();
         let mut children: Vec<(usize, u32, u32)> = Vec::new();
-        let mut open = Vec::new();
+        let mut roots = Vec::new();
         for segment in 0..count {
-            match parents.above(segment) {
+            match parents.parent_position(segment) {
                 Some((above, parent)) => push(&mut children, (above, parent, to_u32(segment))),
-                None => open.push(segment),
+                None => roots.push(segment),
             }
         }
         children.sort_unstable_by_key(|(above, parent, segment)| (*above, u32::MAX - parent, *segment));
@@ -116,21 +116,23 @@ impl Shape {
             }
         }
         for segment in 1..count {
-            let before = child_ends.get(segment - 1).copied().unwrap_or_default();
+            let previous_end = child_ends.get(segment - 1).copied().unwrap_or_default();
             if let Some(end) = child_ends.get_mut(segment) {
-                *end = before.max(*end);
+                *end = previous_end.max(*end);
             }
         }
         let children = children.into_iter().map(|(_, parent, segment)| (parent, segment)).collect();
-        let mut shape = Self { parents, places: vec![(0, 0); count], child_ends, children, order: Vec::new() };
-        open.reverse();
-        shape.number(open);
-        shape
+        let mut depth_first_tree =
+            Self { parents, places: vec![(0, 0); count], child_ends, children, order: Vec::new() };
+        roots.reverse();
+        depth_first_tree.number(roots);
+        depth_first_tree
     }
 
-    fn number(&mut self, mut open: Vec<usize>) {
+    /// Finds the order and the places. `pending` contains the roots, in reverse order.
+    fn number(&mut self, mut pending: Vec<usize>) {
         let mut next = 0;
-        while let Some(segment) = open.pop() {
+        while let Some(segment) = pending.pop() {
             let Some(start) = self.parents.segments.get(segment).map(|found| found.start) else { continue };
             let first = next;
             next += self.parents.end(segment) - start;
@@ -139,12 +141,12 @@ impl Shape {
             }
             push(&mut self.order, to_u32(segment));
             let below = self.children_of(segment).iter().rev().map(|(_, child)| to_position(*child));
-            open.extend(below);
+            pending.extend(below);
         }
         for at in (0..self.order.len()).rev() {
             let Some(segment) = self.order.get(at).map(|segment| to_position(*segment)) else { continue };
             let last = self.last_place(segment);
-            if let Some((above, _)) = self.parents.above(segment)
+            if let Some((above, _)) = self.parents.parent_position(segment)
                 && let Some(place) = self.places.get_mut(above)
             {
                 place.1 = place.1.max(last);
@@ -214,7 +216,7 @@ impl PathOrder {
         self.segments().flatten()
     }
 
-    /// The same, as ranges. In a range each node but the first is the child of the node before it.
+    /// The order, as ranges of nodes. In a range each node but the first is the child of the preceding node.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Range<usize>> {
         self.0.iter().map(|(start, end)| to_position(*start)..to_position(*end))
     }
@@ -222,7 +224,7 @@ impl PathOrder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parents, Shape};
+    use super::{DepthFirstTree, Parents};
 
     /// A small generator of pseudorandom numbers.
     struct Numbers(u64);
@@ -266,16 +268,16 @@ mod tests {
             parents.iter().for_each(|parent| list.push(*parent));
             let found: Vec<_> = (0..len).map(|at| list.get(at)).collect();
             assert_eq!(found, parents);
-            let shape = Shape::of(list);
+            let depth_first_tree = DepthFirstTree::of(list);
             let path = |at| std::iter::successors(Some(at), |at: &usize| parents[*at]).collect::<Vec<_>>();
             for at in 0..len {
-                let on_path: Vec<_> = (0..len).filter(|above| shape.is_on_path(at, *above)).collect();
+                let on_path: Vec<_> = (0..len).filter(|above| depth_first_tree.is_on_path(at, *above)).collect();
                 let mut expected = path(at);
                 expected.sort_unstable();
                 assert_eq!(on_path, expected, "{at} of {parents:?}");
-                assert_eq!(Some(&shape.parents().root(at)), path(at).last());
+                assert_eq!(Some(&depth_first_tree.parents().root(at)), path(at).last());
             }
-            let order: Vec<_> = shape.path_order().iter().collect();
+            let order: Vec<_> = depth_first_tree.path_order().iter().collect();
             for (step, at) in order.iter().enumerate() {
                 assert!(parents[*at].is_none_or(|parent| order[..step].contains(&parent)), "{order:?} of {parents:?}");
             }
@@ -283,7 +285,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..len).collect::<Vec<_>>());
             let leaf = (0..len).find(|at| !parents.contains(&Some(*at)));
-            assert_eq!(shape.first_leaf(), leaf, "{parents:?}");
+            assert_eq!(depth_first_tree.first_leaf(), leaf, "{parents:?}");
         }
     }
 }
