@@ -82,6 +82,11 @@ impl SourceIds {
         Some(if is_equal { Repeat::Line } else { Repeat::Id })
     }
 
+    /// Frees what only [`Self::add`] needs. No id is added after this.
+    pub(crate) fn finish(&mut self) {
+        self.hashes = Vec::new();
+    }
+
     /// Notes what the line that was read is.
     pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
         self.count = to_u32(line);

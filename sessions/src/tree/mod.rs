@@ -268,6 +268,7 @@ impl<D> Tree<D> {
         (0..self.data.len()).for_each(|at| parents.push(finder.parent(at)));
         let missing_parents = finder.into_missing_parents();
         (self.packed_parents, self.links, self.unknown_names) = (Vec::new(), Vec::new(), TextTable::default());
+        self.source_ids.finish();
         self.cut_cycles(&mut parents, issues);
         let order = self.set_parents(parents);
         if !missing_parents.is_empty() {
