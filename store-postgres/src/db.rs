@@ -120,8 +120,8 @@ impl Db {
     /// Asks the server for its time and sets the clock.
     pub(crate) async fn update_clock(&self) -> Result<()> {
         let rows = self.any_connection().read(|sql| &sql.server_time, PgArguments::default()).await?;
-        let clock = rows.first().map_or(Ok(0), |row| read_u64(row, 0))?;
-        self.clock.set_server_time(Duration::from_millis(clock));
+        let millis = rows.first().map_or(Ok(0), |row| read_u64(row, 0))?;
+        self.clock.set_server_time(Duration::from_millis(millis));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Db {
         self.pool.close();
     }
 
-    /// Takes a connection from the pool, for a call that has already waited for `waited`.
+    /// Takes a connection from the pool, for a call that has already waited this long.
     async fn acquire(&self, waited: Duration) -> Result<Object<Connector>> {
         let wait = Some(self.acquire_timeout.saturating_sub(waited));
         let timeouts = Timeouts { wait, ..self.pool.timeouts() };
@@ -241,8 +241,8 @@ enum ConnectionSource<'a> {
 }
 
 impl Connection<'_> {
-    pub(crate) fn set_server_time(&self, clock: Duration) {
-        self.db.clock.set_server_time(clock);
+    pub(crate) fn set_server_time(&self, server_time: Duration) {
+        self.db.clock.set_server_time(server_time);
     }
 
     /// Returns the maximum time that a call waits before it can send to the server.

@@ -99,8 +99,9 @@ impl TestSchema {
         let mut number = 0;
         let name = loop {
             let name = format!("test_{migrations_hash:08x}_{number}");
-            let locked = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('agentstore tests'), hashtext($1))");
-            if locked.bind(&name).fetch_one(&mut connection).await.map_err(statement_error)? {
+            let try_lock =
+                sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('agentstore tests'), hashtext($1))");
+            if try_lock.bind(&name).fetch_one(&mut connection).await.map_err(statement_error)? {
                 break name;
             }
             number += 1;
@@ -170,8 +171,8 @@ impl TestSchema {
         if self.lock.is_some() {
             return Ok(());
         }
-        // With a pooler, the connection may belong to another client by the time it is terminated. Therefore sessions
-        // are terminated only if the removal fails without it.
+        // With a pooler, the connection may belong to another client by the time it is terminated. So the
+        // removal is first tried without terminating sessions.
         let without_terminating = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = error; \
             DROP SCHEMA IF EXISTS $schema$ CASCADE; COMMIT";
         if self.run(without_terminating).await.is_ok() {

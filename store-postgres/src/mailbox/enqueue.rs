@@ -141,7 +141,8 @@ struct WaitingCall {
 
 impl WaitingCall {
     fn send_reply(self, reply: EnqueueReply) {
-        let _gone = self.reply.send(reply);
+        // A caller that no longer waits needs no reply.
+        let _unreceived = self.reply.send(reply);
     }
 }
 
@@ -260,7 +261,8 @@ impl Drop for EnqueueGroup {
         // The calls that are still in the group were not decided with it.
         send_replies(std::mem::take(&mut self.others), || EnqueueReply::DecideAlone);
         for (reply, group) in self.enqueues.start_waiting_calls(&self.call.threads) {
-            let _gone = reply.send(EnqueueReply::DecideGroup(group));
+            // If the caller no longer waits, the group is dropped here, and starts the calls that wait for it.
+            let _unreceived = reply.send(EnqueueReply::DecideGroup(group));
         }
     }
 }

@@ -339,8 +339,8 @@ impl MailboxMaintenance for PostgresMailbox {
             RequeueChoice::Filter { filter, limit } => {
                 let query = DispatchQuery::new(filter.in_status([DispatchStatus::DeadLetter]));
                 let page = store_core::PageRequest::first(limit);
-                let dead = self.list_dispatches(query.with_page(page)).await?;
-                dead.items.into_iter().map(|dispatch| dispatch.id).collect()
+                let dead_letters = self.list_dispatches(query.with_page(page)).await?;
+                dead_letters.items.into_iter().map(|dispatch| dispatch.id).collect()
             }
         };
         let call = |tenant: Arc<Tenant>| async move {

@@ -2,10 +2,11 @@
 //! transaction may still see them, which makes searches slow. So claims do not search again where earlier claims found
 //! nothing.
 //!
-//! If a writer adds a row to a part that claims may already skip, it sets the column `is_passed` of the row. A writer
-//! cannot know this if it wrote the row shortly before a search and the search could not see the row yet. So claims
-//! never skip the last moments before a search. A row may stay invisible for longer, for example because a transaction
-//! was suspended or rolled back. Such a row is found when all parts are searched, which happens from time to time.
+//! If a writer adds a row to a part that claims may already skip, it sets the column `is_passed` of the row. If the
+//! row is written shortly before a search, the search may not see the row, and the writer does not know of the search.
+//! So claims never skip the last moments before a search. A row may stay invisible for longer, for example because a
+//! transaction was suspended or rolled back. Such a row is found when all parts are searched, which happens from time
+//! to time.
 
 #![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
 

@@ -90,11 +90,11 @@ impl<'a> DeletionTransaction<'a> {
             let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.clone()?))) else { continue };
             batch.add_thread(id, row, (Some(thread::detach(stored, decision_time.now)), row.id_record.clone()));
         }
-        let written = Arc::new(batch).write(&mut self.connection, self.tenant, decision_time).await;
+        let write_result = Arc::new(batch).write(&mut self.connection, self.tenant, decision_time).await;
         for id in deleted.iter().chain(detached) {
             self.tenant.remove_cached(id);
         }
-        Ok(matches!(written.map_err(|failed| failed.error)?, WriteResult::Done(_)))
+        Ok(matches!(write_result.map_err(|failed| failed.error)?, WriteResult::Done(_)))
     }
 }
 

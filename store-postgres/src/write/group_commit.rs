@@ -91,7 +91,7 @@ impl GroupCommit {
         connection.set_waited(began.elapsed());
         match reply {
             GroupReply::WriteGroup => {
-                let _next = StartNextOnDrop(self);
+                let _start_next = StartNextOnDrop(self);
                 let others = self.group_members(batch, decision_time).await;
                 write_group(connection, tenant, batch, decision_time, others).await
             }
@@ -102,7 +102,8 @@ impl GroupCommit {
         }
     }
 
-    /// Puts the batch into the queue, unless it can be written at once.
+    /// Returns `None` if the batch can be written at once. Otherwise puts it into the queue, and returns the receiver
+    /// of its reply.
     fn enqueue_or_start(
         &self,
         batch: &Arc<Batch>,
@@ -113,9 +114,9 @@ impl GroupCommit {
             state.in_flight += 1;
             return None;
         }
-        let (reply, answer) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         state.waiting.push(WaitingBatch { batch: Arc::clone(batch), decision_time, reply });
-        Some(answer)
+        Some(receiver)
     }
 
     /// Returns the waiting batches to be written together with this one. A caller that has just been answered often
@@ -222,7 +223,8 @@ async fn write_group(
                 results_by_batch(connection, all.len(), &rows).map_err(StatementFailure::after_answer)?.into_iter();
             let own_result = results_by_batch.next().flatten();
             for (other, done) in others.into_iter().zip(results_by_batch) {
-                let _gone = other.reply.send(done.map_or(GroupReply::WriteAlone, GroupReply::Done));
+                // A caller that no longer waits needs no reply.
+                let _unreceived = other.reply.send(done.map_or(GroupReply::WriteAlone, GroupReply::Done));
             }
             match own_result {
                 Some(done) => Ok(WriteResult::Done(vec![done])),

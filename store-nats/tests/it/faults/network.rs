@@ -294,8 +294,8 @@ async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: D
         }
     }
     println!(
-        "{fault:?}: {} calls succeeded during the fault, the first after {first_call_after:?}; all servers accepted calls \
-         {:?} after its end",
+        "{fault:?}: {} calls succeeded during the fault, the first after {first_call_after:?}; all servers accepted \
+         calls {:?} after its end",
         calls.len(),
         fault_ended.elapsed()
     );
