@@ -47,18 +47,19 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             // One dispatch of every fourth call is refused, because its id belongs to other work.
-            let second = if at % 4 == 0 {
+            let second_dispatch = if at % 4 == 0 {
                 dispatch_with_payload("t", "taken", "2")
             } else {
                 dispatch_with_payload("t", &format!("d-{at}"), "2")
             };
-            enqueue(&setup, vec![new_dispatch("s"), second])
+            enqueue(&setup, vec![new_dispatch("s"), second_dispatch])
         })
         .collect();
     for (at, call) in calls.into_iter().enumerate() {
-        let answers: Vec<_> = call.await.unwrap().into_iter().map(|one| one.map_err(|error| error.kind())).collect();
-        let second = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
-        assert_eq!(answers, [Ok(thread("s")), second], "{at}");
+        let answers: Vec<_> =
+            call.await.unwrap().into_iter().map(|answer| answer.map_err(|error| error.kind())).collect();
+        let second_answer = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
+        assert_eq!(answers, [Ok(thread("s")), second_answer], "{at}");
     }
     let transactions = count_transactions(&setup).await;
     println!("{CALLS} calls at once took {transactions} transactions");
