@@ -168,7 +168,8 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id" is "?2",
     "id DESC"
 );
-/// The batches of dispatches that interrupts superseded at one time. It is the next such time after a position.
+/// The batches that interrupts superseded at one time: at the first such time from `?2` on or, for the statement that
+/// reads backward, at the last such time up to `?2`.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn deciding_statements_use_the_intended_index() {
         let conn = empty_database();
-        for (text, wanted) in [
+        for (text, expected_step) in [
             (FIRST_AVAILABLE, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
             (QUEUE_SUMMARY, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
             (QUEUE_SUMMARY, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
@@ -280,7 +281,7 @@ mod tests {
             (SUPERSEDED_BATCH.forward, "USING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
         ] {
             let steps = query_plan(&conn, text);
-            assert!(steps.iter().any(|step| step.contains(wanted)), "{wanted}: {steps:#?}");
+            assert!(steps.iter().any(|step| step.contains(expected_step)), "{expected_step}: {steps:#?}");
         }
     }
 }

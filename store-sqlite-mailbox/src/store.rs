@@ -42,8 +42,8 @@ pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 ///
 /// Beside the file `PATH` there are `PATH-wal` and `PATH-shm`, which belong to SQLite, and `PATH-users` and
 /// `PATH-next`, which are empty: they serve as locks and to wake waiting callers in other processes. All these files
-/// belong together. To copy a mailbox in use, let SQLite do it (`VACUUM INTO`); a copy file by file may be damaged. A
-/// process that has the mailbox open must open the database file only through SQLite.
+/// belong together. To copy a mailbox that is in use, let SQLite do it (`VACUUM INTO`). If its files are copied one by
+/// one, the copy may be damaged. A process that has the mailbox open must open the database file only through SQLite.
 ///
 /// Handles are cheap to clone (PR-7).
 #[derive(Clone)]
@@ -88,13 +88,13 @@ impl SqliteMailbox {
     /// - `UnsafeDurability` for settings that may lose acknowledged work (SQ-2);
     /// - `Unavailable` if another process has exclusive use of the file, or the file cannot be used.
     pub async fn open(config: SqliteConfig) -> Result<Self> {
-        let (reply, opened) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         // Opening may wait for other processes, so it does not run on a thread of the caller's runtime.
-        let opening = thread::Builder::new().name("agentstore-open".to_owned());
-        let begun = opening.spawn(move || reply.send(Self::open_blocking(config)));
-        begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        opened.await.map_err(|lost| {
-            Error::unavailable("the thread that opens the mailbox ended without a result").with_source(lost)
+        let builder = thread::Builder::new().name("agentstore-open".to_owned());
+        let spawned = builder.spawn(move || reply.send(Self::open_blocking(config)));
+        spawned.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
+        result.await.map_err(|error| {
+            Error::unavailable("the thread that opens the mailbox ended without a result").with_source(error)
         })?
     }
 
@@ -134,7 +134,7 @@ impl SqliteMailbox {
 
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> TenantHandle {
         let mut tenants = self.tenants();
-        if tenants.get(tenant).is_some_and(|open| open.is_closed()) {
+        if tenants.get(tenant).is_some_and(|opened| opened.is_closed()) {
             // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
@@ -154,8 +154,8 @@ impl SqliteMailbox {
     ) -> Result<T> {
         self.state.shared.check_open()?;
         let (reply, answer) = oneshot::channel();
-        self.state.shared.writer.put(Box::new(FileStep { step, reply: Some(reply), done: None }));
-        answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost))?
+        self.state.shared.writer.put(Box::new(FileStep { step, reply: Some(reply), result: None }));
+        answer.await.map_err(|error| Error::commit_unknown(None).with_source(error))?
     }
 }
 
@@ -217,9 +217,9 @@ impl Store for SqliteMailbox {
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         self.state.shared.check_open()?;
-        let open = self.tenants().remove(tenant);
-        if let Some(open) = open {
-            open.close();
+        let open_tenant = self.tenants().remove(tenant);
+        if let Some(open_tenant) = open_tenant {
+            open_tenant.close();
         }
         let name = tenant.clone();
         self.run_on_writer_thread(move |context| {
@@ -252,13 +252,13 @@ impl Store for SqliteMailbox {
         let (reply, ended) = oneshot::channel();
         let shared_of_thread = Arc::clone(shared);
         // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
-        let ending = move || {
+        let end_threads = move || {
             shared_of_thread.notifications.close(true);
             shared_of_thread.readers.close(true);
             reply.send(())
         };
-        let begun = thread::Builder::new().name("agentstore-close".to_owned()).spawn(ending);
-        begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
+        let spawned = thread::Builder::new().name("agentstore-close".to_owned()).spawn(end_threads);
+        spawned.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
         let _ended = ended.await;
         shared.writer.close().await;
         Ok(())

@@ -69,7 +69,7 @@ impl TenantMailbox {
             match self.tenant.write(None, promote_due).await {
                 // The store no longer writes, but it still lists what is already available.
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
-                promoted => promoted?,
+                answer => answer?,
             }
         }
         Ok(())
@@ -83,11 +83,11 @@ fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<
     let after = Position::from_cursor(cursor_key, &scope, query.page.cursor.as_ref())?;
     let listing = (&query.filter, query.order, query.direction);
     let mut walk = DispatchWalk::new(rows, listing, after.as_ref(), limit + 1)?;
-    while let Some(walked) = walk.next()? {
-        let found = rows.load(&walked.id()?)?;
+    while let Some(listed) = walk.next()? {
+        let found = rows.load(&listed.id()?)?;
         let bytes = found.as_ref().and_then(|found| found.payload.as_ref()).map_or(0, |payload| payload.as_str().len());
-        let item = found.filter(|seen| query.filter.admits(seen));
-        if !page.offer(walked.position, length(bytes), item) {
+        let item = found.filter(|dispatch| query.filter.admits(dispatch));
+        if !page.offer(listed.position, length(bytes), item) {
             break;
         }
     }
@@ -101,7 +101,7 @@ pub(super) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns the first selected dispatches.
+    /// Returns the ids of the first selected dispatches.
     pub(super) fn first_ids(
         &self,
         rows: &Rows<'_>,
@@ -111,8 +111,8 @@ impl Selection<'_> {
         let mut walk = DispatchWalk::new(rows, (self.filter, self.order, Direction::Forward), None, max_count)?;
         let mut found = Vec::new();
         while found.len() < max_count {
-            let Some(walked) = walk.next()? else { break };
-            let id = walked.id()?;
+            let Some(listed) = walk.next()? else { break };
+            let id = listed.id()?;
             let Some(stored) = rows.dispatch(&id)? else { continue };
             if is_wanted(&mailbox::visible_dispatch(rows, &stored)?) {
                 found.push(id);
@@ -129,11 +129,11 @@ pub(super) fn dispatches_to_purge(rows: &Rows<'_>, request: &Purge) -> Result<Ve
         (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
     let mut found = Vec::new();
     while found.len() < max_count {
-        let Some(walked) = walk.next()? else { break };
-        if walked.position.rank >= request.before.as_millis() {
+        let Some(listed) = walk.next()? else { break };
+        if listed.position.rank >= request.before.as_millis() {
             break;
         }
-        found.push(walked.id()?);
+        found.push(listed.id()?);
     }
     Ok(found)
 }

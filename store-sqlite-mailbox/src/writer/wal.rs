@@ -54,17 +54,17 @@ impl WriteAheadLog {
             }
             return Ok(());
         }
-        let done = checkpoint(conn, "PASSIVE")?;
+        let passive_result = checkpoint(conn, "PASSIVE")?;
         self.next_checkpoint_pages = pages + RETRY_PAGES;
-        if pages < RESTART_PAGES || done.is_none() {
+        if pages < RESTART_PAGES || passive_result.is_none() {
             return Ok(());
         }
         let is_closed = self.constants.gate.close();
         // The writer does not wait for readers: the checkpoint succeeds if no read is left.
         schema::set_waits_for_locks(conn, false)?;
-        let restarted = checkpoint(conn, "TRUNCATE");
+        let restart_result = checkpoint(conn, "TRUNCATE");
         schema::set_waits_for_locks(conn, true)?;
-        if restarted?.is_some_and(|done| !done.is_busy) {
+        if restart_result?.is_some_and(|result| !result.is_busy) {
             WAL_PAGES.set(0);
             self.next_checkpoint_pages = CHECKPOINT_PAGES;
             self.constants.gate.open();
@@ -78,11 +78,11 @@ impl WriteAheadLog {
 
 /// Tries a checkpoint. Returns `None` if another connection prevents it.
 fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<CheckpointResult>> {
-    let asked = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+    let answer = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         Ok(CheckpointResult { is_busy: row.get::<_, i32>(0)? != 0 })
     });
-    match asked {
-        Ok(done) => Ok(Some(done)),
+    match answer {
+        Ok(result) => Ok(Some(result)),
         Err(error) => ignore_if_harmless(error).map(|()| None),
     }
 }
