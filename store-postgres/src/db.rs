@@ -83,8 +83,8 @@ impl managed::Manager for Connector {
 
     async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<Error> {
         if metrics.last_used() > MAX_UNTESTED_IDLE {
-            let tried = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
-            let answered = tried.map_err(|_| Error::server_unavailable("an idle connection did not answer"))?;
+            let ping_result = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
+            let answered = ping_result.map_err(|_| Error::server_unavailable("an idle connection did not answer"))?;
             answered.map_err(|e| RecycleError::Backend(error::statement_error(e, Effect::None)))?;
         }
         Ok(())
@@ -207,9 +207,9 @@ impl Db {
             }
             None => Ok(Vec::new()),
         };
-        let ended = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
+        let end_result = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
         let rows = answered?;
-        ended?;
+        end_result?;
         Ok(rows)
     }
 
@@ -347,8 +347,8 @@ impl Connection<'_> {
     async fn run_control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
         let deadline = self.db.deadline;
         let Some(pinned) = self.pinned_connection() else { return Ok(()) };
-        let done = with_deadline(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
-        done.map(|_| ()).map_err(|failed| failed.error)
+        let result = with_deadline(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
+        result.map(|_| ()).map_err(|failed| failed.error)
     }
 
     fn pinned_connection(&mut self) -> Option<&mut PgConnection> {

@@ -257,12 +257,12 @@ impl<'a> DecisionLoop<'a> {
     /// afterwards, but not of writes in a transaction of the caller, because it is unknown when that transaction ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
         let should_notify = answer.is_ok() && !self.connection.belongs_to_caller();
-        let ended = self.connection.finish(answer.is_ok()).await;
+        let end_result = self.connection.finish(answer.is_ok()).await;
         for batch in self.written_batches.iter().filter(|_| should_notify) {
             self.tenant.notify_subscribers(batch.scopes_written());
             self.tenant.notify_workers(batch.claimable_from());
         }
-        ended.and(answer)
+        end_result.and(answer)
     }
 
     async fn reload(&mut self, cache: &mut RecordCache) -> Result<()> {

@@ -72,9 +72,9 @@ impl Gate {
 
     /// Waits until the gate is open, but no longer than a read may take.
     fn wait_until_open(&self, time_limit: Duration) {
-        let waiting = self.opened.wait_timeout_while(self.lock(), time_limit, |state| state.is_closed);
-        let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
+        let wait_result = self.opened.wait_timeout_while(self.lock(), time_limit, |state| state.is_closed);
+        let (mut state, timeout_result) = wait_result.unwrap_or_else(PoisonError::into_inner);
+        if timeout_result.timed_out() {
             *state = GateState { is_closed: false, is_held_by_other_program: true };
             self.opened.notify_all();
         }

@@ -286,6 +286,6 @@ fn wait_for_end(pid: Pid) -> Result<()> {
 fn state_and_parent(pid: Pid) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The fields come after the name of the program, which is in parentheses and may itself contain parentheses.
-    let mut rest = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
-    Some((rest.next()?, rest.next()?))
+    let mut fields = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
+    Some((fields.next()?, fields.next()?))
 }

@@ -90,8 +90,8 @@ async fn execute_random_operation(
         9 => temp_store.advance(MINUTE).await?,
         10 => drop(mailbox.requeue(Requeue::matching(Default::default(), 2)).await?),
         _ => {
-            let before = all_dispatches(mailbox).await.iter().map(|found| found.updated_at).max();
-            let mut purge = Purge::new(before.unwrap_or_default());
+            let latest_update = all_dispatches(mailbox).await.iter().map(|found| found.updated_at).max();
+            let mut purge = Purge::new(latest_update.unwrap_or_default());
             purge.limit = 5;
             mailbox.purge(purge).await?;
         }

@@ -47,15 +47,15 @@ async fn new_work_wakes_waiting_workers_of_another_process() {
     let mut slowest = Duration::ZERO;
     for round in 0..20 {
         let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
-        let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+        let wait_task = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
         sleep(Duration::from_millis(30)).await;
         enqueue(&*producer, new_dispatch(&format!("t-{round}"))).await.unwrap();
         let begun = Instant::now();
-        assert_eq!(waiting.await.unwrap().unwrap(), WaitResult::Woken);
+        assert_eq!(wait_task.await.unwrap().unwrap(), WaitResult::Woken);
         slowest = slowest.max(begun.elapsed());
         let mailbox = waiter.mailbox.as_ref().unwrap();
-        let held = claim(&**mailbox).await.unwrap().unwrap();
-        ack(&**mailbox, &held).await.unwrap();
+        let claimed = claim(&**mailbox).await.unwrap().unwrap();
+        ack(&**mailbox, &claimed).await.unwrap();
     }
     assert!(slowest < Duration::from_millis(900), "a dispatch was found by polling: {slowest:?}");
     remove_streams(&config).await;
@@ -74,7 +74,7 @@ async fn work_is_found_soon_after_a_lost_notification() {
         let consumers = names["consumers"].as_array().unwrap();
         assert_eq!(consumers.len(), 2, "{consumers:?}");
         let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
-        let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+        let wait_task = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
         sleep(Duration::from_millis(100)).await;
         for consumer in consumers {
             let delete = format!("$JS.API.CONSUMER.DELETE.{}.{}", config.prefix(), consumer.as_str().unwrap());
@@ -82,13 +82,13 @@ async fn work_is_found_soon_after_a_lost_notification() {
         }
         let begun = Instant::now();
         enqueue(&*producer, new_dispatch(&format!("t-{round}"))).await.unwrap();
-        assert_eq!(waiting.await.unwrap().unwrap(), WaitResult::Woken);
+        assert_eq!(wait_task.await.unwrap().unwrap(), WaitResult::Woken);
         let mailbox = waiter.mailbox.as_ref().unwrap();
-        let held = claim(&**mailbox).await.unwrap().unwrap();
+        let claimed = claim(&**mailbox).await.unwrap().unwrap();
         let elapsed = begun.elapsed();
         println!("found after {elapsed:?}");
         assert!(elapsed < Duration::from_secs(10), "the dispatch was found after {elapsed:?}");
-        ack(&**mailbox, &held).await.unwrap();
+        ack(&**mailbox, &claimed).await.unwrap();
     }
     remove_streams(&config).await;
 }
@@ -116,26 +116,26 @@ async fn claims_of_two_processes_never_collide() {
     let workers = (0..8).map(|worker| {
         let (mailbox, claimed_threads) = (Arc::clone(&mailboxes[worker % 2]), Arc::clone(&claimed_threads));
         tokio::spawn(async move {
-            let (mut done, begun) = (Vec::new(), Instant::now());
+            let (mut claims, begun) = (Vec::new(), Instant::now());
             while mailbox.count_dispatches(None).await.unwrap().acked < 120 {
                 assert!(begun.elapsed() < Duration::from_secs(50), "some dispatches are left");
                 let Some(claimed) = claim(&*mailbox).await.unwrap() else { continue };
                 let thread = claimed.dispatch.thread.clone();
                 assert!(claimed_threads.lock().unwrap().insert(thread.clone()), "{thread} is claimed twice");
-                done.push((claimed.dispatch.id.clone(), claimed.dispatch.attempts));
+                claims.push((claimed.dispatch.id.clone(), claimed.dispatch.attempts));
                 tokio::task::yield_now().await;
                 assert!(claimed_threads.lock().unwrap().remove(&thread));
                 ack(&*mailbox, &claimed).await.unwrap();
             }
-            done
+            claims
         })
     });
-    let mut done = Vec::new();
+    let mut claims = Vec::new();
     for worker in workers.collect::<Vec<_>>() {
-        done.extend(worker.await.unwrap());
+        claims.extend(worker.await.unwrap());
     }
-    assert!(done.iter().all(|(_, attempts)| *attempts == 0));
-    assert_eq!((done.len(), done.into_iter().collect::<HashSet<_>>().len()), (120, 120));
+    assert!(claims.iter().all(|(_, attempts)| *attempts == 0));
+    assert_eq!((claims.len(), claims.into_iter().collect::<HashSet<_>>().len()), (120, 120));
     remove_streams(&config).await;
 }
 

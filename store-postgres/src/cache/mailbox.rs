@@ -287,11 +287,11 @@ impl MailboxChanges {
     pub(crate) fn apply(&mut self, cache: &RecordCache, plan: MailboxPlan) -> Result<()> {
         self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
         let thread = plan.thread;
-        let before = match self.threads.get(&thread) {
-            Some((before, _)) => *before,
+        let previous_revision = match self.threads.get(&thread) {
+            Some((previous_revision, _)) => *previous_revision,
             None => MailboxView::mailbox(cache, &thread)?.map_or(0, |stored| stored.revision),
         };
-        self.threads.insert(thread.clone(), (before, plan.mailbox));
+        self.threads.insert(thread.clone(), (previous_revision, plan.mailbox));
         for stored in plan.dispatches {
             let (id, is_new) = (stored.id().clone(), stored.is_new());
             self.record_dispatch(cache, id, is_new, Some(stored))?;

@@ -236,8 +236,8 @@ impl OutboxView for RecordCache {
             self.assumed_absence.set(true);
             return Ok(None);
         }
-        let last = cached.and_then(|cached| cached.positions.last().cloned());
-        Err(self.note_missing(|lookup| _ = lookup.outbox.lists.insert(list.clone(), last)))
+        let last_loaded = cached.and_then(|cached| cached.positions.last().cloned());
+        Err(self.note_missing(|lookup| _ = lookup.outbox.lists.insert(list.clone(), last_loaded)))
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {

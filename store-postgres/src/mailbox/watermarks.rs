@@ -111,10 +111,11 @@ impl Search {
             watermarks.ready.entry(*priority).or_default();
         }
         // The last priority that was found and the priorities after it were not searched completely.
-        let last = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
+        let last_priority = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(priority, _)| *priority));
         for (priority, since) in &mut watermarks.ready {
             let first_found = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
-            let if_none_found = if last.is_some_and(|last| *priority >= last) { *since } else { visible_before };
+            let if_none_found =
+                if last_priority.is_some_and(|last| *priority >= last) { *since } else { visible_before };
             *since = first_found.map_or(if_none_found, |first| first.min(visible_before));
         }
         watermarks

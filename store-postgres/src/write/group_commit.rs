@@ -144,9 +144,9 @@ impl GroupCommit {
     /// Stops waiting. Returns whether the batch was still waiting and no statement had taken it.
     fn stop_waiting(&self, batch: &Arc<Batch>) -> bool {
         let mut state = self.state();
-        let before = state.waiting.len();
+        let count_before = state.waiting.len();
         state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.batch, batch));
-        state.waiting.len() < before
+        state.waiting.len() < count_before
     }
 }
 

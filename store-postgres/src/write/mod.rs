@@ -103,9 +103,9 @@ impl Batch {
             changes.apply(cache, MailboxPlan::clone(settled))?;
             self.add_mailbox_changes(changes);
         }
-        let before = cache.row.clone().unwrap_or_default();
-        let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
-        let thread_number = self.add_thread(id, &before, (plan.thread.clone(), plan.id_record.clone()));
+        let row_before = cache.row.clone().unwrap_or_default();
+        let head_before = row_before.thread.as_ref().and_then(|thread| thread.head_seq);
+        let thread_number = self.add_thread(id, &row_before, (plan.thread.clone(), plan.id_record.clone()));
         if let Some(events) = &plan.events {
             self.add_events(cache, events);
         }

@@ -31,8 +31,8 @@ impl Statement {
 
     /// Adds a named part.
     pub(super) fn part(&mut self, name: &str, sql: &str) {
-        let before = if self.text.is_empty() { "WITH" } else { "," };
-        _ = write!(self.text, "{before} {name} AS ({sql})");
+        let separator = if self.text.is_empty() { "WITH" } else { "," };
+        _ = write!(self.text, "{separator} {name} AS ({sql})");
     }
 
     /// Adds a query whose rows are returned after those of the first query.
@@ -46,8 +46,8 @@ impl Statement {
     pub(super) fn end(mut self, first_answer: &str) -> (String, PgArguments) {
         _ = write!(self.text, " {first_answer}");
         if !self.checks.is_empty() {
-            let all = self.checks.join(" AND ");
-            _ = write!(self.text, " WHERE CASE WHEN {all} THEN true ELSE $schema$.clash() END");
+            let condition = self.checks.join(" AND ");
+            _ = write!(self.text, " WHERE CASE WHEN {condition} THEN true ELSE $schema$.clash() END");
         }
         for other in &self.answers {
             _ = write!(self.text, " UNION ALL {other}");

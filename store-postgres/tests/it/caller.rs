@@ -76,11 +76,11 @@ async fn a_rolled_back_commit_leaves_nothing() {
     assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
     assert_eq!((caller.count_orders().await, caller.thread().await), (0, None));
     // The key of the commit is not stored either.
-    let again = &caller.write(1, &[commit_with_message("a")], true).await[0];
-    assert!(!again.as_ref().unwrap().deduplicated);
+    let second_answer = &caller.write(1, &[commit_with_message("a")], true).await[0];
+    assert!(!second_answer.as_ref().unwrap().deduplicated);
     assert_eq!((caller.count_orders().await, caller.version().await), (1, 1));
-    let repeated = &caller.write(2, &[commit_with_message("a")], true).await[0];
-    assert!(repeated.as_ref().unwrap().deduplicated);
+    let third_answer = &caller.write(2, &[commit_with_message("a")], true).await[0];
+    assert!(third_answer.as_ref().unwrap().deduplicated);
 }
 
 /// Each transaction of the caller contains two commits, and another commit to the same thread follows it. The second

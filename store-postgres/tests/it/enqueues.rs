@@ -78,7 +78,8 @@ async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
     let mut locking_transaction = other_connection.begin().await.unwrap();
     let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", setup.test_schema.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *locking_transaction).await.unwrap();
-    let waiting: Vec<_> = (0..8).map(|_| enqueue(&setup, vec![new_dispatch("held"), new_dispatch("new")])).collect();
+    let waiting_calls: Vec<_> =
+        (0..8).map(|_| enqueue(&setup, vec![new_dispatch("held"), new_dispatch("new")])).collect();
     let others = (0..8)
         .map(|at| enqueue(&setup, vec![new_dispatch(if at % 2 == 0 { "free" } else { "new" }), new_dispatch("other")]));
     for other in others.collect::<Vec<_>>() {
@@ -86,9 +87,9 @@ async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
             answer.unwrap();
         }
     }
-    assert!(waiting.iter().all(|call| !call.is_finished()));
+    assert!(waiting_calls.iter().all(|call| !call.is_finished()));
     locking_transaction.rollback().await.unwrap();
-    for call in waiting {
+    for call in waiting_calls {
         for answer in timeout(HANG_TIMEOUT, call).await.unwrap().unwrap() {
             answer.unwrap();
         }

@@ -155,9 +155,9 @@ pub(super) fn repair_batch(
     }
     let Ok(thread) = thread_row.thread.parse() else { return Ok(None) };
     let Ok(Some(mut record)) = rows.mailbox(&thread) else { return Ok(None) };
-    let running = record.running.as_ref().map(|running| rows.dispatch(&running.dispatch));
+    let running_dispatch = record.running.as_ref().map(|running| rows.dispatch(&running.dispatch));
     let is_claimed =
-        running.is_some_and(|found| found.is_ok_and(|found| found.is_some_and(|found| found.is_claimed())));
+        running_dispatch.is_some_and(|found| found.is_ok_and(|found| found.is_some_and(|found| found.is_claimed())));
     record.correct(
         record.count(rows.count_by_status_and_epoch(thread_row.row_number)?),
         is_claimed,

@@ -112,8 +112,9 @@ impl<'c> Rows<'c> {
         let rows =
             Self { statements, nothing_due_at: Some(nothing_due_at), ..Self::new(conn, tenant, tenant_row, row_cache) };
         if tenant_row.is_none() {
-            let next = rows.query_one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
-            rows.next_incarnation.set(next.max(now.as_millis()));
+            let next_incarnation =
+                rows.query_one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
+            rows.next_incarnation.set(next_incarnation.max(now.as_millis()));
         }
         Ok(rows)
     }

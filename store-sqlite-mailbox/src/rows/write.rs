@@ -113,8 +113,8 @@ impl Rows<'_> {
             }
         };
         for stored in &plan.dispatches {
-            let before = self.row_cache.put_written(self.tenant_row_number(), stored);
-            self.write_dispatch(row_number, stored, (before.as_ref(), now))?;
+            let previous_state = self.row_cache.put_written(self.tenant_row_number(), stored);
+            self.write_dispatch(row_number, stored, (previous_state.as_ref(), now))?;
         }
         if let Some(id) = &plan.purged {
             self.remove_dispatch(id)?;
@@ -132,8 +132,8 @@ impl Rows<'_> {
         };
         let columns = position_columns(mailbox::thread_positions(&plan.mailbox, summary))?;
         if found.is_some() || planned_summary.is_none() {
-            let before = found.map(|found| found.columns);
-            self.set_mailbox((thread, row_number), &plan.mailbox, (before, columns))?;
+            let previous_columns = found.map(|found| found.columns);
+            self.set_mailbox((thread, row_number), &plan.mailbox, (previous_columns, columns))?;
         }
         let row = MailboxRow { row_number, record: plan.mailbox.clone(), columns };
         self.row_cache.put_thread(self.tenant_row_number(), thread, Some(row));
@@ -174,7 +174,7 @@ impl Rows<'_> {
     ) -> Result<()> {
         let (text, crc) = self.record_name(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;
-        let written = match before {
+        let result = match before {
             Some(before) if before == columns => self.execute(sql::SET_RECORD, params![row_number, text, crc]),
             Some([old_priority, old_since, old_due, _])
                 if [old_priority, old_since, old_due] == [priority, since, due] =>
@@ -186,7 +186,7 @@ impl Rows<'_> {
             }
             _ => self.execute(sql::SET_MAILBOX, params![row_number, text, crc, priority, since, due, lease]),
         };
-        written.map(drop)
+        result.map(drop)
     }
 
     /// Writes a dispatch. `before` is its previous state, if that is known.

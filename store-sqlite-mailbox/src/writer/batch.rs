@@ -174,8 +174,8 @@ impl Batch {
 
     /// Takes waiting calls, up to a message that must be handled after all calls before it.
     fn take_waiting_calls(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
-        let mut next = Some(message);
-        while let Some(message) = next {
+        let mut next_message = Some(message);
+        while let Some(message) = next_message {
             match message {
                 Message::Job(job) => self.waiting_calls.push_back(job),
                 Message::First(job) => {
@@ -185,7 +185,7 @@ impl Batch {
                 Message::Sync(reply) => return self.after_batch = Some(AfterBatch::Sync(reply)),
                 Message::Close(reply) => return self.after_batch = Some(AfterBatch::Close(reply)),
             }
-            next = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
+            next_message = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
         }
     }
 

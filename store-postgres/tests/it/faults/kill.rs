@@ -144,9 +144,9 @@ async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
         let id = thread(format!("t-{writer}"));
         let found = stores.threads.as_ref().unwrap().load_thread(&id).await.unwrap().unwrap();
         assert_eq!(found.version.number(), *number);
-        let last =
+        let query =
             EventQuery::new(Scope::Thread(id)).with_direction(Direction::Backward).with_page(PageRequest::first(1));
-        let last = stores.events.as_ref().unwrap().list_events(last).await.unwrap();
-        assert_eq!(last.items[0].kind.as_str(), format!("n-{number}"));
+        let last_page = stores.events.as_ref().unwrap().list_events(query).await.unwrap();
+        assert_eq!(last_page.items[0].kind.as_str(), format!("n-{number}"));
     }
 }

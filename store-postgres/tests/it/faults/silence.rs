@@ -65,8 +65,8 @@ async fn a_call_without_a_connection_fails_in_time() {
     // The store itself may have used the connection, to look for notifications. Then this call also failed.
     let first_answer = first_call.await.unwrap();
     assert!(first_answer.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
-    let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
-    assert_eq!(all, 51 + u64::from(first_answer.is_ok()));
+    let thread_count = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
+    assert_eq!(thread_count, 51 + u64::from(first_answer.is_ok()));
 }
 
 /// Enqueues to one thread wait for each other, and for a connection.

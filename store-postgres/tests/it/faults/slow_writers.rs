@@ -83,7 +83,7 @@ async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
     let mut reader = PgConnection::connect(&server_url()).await.unwrap();
     let create_table = format!("CREATE TABLE {table} (position bigserial PRIMARY KEY)");
     sqlx::raw_sql(AssertSqlSafe(create_table)).execute(&mut reader).await.unwrap();
-    let writing: Vec<_> = (0..WRITERS)
+    let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (table, mut random) = (table.clone(), Random::new(writer as u64));
             tokio::spawn(async move {
@@ -98,16 +98,16 @@ async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
             })
         })
         .collect();
-    let (mut seen, mut last) = (0, 0_i64);
-    while seen < WRITERS * 20 {
-        let all_done = writing.iter().all(tokio::task::JoinHandle::is_finished);
-        let next = format!("SELECT position FROM {table} WHERE position > {last} ORDER BY position");
-        let found: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(next)).fetch_all(&mut reader).await.unwrap();
-        seen += found.len();
-        last = found.last().copied().unwrap_or(last);
+    let (mut found_count, mut last_position) = (0, 0_i64);
+    while found_count < WRITERS * 20 {
+        let all_done = writers.iter().all(tokio::task::JoinHandle::is_finished);
+        let query = format!("SELECT position FROM {table} WHERE position > {last_position} ORDER BY position");
+        let found: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(query)).fetch_all(&mut reader).await.unwrap();
+        found_count += found.len();
+        last_position = found.last().copied().unwrap_or(last_position);
         if all_done {
             break;
         }
     }
-    assert!(seen < WRITERS * 20, "the control found all {seen}: the test shows nothing");
+    assert!(found_count < WRITERS * 20, "the control found all {found_count}: the test shows nothing");
 }

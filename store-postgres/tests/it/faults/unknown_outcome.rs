@@ -33,14 +33,14 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
                     break;
                 }
                 cuts += 1;
-                let again = direct.commit(commit_with_message(&id, "second")).await.unwrap();
-                assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", cut_at(at));
+                let repeated = direct.commit(commit_with_message(&id, "second")).await.unwrap();
+                assert!(answer.is_err() || repeated.deduplicated, "{:?}: an acknowledged commit is lost", cut_at(at));
                 assert!(
-                    !was_not_applied(&answer) || !again.deduplicated,
+                    !was_not_applied(&answer) || !repeated.deduplicated,
                     "{:?}: a commit that was `NotApplied` exists",
                     cut_at(at)
                 );
-                without_effect += usize::from(!again.deduplicated);
+                without_effect += usize::from(!repeated.deduplicated);
                 without_answer += usize::from(answer.is_err());
                 let page = threads.list_entries(&id, EntryQuery::default()).await.unwrap();
                 assert_eq!(page.items.len(), 2, "{:?}", cut_at(at));

@@ -21,12 +21,12 @@ use super::{
 
 /// Starts several processes with the same task. When all of them are ready, lets them begin at the same time.
 fn start_children_together(task: &str, folder: &Folder, process_count: usize, number: usize) -> Vec<Process> {
-    let mut all: Vec<_> = (0..process_count).map(|at| start_child(task, &folder.file(), at, number)).collect();
-    for process in &mut all {
+    let mut processes: Vec<_> = (0..process_count).map(|at| start_child(task, &folder.file(), at, number)).collect();
+    for process in &mut processes {
         assert_eq!(process.next_line().unwrap(), "open");
     }
-    all.iter_mut().for_each(Process::let_continue);
-    all
+    processes.iter_mut().for_each(Process::let_continue);
+    processes
 }
 
 /// Each interrupt increases the epoch once, and no call fails because the file is busy (SQ-1).
