@@ -1,5 +1,5 @@
 //! The live channel between processes. A command is stored in a row until it is answered. The process that has opened
-//! the target of the command is notified. It passes the command to its receiver, and writes the answer to the row. A
+//! the target of the command is notified. It passes the command to the receiver, and writes the answer to the row. A
 //! process that receives no notifications polls.
 
 use std::{

@@ -13,7 +13,7 @@ use crate::{
 /// The migrations, numbered from 1.
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 
-/// The properties of the schema that opening a store reads.
+/// The properties of the schema that are read when a store is opened.
 #[derive(Debug)]
 pub(crate) struct SchemaMeta {
     pub(crate) incarnation: u64,

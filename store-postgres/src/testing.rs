@@ -83,11 +83,10 @@ impl TestSchema {
         Ok(schema)
     }
 
-    /// Returns a schema that an earlier test has left, and empties it first. Returns a new schema if all of those are
-    /// in use.
+    /// Empties and returns a schema that an earlier test has left. If all such schemas are in use, returns a new one.
     ///
     /// This takes a fraction of the time of creating and removing a schema. The stores of the schema are opened with
-    /// `config`. The schema itself is prepared over a connection with `direct`, which has no pooler.
+    /// `config`. The schema itself is prepared over a connection with the options `direct`, which name no pooler.
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].

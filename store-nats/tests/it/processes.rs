@@ -165,7 +165,7 @@ async fn an_expired_lease_goes_to_another_process() {
     remove_streams(&config).await;
 }
 
-/// Tests LV-2 and LV-3: a command reaches the receiver that was opened last, in whichever process it is.
+/// Tests LV-2 and LV-3: a command reaches the receiver that was opened last, no matter which process has opened it.
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_reach_receivers_of_another_process() {
     let (first_store, second_store, config) = open_twice().await;
@@ -181,7 +181,7 @@ async fn commands_reach_receivers_of_another_process() {
             tokio::join!(second_live.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
         assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
     }
-    // The receiver that was opened last gets the commands, in whichever process it is.
+    // The receiver that was opened last gets the commands, no matter which process has opened it.
     let mut later_receiver = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
     let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later_receiver.next().await) });

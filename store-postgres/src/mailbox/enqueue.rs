@@ -18,9 +18,9 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The maximum time that a call waits for other calls of its process. It also waits at most half of the time that it
-/// has to get a connection. After that it runs in a transaction of its own, and waits for the row locks of other calls
-/// and of other processes.
+/// The maximum time that a call waits for other calls of its process. If half of the time for getting a connection is
+/// shorter, the call waits only for that half. After that it runs in a transaction of its own, and waits for the row
+/// locks of other calls and of other processes.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 /// The maximum number of dispatches in one transaction.
 const MAX_DISPATCHES: usize = 1_000;

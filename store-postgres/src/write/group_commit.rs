@@ -120,8 +120,7 @@ impl GroupCommit {
     }
 
     /// Returns the waiting batches to be written together with this one. A caller that has just been answered often
-    /// writes again at once. So if there usually are several batches, this function waits briefly until there are as
-    /// many as one statement should take.
+    /// writes again at once. So if there usually are several batches, this function waits briefly for more of them.
     async fn group_members(&self, batch: &Batch, decision_time: DecisionTime) -> Vec<WaitingBatch> {
         let began = Instant::now();
         for _ in 0..MAX_YIELDS {
@@ -135,7 +134,8 @@ impl GroupCommit {
         take_group_members(batch, decision_time, &mut state.waiting)
     }
 
-    /// Returns whether as many batches wait as one statement should take.
+    /// Returns whether enough batches wait for one statement. Enough is its share of the batches that are usually
+    /// active.
     fn has_enough_waiting(&self) -> bool {
         let state = self.state();
         (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual_active

@@ -426,8 +426,8 @@ impl Batch {
         self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES
     }
 
-    /// Returns whether the batch concerns one thread, which exists and is not deleted, does not clear its state, and
-    /// changes no other record that other calls can change as well.
+    /// Returns whether the batch writes to one thread only, which exists before and after the batch. The batch must not
+    /// clear the state of the thread, and must change no other record that other calls can also change.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::fixture::{SchemaGuard, server_url};
 
-/// A text that is in everything that these tests write.
+/// A text that all data of these tests contains.
 const SECRET: &str = "birthday of the queen";
 
 /// Returns the tables that contain the secret, each with the number of rows that contain it.

@@ -69,7 +69,7 @@ async fn commands_reach_receivers_of_another_process() {
         let receiving = async { receiver.next().await.unwrap().unwrap().accept() };
         assert_eq!(tokio::join!(delivering, receiving).1, Some(LiveCommand::Cancel));
     }
-    // The receiver that was opened last gets the commands, whatever process it is in.
+    // The receiver that was opened last gets the commands, no matter which process has opened it.
     let mut later_receiver = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
     let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later_receiver.next().await) });

@@ -45,7 +45,7 @@ async fn read_only_sessions_are_refused_if_the_url_requires_writes() {
     assert_eq!(refusal.kind(), ErrorKind::Invalid);
     let text = refusal.to_string();
     assert!(["target_session_attrs", "default_transaction_read_only"].iter().all(|part| text.contains(part)), "{text}");
-    // The server is a primary, so the target is accepted. The schema is missing, and this session cannot make it.
+    // The server is a primary, so the target is accepted. The schema is missing, and this session cannot create it.
     let refusal = PostgresStore::open(config(&format!("{read_only}primary&schema=nowhere"))).await.unwrap_err();
     assert_ne!(refusal.kind(), ErrorKind::Invalid, "{refusal}");
 }

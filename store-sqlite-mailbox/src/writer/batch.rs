@@ -172,7 +172,7 @@ impl Batch {
         self.started_calls.len() + self.waiting_calls.len()
     }
 
-    /// Takes waiting calls, up to a message that must be handled after all calls before it.
+    /// Takes waiting calls, until a message comes that must be handled after all earlier calls.
     fn take_waiting_calls(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
         let mut next_message = Some(message);
         while let Some(message) = next_message {

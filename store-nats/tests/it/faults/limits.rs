@@ -1,4 +1,4 @@
-//! Test N10 of docs/reliability.md: the limits of a server (ER-10). Each is reported as its own kind of error, and
+//! Test N10 of docs/reliability.md: the limits of a server (ER-10). Each limit has an error kind of its own, and
 //! accepted data is kept.
 
 use std::time::Duration;

@@ -119,7 +119,7 @@ impl Proxy {
         format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable&allow_unsafe=true", self.port)
     }
 
-    /// Requests a cut at this message, on the connection on which it comes.
+    /// Requests a cut at this message, on the connection that carries it.
     pub(crate) fn request_cut(&self, at: Cut) {
         let mut state = self.shared.state();
         *state = ProxyFields { cut: Some(at), ..ProxyFields::default() };
