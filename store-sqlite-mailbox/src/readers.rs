@@ -110,7 +110,7 @@ impl SharedReaders {
 /// The handle of the reading threads.
 pub(crate) struct Readers {
     shared: Mutex<Option<Arc<SharedReaders>>>,
-    constants: Arc<crate::tenant::StoreConstants>,
+    store_context: Arc<crate::tenant::StoreContext>,
     time_limit: Duration,
 }
 
@@ -123,13 +123,13 @@ impl fmt::Debug for Readers {
 impl Readers {
     pub(crate) fn new(
         database_file: Arc<DatabaseFile>,
-        constants: Arc<crate::tenant::StoreConstants>,
+        store_context: Arc<crate::tenant::StoreContext>,
         time_limit: Duration,
     ) -> Self {
         let (state, woken) = (Mutex::default(), Condvar::new());
         Self {
             shared: Mutex::new(Some(Arc::new(SharedReaders { state, woken, database_file }))),
-            constants,
+            store_context,
             time_limit,
         }
     }
@@ -145,9 +145,9 @@ impl Readers {
         call: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let (time_limit, constants) = (self.time_limit, Arc::clone(&self.constants));
+        let (time_limit, store_context) = (self.time_limit, Arc::clone(&self.store_context));
         let job = move |conn: Option<&Connection>| {
-            constants.gate.wait_until_open(time_limit);
+            store_context.gate.wait_until_open(time_limit);
             let read = match conn {
                 // No caller waits for the answer.
                 _ if reply.is_closed() => return,

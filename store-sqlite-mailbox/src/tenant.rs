@@ -25,9 +25,10 @@ use crate::{
     writer::{NestedResult, TenantCall, Writer},
 };
 
-/// The values that are fixed when the store is opened.
+/// What the reading threads, the writer and the tenants of a store use together: the values that are fixed when the
+/// store is opened, and the gate for reads.
 #[derive(Debug)]
-pub(crate) struct StoreConstants {
+pub(crate) struct StoreContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) limits: Limits,
@@ -38,7 +39,7 @@ pub(crate) struct StoreConstants {
     pub(crate) notify_file: std::path::PathBuf,
 }
 
-impl StoreConstants {
+impl StoreContext {
     /// Notifies other processes of changes.
     pub(crate) fn notify_processes(&self) {
         crate::notifications::notify_other_processes(&self.notify_file);
@@ -48,7 +49,7 @@ impl StoreConstants {
 /// What all tenants of a store share.
 #[derive(Debug)]
 pub(crate) struct SharedState {
-    pub(crate) constants: Arc<StoreConstants>,
+    pub(crate) store_context: Arc<StoreContext>,
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
     pub(crate) notifications: Notifications,
@@ -89,8 +90,8 @@ impl Tenant {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn constants(&self) -> &StoreConstants {
-        &self.shared.constants
+    pub(crate) fn store_context(&self) -> &StoreContext {
+        &self.shared.store_context
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {

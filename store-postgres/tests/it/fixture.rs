@@ -124,7 +124,7 @@ impl Fixture for PostgresFixture {
 
     fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Damage => Some(UnmetReason::Unsupported("the server keeps the bytes")),
+            Need::Damage => Some(UnmetReason::Unsupported("only the server can change the stored bytes")),
             _ => None,
         }
     }

@@ -67,8 +67,8 @@ fn answer_if_corrupt<T>(error: Error) -> NestedResult<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }
 
-/// Converts an error into the report about a thread that a claim leaves out because data of the thread is damaged
-/// (MB-55). Any other error is returned as an error.
+/// If the error says that data of the thread is damaged, returns it as a report about the thread. A claim leaves such a
+/// thread out (MB-55). Any other error is returned as an error.
 fn unreadable_or_error(thread: ThreadId, error: Error) -> Result<UnreadableThread> {
     if error.kind() == ErrorKind::Corrupt { Ok(UnreadableThread::new(thread, error)) } else { Err(error) }
 }

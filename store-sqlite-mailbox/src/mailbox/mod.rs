@@ -62,7 +62,7 @@ fn settle(
 #[async_trait]
 impl MailboxProducer for TenantMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_item_count(dispatches.len(), &self.tenant.constants().limits)?;
+        mailbox::check_item_count(dispatches.len(), &self.tenant.store_context().limits)?;
         let call_scope = match &*dispatches {
             [dispatch] => Some(dispatch.thread.clone()),
             _ => None,
@@ -121,7 +121,7 @@ impl MailboxConsumer for TenantMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_item_count(settlements.len(), &self.tenant.constants().limits)?;
+        mailbox::check_item_count(settlements.len(), &self.tenant.store_context().limits)?;
         let settlements: Vec<_> =
             settlements.into_iter().map(|(claim, settlement)| PreparedSettlement::of(claim, settlement)).collect();
         self.tenant.write(None, move |rows, decision_context| settle(rows, &settlements, decision_context)).await

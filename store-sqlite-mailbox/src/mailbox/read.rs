@@ -58,7 +58,7 @@ impl TenantMailbox {
     /// Makes due dispatches available, if there are any.
     async fn promote_all_due(&self) -> Result<()> {
         let shared = Arc::clone(&self.tenant.shared);
-        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(shared.constants.clock.now(), 1)?.is_empty());
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(shared.store_context.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
             let promote_due = |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
                 for thread in rows.due_threads(decision_context.now, MAX_PROMOTED)? {
@@ -77,7 +77,7 @@ impl TenantMailbox {
 }
 
 fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<Dispatch>> {
-    let (limit, cursor_key) = (query.page.checked_limit()?, &tenant.constants().cursor_key);
+    let (limit, cursor_key) = (query.page.checked_limit()?, &tenant.store_context().cursor_key);
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
     let after = Position::from_cursor(cursor_key, &scope, query.page.cursor.as_ref())?;
@@ -191,12 +191,12 @@ impl ReadyThreads {
 }
 
 fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page<ReadyThread>> {
-    let (limit, constants) = (request.checked_limit()?, tenant.constants());
+    let (limit, store_context) = (request.checked_limit()?, tenant.store_context());
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::from_cursor(&constants.cursor_key, &scope, request.cursor.as_ref())?;
+    let after = Position::from_cursor(&store_context.cursor_key, &scope, request.cursor.as_ref())?;
     let mut threads = ReadyThreads::starting_after(after.as_ref())?;
-    let decision_context = DecisionContext::new(constants.clock.now(), &constants.limits, &*constants.ids);
+    let decision_context = DecisionContext::new(store_context.clock.now(), &store_context.limits, &*store_context.ids);
     let max_count = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     'all: loop {
         let found = threads.next(rows, decision_context.now, max_count)?;
@@ -210,5 +210,5 @@ fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result
             }
         }
     }
-    Ok(page.finish(|at| at.to_cursor(&constants.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&store_context.cursor_key, &scope)))
 }

@@ -22,7 +22,7 @@ use crate::{
     error,
     rows::{RowCache, StatementCache, Statements, TenantRow},
     schema, sql,
-    tenant::{StoreConstants, Tenant},
+    tenant::{StoreContext, Tenant},
 };
 
 /// The largest number of calls in one transaction.
@@ -72,7 +72,7 @@ impl From<Failure> for Error {
 pub(crate) struct BatchContext<'d> {
     pub(crate) conn: &'d Connection,
     pub(super) statements: &'d dyn Statements,
-    constants: &'d StoreConstants,
+    store_context: &'d StoreContext,
     pub(crate) row_cache: &'d RowCache,
     /// Whether the transaction contains a single call.
     is_alone: bool,
@@ -86,15 +86,15 @@ pub(crate) struct BatchContext<'d> {
 
 impl BatchContext<'_> {
     pub(crate) fn now(&self) -> Timestamp {
-        self.constants.clock.now()
+        self.store_context.clock.now()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.constants.limits
+        &self.store_context.limits
     }
 
     pub(crate) fn ids(&self) -> &dyn IdSource {
-        &*self.constants.ids
+        &*self.store_context.ids
     }
 
     /// Returns the row of a tenant as this transaction sees it.
@@ -211,7 +211,7 @@ pub(super) struct WriterLoop<'c> {
     conn: &'c Connection,
     statement_cache: StatementCache<'c>,
     database_file: Arc<DatabaseFile>,
-    constants: Arc<StoreConstants>,
+    store_context: Arc<StoreContext>,
     wal: WriteAheadLog,
     row_cache: RowCache,
     /// The data version of the file. It changes when another connection has written.
@@ -223,13 +223,17 @@ pub(super) struct WriterLoop<'c> {
 }
 
 impl<'c> WriterLoop<'c> {
-    pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, constants: Arc<StoreConstants>) -> Self {
-        let (statement_cache, wal) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&constants)));
+    pub(super) fn new(
+        conn: &'c Connection,
+        database_file: Arc<DatabaseFile>,
+        store_context: Arc<StoreContext>,
+    ) -> Self {
+        let (statement_cache, wal) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&store_context)));
         Self {
             conn,
             statement_cache,
             database_file,
-            constants,
+            store_context,
             wal,
             row_cache: RowCache::default(),
             data_version: 0,
@@ -317,8 +321,8 @@ impl<'c> WriterLoop<'c> {
         // Dropping the calls lets callers that wait for them continue. This happens only after all calls were answered.
         batch.started_calls.clear();
         // Callers in other processes find dispatches by polling if these become claimable later.
-        if claimable_from.is_some_and(|from| from <= self.constants.clock.now().saturating_add(NOTIFY_WITHIN)) {
-            self.constants.notify_processes();
+        if claimable_from.is_some_and(|from| from <= self.store_context.clock.now().saturating_add(NOTIFY_WITHIN)) {
+            self.store_context.notify_processes();
         }
     }
 
@@ -341,12 +345,12 @@ impl<'c> WriterLoop<'c> {
         }
         let (nothing_due_at, last_tenant, must_roll_back) = (Cell::default(), RefCell::default(), Cell::default());
         let is_alone = joinable_calls.is_none() || batch.len() == 1 && self.last_batch_size <= 1;
-        let (conn, statements, constants, row_cache) =
-            (self.conn, &self.statement_cache, &*self.constants, &self.row_cache);
+        let (conn, statements, store_context, row_cache) =
+            (self.conn, &self.statement_cache, &*self.store_context, &self.row_cache);
         let context = BatchContext {
             conn,
             statements,
-            constants,
+            store_context,
             row_cache,
             is_alone,
             must_roll_back,
@@ -418,7 +422,7 @@ impl<'c> WriterLoop<'c> {
     fn poisoned_since(&mut self) -> Option<Timestamp> {
         // Another opening of the file in this process may have noticed the failed sync.
         if self.poisoned_at.is_none() && self.database_file.is_poisoned() {
-            self.poisoned_at = Some(self.constants.clock.now());
+            self.poisoned_at = Some(self.store_context.clock.now());
         }
         self.poisoned_at
     }

@@ -19,7 +19,7 @@ pub(crate) use self::{
     job::{FileStep, Job, NestedResult, TenantCall},
     wal::TRUNCATED_WAL_BYTES,
 };
-use crate::{database_file::DatabaseFile, tenant::StoreConstants};
+use crate::{database_file::DatabaseFile, tenant::StoreContext};
 
 /// The largest number of calls that wait or run. Further callers wait until a call has ended.
 const MAX_WAITING_CALLS: usize = 1_024;
@@ -47,12 +47,12 @@ impl Writer {
     pub(crate) fn begin(
         conn: Connection,
         database_file: Arc<DatabaseFile>,
-        constants: Arc<StoreConstants>,
+        store_context: Arc<StoreContext>,
     ) -> Result<Self> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let builder = thread::Builder::new().name("agentstore-writer".to_owned());
         let spawned = builder.spawn(move || {
-            let close_reply = WriterLoop::new(&conn, Arc::clone(&database_file), constants).serve(waiting);
+            let close_reply = WriterLoop::new(&conn, Arc::clone(&database_file), store_context).serve(waiting);
             // The connection is closed before the locks of the file are released.
             drop(conn);
             drop(database_file);

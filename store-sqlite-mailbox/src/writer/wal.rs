@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use rusqlite::{Connection, Error as SqlError, ErrorCode, hooks::Wal};
 use store_core::{Error, Result};
 
-use crate::{error, schema, tenant::StoreConstants};
+use crate::{error, schema, tenant::StoreContext};
 
 /// The number of pages of 4 KiB after which the WAL is moved into the database: 16 MiB.
 const CHECKPOINT_PAGES: i32 = 4_096;
@@ -24,7 +24,7 @@ thread_local! {
 
 /// The write-ahead log of the database.
 pub(super) struct WriteAheadLog {
-    constants: Arc<StoreConstants>,
+    store_context: Arc<StoreContext>,
     /// The number of pages at which the next checkpoint is tried.
     next_checkpoint_pages: i32,
 }
@@ -35,12 +35,12 @@ struct CheckpointResult {
 }
 
 impl WriteAheadLog {
-    pub(super) fn new(conn: &Connection, constants: Arc<StoreConstants>) -> Self {
+    pub(super) fn new(conn: &Connection, store_context: Arc<StoreContext>) -> Self {
         conn.wal_hook(Some(|_: &Wal, pages| {
             WAL_PAGES.set(pages);
             Ok(())
         }));
-        Self { constants, next_checkpoint_pages: CHECKPOINT_PAGES }
+        Self { store_context, next_checkpoint_pages: CHECKPOINT_PAGES }
     }
 
     /// Moves the WAL into the database if the WAL is long. An error means that the disk failed.
@@ -50,7 +50,7 @@ impl WriteAheadLog {
             // The WAL was restarted.
             if pages < CHECKPOINT_PAGES {
                 self.next_checkpoint_pages = CHECKPOINT_PAGES;
-                self.constants.gate.open();
+                self.store_context.gate.open();
             }
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl WriteAheadLog {
         if pages < RESTART_PAGES || passive_result.is_none() {
             return Ok(());
         }
-        let is_closed = self.constants.gate.close();
+        let is_closed = self.store_context.gate.close();
         // The writer does not wait for readers: the checkpoint succeeds if no read is left.
         schema::set_waits_for_locks(conn, false)?;
         let restart_result = checkpoint(conn, "TRUNCATE");
@@ -67,10 +67,10 @@ impl WriteAheadLog {
         if restart_result?.is_some_and(|result| !result.is_busy) {
             WAL_PAGES.set(0);
             self.next_checkpoint_pages = CHECKPOINT_PAGES;
-            self.constants.gate.open();
+            self.store_context.gate.open();
         } else {
             self.next_checkpoint_pages = pages + if is_closed { 1 } else { RETRY_PAGES };
-            self.constants.gate.set_blocked_pages(pages);
+            self.store_context.gate.set_blocked_pages(pages);
         }
         Ok(())
     }
