@@ -160,7 +160,7 @@ impl Db {
         })
     }
 
-    /// Returns a connection with which each statement runs on any connection of the pool.
+    /// Returns a connection that runs each statement on any connection of the pool.
     pub(crate) const fn any_connection(&self) -> Connection<'_> {
         Connection { db: self, source: ConnectionSource::Any, waited: Duration::ZERO }
     }

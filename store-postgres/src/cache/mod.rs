@@ -127,7 +127,7 @@ pub(crate) struct CachedMarks {
     pub(crate) marks: EntryMarks,
     /// Whether the marks have a row of their own.
     pub(crate) has_row: bool,
-    /// Whether the next entry of the log is a child of this one and not a side entry.
+    /// Whether the next entry of the log is a child of this entry and not a side entry.
     pub(crate) is_parent_of_next: bool,
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Re
     }
 }
 
-/// Makes the decision of a group. If it fails, a single call may be the cause, so each call is then decided by itself.
+/// Makes the decision of a group. If it fails, a single call may be the cause, so each call is then decided alone.
 async fn decide_group(tenant: &Tenant, mut group: EnqueueGroup) -> Result<Answers> {
     let (call, others) = (Arc::clone(&group.call), std::mem::take(&mut group.others));
     let calls: Vec<&EnqueueCall> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
@@ -160,7 +160,7 @@ enum EnqueueReply {
     Unavailable,
     /// It was decided together with another call, and the outcome is unknown.
     Unknown,
-    /// It is decided by itself.
+    /// It is decided alone.
     DecideAlone,
 }
 
@@ -242,7 +242,7 @@ impl EnqueueGroup {
     }
 
     /// Returns whether a call may join. All of its threads must be threads of the first call, so that the first call
-    /// waits for no more locks than it would by itself (PR-12).
+    /// waits for no more locks than it would alone (PR-12).
     fn can_add(&self, call: &EnqueueCall) -> bool {
         call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES

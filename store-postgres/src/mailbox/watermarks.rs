@@ -26,7 +26,7 @@ use crate::db::{add, signed};
 const VISIBILITY_LAG_MS: u64 = 750;
 /// The minimum time between two searches of all parts.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_millis(500);
-/// The minimum time between two searches of all parts, as a multiple of the time that one takes.
+/// The minimum time between two searches of all parts, as a multiple of the time that one such search takes.
 const FULL_SCAN_FACTOR: u32 = 20;
 
 /// The times up to which nothing is left to find in each index. 0 means that no part of the index can be skipped.
@@ -71,7 +71,8 @@ pub(crate) struct Search {
     /// The server's time.
     pub(crate) clock: u64,
     pub(crate) limit_reached: LimitReached,
-    /// The positions (priority and time) of the ready threads that were found in parts that were not skipped, in order.
+    /// The positions (priority and time) of the ready threads that were found, in order. Threads that were found in
+    /// skipped parts are left out.
     pub(crate) ready: Vec<(u8, u64)>,
 }
 

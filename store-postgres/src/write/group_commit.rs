@@ -61,7 +61,7 @@ enum GroupReply {
     Unknown,
     /// It was not written, because no connection became free in time.
     NotSent,
-    /// It was not written, and is now written by itself.
+    /// It was not written, and is now written alone.
     WriteAlone,
 }
 
@@ -205,7 +205,7 @@ fn take_group_members(
 }
 
 /// Writes a batch together with others. If a batch is not written, another batch may be the cause, so it is then
-/// written by itself.
+/// written alone.
 async fn write_group(
     connection: &mut Connection<'_>,
     tenant: &TenantId,

@@ -80,8 +80,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a thread as it is after the batch. `None` deletes it. Returns the number by which other rows of the batch
-    /// refer to it.
+    /// Adds a thread with the state that it has after the batch. `None` deletes it. Returns the number by which other
+    /// rows of the batch refer to it.
     pub(crate) fn add_thread(
         &mut self,
         id: &ThreadId,
@@ -253,7 +253,7 @@ impl Batch {
             && self.mailboxes.is_empty()
     }
 
-    /// Adds a scope as it is before and after the batch.
+    /// Adds a scope with its states before and after the batch.
     pub(crate) fn add_scope(&mut self, scope: &Scope, before: ScopeState, after: ScopeState) {
         self.scopes.push(ScopeRow { scope: scope.clone(), before, after });
     }

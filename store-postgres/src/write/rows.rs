@@ -11,7 +11,7 @@ use store_core::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
-/// A thread as it is after the batch. `stamp` is the stamp of the row on which the decision is based.
+/// A thread with the state that it has after the batch. `stamp` is the stamp of the row on which the decision is based.
 #[derive(Debug)]
 pub(super) struct ThreadRow {
     pub(super) id: String,

@@ -36,7 +36,7 @@ fn compare(one: &Position, other: &Position) -> Ordering {
     (one.extra_number, one.rank, &one.id).cmp(&(other.extra_number, other.rank, &other.id))
 }
 
-/// A part of a list that one index contains.
+/// A part of a list, which is read with statements of its own.
 #[derive(Debug)]
 enum Part {
     /// The part that these statements select. The numbers are their parameters other than the position.

@@ -33,7 +33,7 @@ pub(crate) struct TenantCall<T, F> {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) call: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
-    /// When this guard is dropped, calls that wait for this one continue.
+    /// When this guard is dropped, calls that wait for the end of this call continue.
     pub(crate) _work_guard: WorkGuard,
     /// Lets the call wait in the queue. `None` if the call comes before all waiting calls.
     pub(crate) _permit: Option<OwnedSemaphorePermit>,

@@ -31,7 +31,7 @@ const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
 enum Fault {
     IsolateLeader,
     IsolateFollower,
-    /// The leader receives what the others send, but they do not receive what the leader sends.
+    /// The leader receives the messages of the other servers, but they do not receive its messages.
     OneWay,
     /// No server is connected to another one.
     Split,

@@ -41,7 +41,7 @@ async fn a_schema_is_created_completely_or_not_at_all() {
     let proxy = Proxy::start(server_socket()).await;
     let mut cuts = 0;
     for cut_at in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
-        // The server sends many messages at a time, so not every one of them is tried.
+        // The server sends many messages, so only every `step`-th message is tried.
         let step = if cut_at(0) == Cut::BeforeServer(0) {
             TestLength::pick_by_env(21, 7, 1)
         } else {
