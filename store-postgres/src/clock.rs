@@ -47,15 +47,15 @@ impl Clock {
     }
 
     /// Records a time that the server has just sent.
-    pub(crate) fn set_server_time(&self, clock: Duration) {
-        *self.lock() = (clock, Instant::now());
+    pub(crate) fn set_server_time(&self, server_time: Duration) {
+        *self.lock() = (server_time, Instant::now());
     }
 
     /// Returns the store time: the last time that the server sent plus the time that has passed since. It is never
     /// ahead of the server (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
-        let (clock, at) = *self.lock();
-        let now = if self.uses_test_clock { clock } else { clock.saturating_add(at.elapsed()) };
+        let (server_time, read_at) = *self.lock();
+        let now = if self.uses_test_clock { server_time } else { server_time.saturating_add(read_at.elapsed()) };
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 

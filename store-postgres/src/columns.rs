@@ -23,8 +23,8 @@ pub(crate) fn read_i64(row: &PgRow, at: usize) -> Result<i64> {
     read_value(row, at)
 }
 
-/// Reads a number of a contract, such as a version or an epoch. Such numbers are stored as `bigint`, but are never
-/// negative.
+/// Reads a number that a contract defines, such as a version or an epoch. Such numbers are stored as `bigint`, but are
+/// never negative.
 pub(crate) fn read_u64(row: &PgRow, at: usize) -> Result<u64> {
     unsigned(read_value(row, at)?)
 }

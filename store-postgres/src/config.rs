@@ -7,7 +7,7 @@ use store_core::{IdSource, Limits, Result, UuidSource};
 
 use crate::url::{self, ServerRequirement, UrlParts};
 
-/// What opening a store does about the schema.
+/// What happens to the schema when a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Migrate {
     /// The schema is created, or migrated to the current version.
@@ -41,7 +41,7 @@ pub struct PostgresConfig {
     pub(crate) schema: String,
     /// The kind of pooler between this process and the server.
     pub pooler: Pooler,
-    /// What opening the store does about the schema.
+    /// What happens to the schema when the store is opened.
     pub migrate: Migrate,
     /// Opens the store for reading only. The schema is not created, and calls that write return `Unsupported`.
     pub read_only: bool,

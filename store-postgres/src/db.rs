@@ -83,8 +83,8 @@ impl managed::Manager for Connector {
 
     async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<Error> {
         if metrics.last_used() > MAX_UNTESTED_IDLE {
-            let tried = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
-            let answered = tried.map_err(|_| Error::server_unavailable("an idle connection did not answer"))?;
+            let ping_result = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
+            let answered = ping_result.map_err(|_| Error::server_unavailable("an idle connection did not answer"))?;
             answered.map_err(|e| RecycleError::Backend(error::statement_error(e, Effect::None)))?;
         }
         Ok(())
@@ -120,8 +120,8 @@ impl Db {
     /// Asks the server for its time and sets the clock.
     pub(crate) async fn update_clock(&self) -> Result<()> {
         let rows = self.any_connection().read(|sql| &sql.server_time, PgArguments::default()).await?;
-        let clock = rows.first().map_or(Ok(0), |row| read_u64(row, 0))?;
-        self.clock.set_server_time(Duration::from_millis(clock));
+        let millis = rows.first().map_or(Ok(0), |row| read_u64(row, 0))?;
+        self.clock.set_server_time(Duration::from_millis(millis));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Db {
         self.pool.close();
     }
 
-    /// Takes a connection from the pool, for a call that has already waited for `waited`.
+    /// Takes a connection from the pool, for a call that has already waited this long.
     async fn acquire(&self, waited: Duration) -> Result<Object<Connector>> {
         let wait = Some(self.acquire_timeout.saturating_sub(waited));
         let timeouts = Timeouts { wait, ..self.pool.timeouts() };
@@ -160,7 +160,7 @@ impl Db {
         })
     }
 
-    /// Returns a connection with which each statement runs on any connection of the pool.
+    /// Returns a connection that runs each statement on any connection of the pool.
     pub(crate) const fn any_connection(&self) -> Connection<'_> {
         Connection { db: self, source: ConnectionSource::Any, waited: Duration::ZERO }
     }
@@ -207,9 +207,9 @@ impl Db {
             }
             None => Ok(Vec::new()),
         };
-        let ended = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
+        let end_result = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
         let rows = answered?;
-        ended?;
+        end_result?;
         Ok(rows)
     }
 
@@ -241,8 +241,8 @@ enum ConnectionSource<'a> {
 }
 
 impl Connection<'_> {
-    pub(crate) fn set_server_time(&self, clock: Duration) {
-        self.db.clock.set_server_time(clock);
+    pub(crate) fn set_server_time(&self, server_time: Duration) {
+        self.db.clock.set_server_time(server_time);
     }
 
     /// Returns the maximum time that a call waits before it can send to the server.
@@ -347,8 +347,8 @@ impl Connection<'_> {
     async fn run_control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
         let deadline = self.db.deadline;
         let Some(pinned) = self.pinned_connection() else { return Ok(()) };
-        let done = with_deadline(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
-        done.map(|_| ()).map_err(|failed| failed.error)
+        let result = with_deadline(deadline, sqlx::raw_sql(sql).execute(pinned), effect).await;
+        result.map(|_| ()).map_err(|failed| failed.error)
     }
 
     fn pinned_connection(&mut self) -> Option<&mut PgConnection> {

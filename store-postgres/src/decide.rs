@@ -43,17 +43,17 @@ pub(crate) enum CacheUpdate {
     Nothing,
 }
 
-/// Makes a decision about a thread. `first` lists the records that the rule most likely needs. They are loaded together
-/// with the thread.
+/// Makes a decision about a thread. `first_lookup` lists the records that the rule most likely needs. They are loaded
+/// together with the thread.
 pub(crate) async fn decide<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
-    first: Lookup,
+    first_lookup: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let thread_cache = tenant.thread_cache(id);
     let mut cache = thread_cache.lock().await;
-    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first);
+    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first_lookup);
     let answer = decision_loop.run(&mut cache, &rule).await;
     if answer.is_err() {
         // The cached records may be older than a write whose outcome is unknown.
@@ -68,7 +68,7 @@ pub(crate) async fn decide<T: Send>(
 #[expect(clippy::disallowed_methods, reason = "a call that has used up its time is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
-    first: Lookup,
+    first_lookup: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<Option<T>>> + Send + Sync,
 ) -> Result<T> {
     let (mut tries, began) = (0, Instant::now());
@@ -76,7 +76,7 @@ pub(crate) async fn decide_locked<T: Send>(
         tries += 1;
         let connection = tenant.db().begin_transaction().await?;
         let mut decision_loop =
-            DecisionLoop { locks_rows: true, ..DecisionLoop::new(tenant, connection, first.clone()) };
+            DecisionLoop { locks_rows: true, ..DecisionLoop::new(tenant, connection, first_lookup.clone()) };
         let answer = loop {
             let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
             match decision_loop.run(&mut cache, &rule).await {
@@ -86,9 +86,9 @@ pub(crate) async fn decide_locked<T: Send>(
             }
         };
         let has_time = tries < MAX_TRIES && began.elapsed() < tenant.shared.config.answer_timeout;
-        let is_to_be_tried_again = has_time && answer.as_ref().is_err_and(Error::is_retryable);
+        let should_retry = has_time && answer.as_ref().is_err_and(Error::is_retryable);
         let answer = decision_loop.end(answer).await;
-        if !is_to_be_tried_again {
+        if !should_retry {
             return answer;
         }
     }
@@ -97,22 +97,22 @@ pub(crate) async fn decide_locked<T: Send>(
 /// Makes a decision about records that belong to no thread, without locks.
 pub(crate) async fn decide_without_thread<T: Send>(
     tenant: &Tenant,
-    first: Lookup,
+    first_lookup: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
-    decide_with_claims(tenant, Vec::new(), first, rule).await
+    decide_with_claims(tenant, Vec::new(), first_lookup, rule).await
 }
 
 /// Makes a decision about claims, without locks. `claims` are those that this process has cached. Others are loaded.
 pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
     claims: Vec<CachedClaim>,
-    first: Lookup,
+    first_lookup: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
     cache.mailbox = MailboxCache::from_claims(claims);
-    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first);
+    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first_lookup);
     let answer = decision_loop.run(&mut cache, &rule).await;
     decision_loop.end(answer).await
 }
@@ -121,14 +121,14 @@ pub(crate) async fn decide_with_claims<T: Send>(
 pub(crate) async fn decide_in_family<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
-    first: Lookup,
+    first_lookup: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let thread_cache = tenant.thread_cache(id);
     let mut cache = thread_cache.lock().await;
     cache.clear();
     let connection = tenant.db().begin_family_transaction(&tenant.constants.tenant).await?;
-    let mut decision_loop = DecisionLoop::new(tenant, connection, first);
+    let mut decision_loop = DecisionLoop::new(tenant, connection, first_lookup);
     let answer = decision_loop.run(&mut cache, &rule).await;
     let answer = decision_loop.end(answer).await;
     if answer.is_err() {
@@ -143,27 +143,35 @@ pub(crate) async fn decide_in_caller_transaction<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
     connection: Connection<'_>,
-    first: Lookup,
+    first_lookup: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
-    DecisionLoop::new(tenant, connection, first).run(&mut cache, &rule).await
+    DecisionLoop::new(tenant, connection, first_lookup).run(&mut cache, &rule).await
 }
 
+/// Runs a rule again and again until its result is written or needs no write. Loads the records that the rule misses.
 struct DecisionLoop<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
-    first: Lookup,
-    /// Whether `first` was loaded.
+    first_lookup: Lookup,
+    /// Whether the records of `first_lookup` were loaded.
     has_loaded_first: bool,
     /// Whether loaded rows are locked until the transaction ends.
     locks_rows: bool,
-    written: Vec<Arc<Batch>>,
+    written_batches: Vec<Arc<Batch>>,
 }
 
 impl<'a> DecisionLoop<'a> {
-    const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Lookup) -> Self {
-        Self { tenant, connection, first, has_loaded_first: false, locks_rows: false, written: Vec::new() }
+    const fn new(tenant: &'a Tenant, connection: Connection<'a>, first_lookup: Lookup) -> Self {
+        Self {
+            tenant,
+            connection,
+            first_lookup,
+            has_loaded_first: false,
+            locks_rows: false,
+            written_batches: Vec::new(),
+        }
     }
 
     async fn run<T: Send>(
@@ -210,7 +218,7 @@ impl<'a> DecisionLoop<'a> {
                 Ok(WriteResult::Done(threads)) => {
                     let (stamp, log) = threads.first().copied().unwrap_or_default();
                     cache.apply_write((stamp, log), cache_update);
-                    self.written.push(batch);
+                    self.written_batches.push(batch);
                     return Ok(answer);
                 }
                 Ok(WriteResult::Stale(..)) if rounds >= MAX_ROUNDS => {
@@ -249,12 +257,12 @@ impl<'a> DecisionLoop<'a> {
     /// afterwards, but not of writes in a transaction of the caller, because it is unknown when that transaction ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
         let should_notify = answer.is_ok() && !self.connection.belongs_to_caller();
-        let ended = self.connection.finish(answer.is_ok()).await;
-        for batch in self.written.iter().filter(|_| should_notify) {
+        let end_result = self.connection.finish(answer.is_ok()).await;
+        for batch in self.written_batches.iter().filter(|_| should_notify) {
             self.tenant.notify_subscribers(batch.scopes_written());
             self.tenant.notify_workers(batch.claimable_from());
         }
-        ended.and(answer)
+        end_result.and(answer)
     }
 
     async fn reload(&mut self, cache: &mut RecordCache) -> Result<()> {
@@ -262,18 +270,18 @@ impl<'a> DecisionLoop<'a> {
         cache.is_fresh = true;
         self.has_loaded_first = true;
         let is_of_thread = cache.id.is_some();
-        let lookup = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
+        let lookup = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first_lookup.clone() };
         self.load(cache, lookup).await
     }
 
     /// Loads missing records. A rule stops at the first record that is missing. The first time, nothing is loaded here:
-    /// `first` is noted and the rule runs again, so that `first` and the missing record are loaded together.
+    /// `first_lookup` is noted and the rule runs again, so that its records and the missing one are loaded together.
     async fn load_missing(&mut self, cache: &mut RecordCache, missing: Lookup) -> Result<()> {
         if self.has_loaded_first {
             return self.load(cache, missing).await;
         }
         self.has_loaded_first = true;
-        cache.note_lookup(self.first.clone());
+        cache.note_lookup(self.first_lookup.clone());
         Ok(())
     }
 

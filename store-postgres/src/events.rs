@@ -62,7 +62,8 @@ pub(crate) fn events_lookup(request: Option<&AppendEvents>) -> Lookup {
     }
 }
 
-/// Returns the call scope of a call that concerns an event scope. A run may belong to any thread.
+/// Returns the thread to which a call about an event scope is limited. A run may belong to any thread, so a call about
+/// a run is not limited to one.
 fn call_scope_of(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
@@ -73,32 +74,32 @@ fn call_scope_of(scope: &Scope) -> CallScope {
 #[async_trait]
 impl EventWriter for PostgresEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
-        let fenced = event::fenced_thread(&request)?;
+        let fenced_thread = event::fenced_thread(&request)?;
         let mut scopes = request.drafts.iter().flat_map(|draft| &draft.scopes);
         let thread = scopes.find_map(call_scope_of);
         let all_of_one_thread =
             request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope_of(scope) == thread);
         let call_scope = thread.clone().filter(|_| all_of_one_thread);
         let call = |tenant: Arc<Tenant>| async move {
-            let first = events_lookup(Some(&request));
-            match (fenced, thread) {
+            let first_lookup = events_lookup(Some(&request));
+            match (fenced_thread, thread) {
                 (Some(thread), _) => {
                     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                         append_fenced(cache, &request, decision_context)
                     };
-                    decide(&tenant, &thread, first, rule).await
+                    decide(&tenant, &thread, first_lookup, rule).await
                 }
                 (None, Some(thread)) => {
                     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                         append(cache, &request, decision_context)
                     };
-                    decide(&tenant, &thread, first, rule).await
+                    decide(&tenant, &thread, first_lookup, rule).await
                 }
                 (None, None) => {
                     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                         append(cache, &request, decision_context)
                     };
-                    decide_without_thread(&tenant, first, rule).await
+                    decide_without_thread(&tenant, first_lookup, rule).await
                 }
             }
         };
@@ -241,6 +242,7 @@ async fn load_scope_state(tenant: &Tenant, connection: &mut Connection<'_>, scop
     Ok(state.unwrap_or_default())
 }
 
+/// Events, each with its sequence number and the length of its record.
 type FoundEvents = Vec<(u64, u64, StoredEvent)>;
 
 /// A walk over the events of a scope.
@@ -350,8 +352,8 @@ impl EventSource for SubscriptionSource {
 
     async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
         let wait = if self.unreachable_since.is_some() { RETRY_INTERVAL } else { POLL_INTERVAL };
-        // The writes of other processes may not be announced, so the wait ends after a while and the subscription
-        // polls.
+        // Notifications about the writes of other processes can be lost. So the wait ends after a while, and the
+        // subscription polls.
         tokio::time::timeout(wait, changes.next()).await.unwrap_or(Ok(()))
     }
 }
@@ -392,7 +394,7 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
     connection.finish(true).await?;
     let trimmed = Trimmed::new(floor - state.floor, floor);
     if floor > state.floor && !dry_run {
-        let first = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
+        let first_lookup = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
         let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
             let current = cache.scope(scope)?;
             if current.floor >= floor {
@@ -402,7 +404,7 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
             batch.add_scope(scope, current.clone(), current.after_trim(floor));
             Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
         };
-        decide_without_thread(tenant, first, rule).await?;
+        decide_without_thread(tenant, first_lookup, rule).await?;
     }
     Ok(trimmed)
 }

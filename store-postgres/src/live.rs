@@ -1,5 +1,5 @@
 //! The live channel between processes. A command is stored in a row until it is answered. The process that has opened
-//! the target of the command is notified. It passes the command to its receiver, and writes the answer to the row. A
+//! the target of the command is notified. It passes the command to the receiver, and writes the answer to the row. A
 //! process that receives no notifications polls.
 
 use std::{
@@ -46,7 +46,7 @@ const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 
 /// A tenant, and a target of its live channel.
 type TenantTarget = (TenantId, LiveTarget);
-/// The commands of this process that wait for an answer, by id, each with the tenant that sent it.
+/// The senders in this process that wait for an answer, by the id of their command, each with its tenant.
 type WaitingSenders = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
 
 /// The state of the live channel in a process, apart from the receivers themselves.
@@ -162,12 +162,12 @@ impl LiveChannel for PostgresLive {
         // new receiver, which has no row yet.
         live_state.receivers().remove(&tenant_target);
         let receiver = self.tenant.live_hub.open_live(tenant_target.1.clone()).await?;
-        let announced = tenant_target.clone();
+        let (announced_tenant, announced_target) = tenant_target.clone();
         let announce = |tenant: Arc<Tenant>| async move {
             let SharedState { live_state, config, .. } = &*tenant.shared;
             let arguments = [
-                announced.0.as_str(),
-                &encode_target(&announced.1),
+                announced_tenant.as_str(),
+                &encode_target(&announced_target),
                 &live_state.process,
                 &channel_name(&config.schema),
             ];
@@ -310,7 +310,7 @@ async fn exchange_messages(
         for row in run_statement(shared, |sql| &sql.live_read_answers, arguments).await? {
             if let Some((_, sender)) = live_state.waiting().remove(&read_text(&row, 0)?) {
                 // A sender that no longer waits needs no answer.
-                let _gone = sender.send(decode_answer(&read_text(&row, 1)?));
+                let _unreceived = sender.send(decode_answer(&read_text(&row, 1)?));
             }
         }
     }
@@ -333,14 +333,14 @@ async fn pass_to_receiver(shared: &Arc<SharedState>, tenants: &Weak<TenantMap>, 
     let (id, sender, command) = (read_text(row, 0)?, read_text(row, 4)?, read_text(row, 3)?);
     let remaining = Duration::from_millis(u64::try_from(read_i64(row, 5)?).unwrap_or_default());
     let tenant_target = read_text(row, 1)?.parse::<TenantId>().ok().zip(decode_target(&read_text(row, 2)?));
-    let live = tenant_target.and_then(|(tenant, target)| {
+    let hub_and_target = tenant_target.and_then(|(tenant, target)| {
         let tenants = tenants.upgrade()?;
         let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
         Some((Arc::clone(&tenants.get(&tenant)?.live_hub), target))
     });
     let mut delivery = Box::pin(async move {
-        match live {
-            Some((live, target)) => live.send_encoded(target, command, remaining).await.ok().flatten(),
+        match hub_and_target {
+            Some((hub, target)) => hub.send_encoded(target, command, remaining).await.ok().flatten(),
             None => Some(LiveAnswer::Dropped),
         }
     });
@@ -371,7 +371,7 @@ async fn reconcile_receivers(shared: &SharedState, tenants: &Weak<TenantMap>) ->
     let rows = run_statement(shared, |sql| &sql.live_receivers, text_arguments(&[&live_state.process])?).await?;
     // The open receivers are listed after the rows were read, because a receiver is opened before it gets its row.
     let open = open_targets(tenants);
-    let (mut registered, mut stale) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
+    let (mut targets_with_row, mut stale_columns) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for row in &rows {
         let (tenant, target) = (read_text(row, 0)?, read_text(row, 1)?);
         match tenant
@@ -380,14 +380,15 @@ async fn reconcile_receivers(shared: &SharedState, tenants: &Weak<TenantMap>) ->
             .zip(decode_target(&target))
             .filter(|tenant_target| open.contains(tenant_target))
         {
-            Some(tenant_target) => drop(registered.insert(tenant_target)),
+            Some(tenant_target) => drop(targets_with_row.insert(tenant_target)),
             None => {
-                stale.iter_mut().zip([tenant, target, read_text(row, 2)?]).for_each(|(column, text)| column.push(text))
+                let columns = stale_columns.iter_mut().zip([tenant, target, read_text(row, 2)?]);
+                columns.for_each(|(column, text)| column.push(text));
             }
         }
     }
     for (tenant_target, number) in receivers {
-        if registered.contains(&tenant_target) || live_state.receivers().get(&tenant_target) != Some(&number) {
+        if targets_with_row.contains(&tenant_target) || live_state.receivers().get(&tenant_target) != Some(&number) {
             continue;
         }
         live_state.receivers().remove(&tenant_target);
@@ -395,14 +396,14 @@ async fn reconcile_receivers(shared: &SharedState, tenants: &Weak<TenantMap>) ->
             let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
             tenants.get(&tenant_target.0).map(|tenant| Arc::clone(&tenant.live_hub))
         });
-        if let Some(live) = hub.filter(|_| open.contains(&tenant_target)) {
-            live.end(&tenant_target.1);
+        if let Some(hub) = hub.filter(|_| open.contains(&tenant_target)) {
+            hub.end(&tenant_target.1);
         }
     }
-    if stale[0].is_empty() {
+    if stale_columns[0].is_empty() {
         return Ok(());
     }
     let mut arguments = text_arguments(&[&live_state.process])?;
-    stale.into_iter().try_for_each(|column| add(&mut arguments, column))?;
+    stale_columns.into_iter().try_for_each(|column| add(&mut arguments, column))?;
     run_statement(shared, |sql| &sql.live_remove_receivers, arguments).await.map(drop)
 }

@@ -61,7 +61,7 @@ impl Notifications {
     }
 }
 
-/// The tasks that send and receive notifications and carry live commands. They are aborted when this is dropped.
+/// The tasks that send and receive notifications and carry live commands. They are aborted when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct BackgroundTasks([JoinHandle<()>; 3]);
 
@@ -71,7 +71,7 @@ impl Drop for BackgroundTasks {
     }
 }
 
-/// Starts these tasks.
+/// Starts the background tasks.
 pub(crate) fn start_tasks(shared: &Arc<SharedState>, tenants: &Arc<TenantMap>) -> BackgroundTasks {
     let sending = shared.runtime.spawn(send_loop(Arc::downgrade(shared)));
     let receiving = shared.runtime.spawn(receive_loop(Arc::clone(shared), Arc::downgrade(tenants)));

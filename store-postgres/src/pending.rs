@@ -35,7 +35,7 @@ impl PostgresPending {
     async fn change<T: Send + 'static>(
         &self,
         thread: &ThreadId,
-        first: Lookup,
+        first_lookup: Lookup,
         plan: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<QueueDecision<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let id = thread.clone();
@@ -47,7 +47,7 @@ impl PostgresPending {
                 batch.add_queue_change(&id, &cache.row.clone().unwrap_or_default(), &plan)?;
                 Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Queue(plan), answer })
             };
-            decide(&tenant, &id, first, rule).await
+            decide(&tenant, &id, first_lookup, rule).await
         };
         self.tenant.run_write(Some(thread.clone()), call).await
     }
@@ -56,18 +56,20 @@ impl PostgresPending {
 #[async_trait]
 impl PendingStore for PostgresPending {
     async fn append_pending(&self, request: AppendPending) -> Result<AppendedInputs> {
-        let mut first = Lookup::default();
+        let mut first_lookup = Lookup::default();
         for input in &request.inputs {
-            first.entries.extend(input.id.clone());
-            first.inputs.extend(input.id.clone());
+            first_lookup.entries.extend(input.id.clone());
+            first_lookup.inputs.extend(input.id.clone());
             if let PendingBody::Decision(decision) = &input.body {
-                first.runs.insert(decision.run.clone());
-                first.decisions.insert((decision.run.clone(), decision.ticket.clone()));
+                first_lookup.runs.insert(decision.run.clone());
+                first_lookup.decisions.insert((decision.run.clone(), decision.ticket.clone()));
             }
         }
         let thread = request.thread.clone();
-        self.change(&thread, first, move |cache, decision_context| pending::append(cache, &request, decision_context))
-            .await
+        self.change(&thread, first_lookup, move |cache, decision_context| {
+            pending::append(cache, &request, decision_context)
+        })
+        .await
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
@@ -88,21 +90,26 @@ impl PendingStore for PostgresPending {
     }
 
     async fn update_pending(&self, request: PendingUpdate) -> Result<PendingInput> {
-        let first = Lookup { inputs: BTreeSet::from([request.id.clone()]), ..Lookup::default() };
+        let first_lookup = Lookup { inputs: BTreeSet::from([request.id.clone()]), ..Lookup::default() };
         let thread = request.thread.clone();
-        self.change(&thread, first, move |cache, decision_context| pending::update(cache, &request, decision_context))
-            .await
+        self.change(&thread, first_lookup, move |cache, decision_context| {
+            pending::update(cache, &request, decision_context)
+        })
+        .await
     }
 
     async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput> {
-        let (id, first) = (id.clone(), Lookup { inputs: BTreeSet::from([id.clone()]), ..Lookup::default() });
-        self.change(thread, first, move |cache, decision_context| pending::retract(cache, &id, decision_context)).await
+        let (id, first_lookup) = (id.clone(), Lookup { inputs: BTreeSet::from([id.clone()]), ..Lookup::default() });
+        self.change(thread, first_lookup, move |cache, decision_context| pending::retract(cache, &id, decision_context))
+            .await
     }
 
     async fn reorder_pending(&self, request: Reorder) -> Result<u64> {
-        let (thread, first) = (request.thread.clone(), Lookup { queue: true, ..Lookup::default() });
-        self.change(&thread, first, move |cache, decision_context| pending::reorder(cache, &request, decision_context))
-            .await
+        let (thread, first_lookup) = (request.thread.clone(), Lookup { queue: true, ..Lookup::default() });
+        self.change(&thread, first_lookup, move |cache, decision_context| {
+            pending::reorder(cache, &request, decision_context)
+        })
+        .await
     }
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {

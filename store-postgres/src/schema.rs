@@ -13,7 +13,7 @@ use crate::{
 /// The migrations, numbered from 1.
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 
-/// The properties of the schema that opening a store reads.
+/// The properties of the schema that are read when a store is opened.
 #[derive(Debug)]
 pub(crate) struct SchemaMeta {
     pub(crate) incarnation: u64,
@@ -57,12 +57,12 @@ async fn check_requirement(connection: &mut PgConnection, server_requirement: Se
     let row = sqlx::raw_sql(query).fetch_one(connection).await.map_err(statement_error)?;
     let read = || -> Result<(bool, bool), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
     let (is_standby, is_read_only) = read().map_err(|e| corrupt("a setting").with_source(e))?;
-    let refused = |why| Err(Error::invalid("target_session_attrs", why));
+    let refuse = |why| Err(Error::invalid("target_session_attrs", why));
     if is_standby {
-        return refused("the server is a standby: name the server that accepts writes");
+        return refuse("the server is a standby: name the server that accepts writes");
     }
     if server_requirement == ServerRequirement::ReadWrite && is_read_only {
-        return refused("sessions of the server are read-only: check `default_transaction_read_only`");
+        return refuse("sessions of the server are read-only: check `default_transaction_read_only`");
     }
     Ok(())
 }
@@ -120,9 +120,9 @@ pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
 }
 
 async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
-    let connecting = tokio::time::timeout(config.acquire_timeout, PgConnection::connect_with(&config.server)).await;
-    let late = |_| Error::server_unavailable("the server could not be reached in time");
-    let mut connection = connecting.map_err(late)?.map_err(error::connection_error)?;
+    let connected = tokio::time::timeout(config.acquire_timeout, PgConnection::connect_with(&config.server)).await;
+    let timeout_error = |_| Error::server_unavailable("the server could not be reached in time");
+    let mut connection = connected.map_err(timeout_error)?.map_err(error::connection_error)?;
     check_connection(&mut connection, config.server_requirement, config.allow_unsafe).await?;
     Ok(connection)
 }
@@ -188,8 +188,8 @@ async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
             .map_err(statement_error)?;
         if number == 1 {
             let mut key = [0; 32];
-            let no_random = |e| Error::unavailable("random bytes are not available").with_source(e);
-            getrandom::fill(&mut key).map_err(no_random)?;
+            let random_error = |e| Error::unavailable("random bytes are not available").with_source(e);
+            getrandom::fill(&mut key).map_err(random_error)?;
             let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
             let meta = format!("INSERT INTO $schema$.meta (cursor_key) VALUES (decode('{key}', 'hex'))");
             sqlx::raw_sql(AssertSqlSafe(in_schema(&meta, schema)))

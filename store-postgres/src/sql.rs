@@ -6,8 +6,8 @@ use store_core::DispatchStatus;
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
-        /// The statements. Their texts are made once, when the store is opened. Tables and functions of the schema are
-        /// not renamed, because databases contain them; `migrations/0001.sql` says what each of them is.
+        /// The statements. Their texts are made once, when the store is opened. The tables and functions keep their
+        /// names, because existing databases contain them. `migrations/0001.sql` says what each of them is.
         #[derive(Debug)]
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
@@ -277,8 +277,8 @@ impl ListStatements {
         &self.threads[usize::from(list.is_forward) * 6 + list.list_index * 2 + usize::from(list.by_creation)]
     }
 
-    pub(crate) fn events(&self, of_run: bool, is_forward: bool) -> &Arc<str> {
-        &self.events[usize::from(is_forward) * 2 + usize::from(of_run)]
+    pub(crate) fn events(&self, is_run_scope: bool, is_forward: bool) -> &Arc<str> {
+        &self.events[usize::from(is_forward) * 2 + usize::from(is_run_scope)]
     }
 
     /// Returns a statement that lists outbox rows: 0 is for all rows, 1 for those of a lane, 2 for those of a target of

@@ -217,7 +217,10 @@ impl Store for PostgresStore {
             .await?;
         // A tenant that was not opened again in the meantime is not kept in the map.
         let mut tenants = self.tenants();
-        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &replacement) && Arc::strong_count(held) == 2) {
+        if tenants
+            .get(tenant)
+            .is_some_and(|current| Arc::ptr_eq(current, &replacement) && Arc::strong_count(current) == 2)
+        {
             tenants.remove(tenant);
         }
         Ok(())
@@ -235,8 +238,8 @@ impl Store for PostgresStore {
     async fn close(&self) -> Result<()> {
         let db = &self.state.shared.db;
         db.refuse_new_calls();
-        let open: Vec<_> = self.tenants().values().map(Arc::clone).collect();
-        for tenant in open {
+        let open_tenants: Vec<_> = self.tenants().values().map(Arc::clone).collect();
+        for tenant in open_tenants {
             tenant.close().await;
         }
         db.close();

@@ -61,7 +61,7 @@ pub(crate) struct Tenant {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) constants: Arc<TenantConstants>,
     thread_caches: Mutex<HashMap<ThreadId, ThreadCache>>,
-    abandoned: Arc<AbandonedCalls>,
+    abandoned_calls: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     pub(crate) followers: Followers,
     pub(crate) worker_notifier: Notifier,
@@ -80,7 +80,7 @@ impl Tenant {
             shared,
             constants,
             thread_caches: Mutex::default(),
-            abandoned: Arc::default(),
+            abandoned_calls: Arc::default(),
             is_closed: AtomicBool::new(false),
             followers: Followers::default(),
             worker_notifier: Notifier::default(),
@@ -105,27 +105,27 @@ impl Tenant {
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.end_subscriptions();
-        self.abandoned.wait(&None).await;
+        self.abandoned_calls.wait(&None).await;
         drop(self.write_lock.write().await);
     }
 
-    /// Closes the previous handle of the tenant, then runs `removing`. If the caller drops this call, every later call
+    /// Closes the previous handle of the tenant, then runs `removal`. If the caller drops this call, every later call
     /// of this handle waits until both have ended (PR-16).
-    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removing: F) -> Result<()>
+    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removal: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, None);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, None);
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
             if let Some(previous) = previous {
                 previous.close().await;
             }
-            removing.await
+            removal.await
         });
         let answer = task
             .await
-            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost));
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error));
         caller_guard.answered();
         answer?
     }
@@ -185,10 +185,10 @@ impl Tenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned.wait(&call_scope).await;
+        self.abandoned_calls.wait(&call_scope).await;
         let task = self.shared.runtime.spawn(call(Arc::clone(self)));
         task.await
-            .map_err(|lost| Error::unavailable("the task of the call ended without a result").with_source(lost))?
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
     }
 
     /// Runs a call that claims. Claims that reach no caller are released with `release`.
@@ -205,20 +205,20 @@ impl Tenant {
         let tenant = Arc::clone(self);
         let release = move |claimed: T| {
             // Later calls wait for the release, including those of the caller that dropped the claiming call.
-            let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
-            let releasing = release(Arc::clone(&tenant), claimed);
+            let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned_calls, None);
+            let release_call = release(Arc::clone(&tenant), claimed);
             tenant.shared.runtime.spawn(async move {
                 let _work_guard = work_guard;
-                releasing.await;
+                release_call.await;
             });
         };
         let release: Arc<dyn Fn(T) + Send + Sync> = Arc::new(release);
         let call = |tenant: Arc<Self>| {
             let call = call(tenant);
-            async move { call.await.map(|claimed| UndeliveredClaims { claimed: Some(claimed), release }) }
+            async move { call.await.map(|claimed| UndeliveredClaims { claims: Some(claimed), release }) }
         };
-        let mut claimed = self.run_write(None, call).await?;
-        claimed.claimed.take().ok_or_else(Error::closed)
+        let mut undelivered = self.run_write(None, call).await?;
+        undelivered.claims.take().ok_or_else(Error::closed)
     }
 
     /// Runs a call that writes. If the caller drops it, the call takes effect before any later call of the same scope,
@@ -234,16 +234,16 @@ impl Tenant {
     {
         self.check_open()?;
         self.shared.check_writable()?;
-        self.abandoned.wait(&call_scope).await;
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
+        self.abandoned_calls.wait(&call_scope).await;
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, call_scope);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;
-            let _writing = tenant.write_lock.read().await;
+            let _write_guard = tenant.write_lock.read().await;
             tenant.check_open()?;
             call.await
         });
-        let answer = task.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
+        let answer = task.await.map_err(|error| Error::commit_unknown(None).with_source(error));
         caller_guard.answered();
         answer?
     }
@@ -251,14 +251,14 @@ impl Tenant {
 
 /// Claims that have not reached their caller yet. If this value is dropped before they do, they are released (PR-11).
 struct UndeliveredClaims<T> {
-    claimed: Option<T>,
+    claims: Option<T>,
     release: Arc<dyn Fn(T) + Send + Sync>,
 }
 
 impl<T> Drop for UndeliveredClaims<T> {
     fn drop(&mut self) {
-        if let Some(claimed) = self.claimed.take() {
-            (self.release)(claimed);
+        if let Some(claims) = self.claims.take() {
+            (self.release)(claims);
         }
     }
 }

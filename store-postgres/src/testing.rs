@@ -83,11 +83,10 @@ impl TestSchema {
         Ok(schema)
     }
 
-    /// Returns a schema that an earlier test has left, and empties it first. Returns a new schema if all of those are
-    /// in use.
+    /// Empties and returns a schema that an earlier test has left. If all such schemas are in use, returns a new one.
     ///
     /// This takes a fraction of the time of creating and removing a schema. The stores of the schema are opened with
-    /// `config`. The schema itself is prepared over a connection with `direct`, which has no pooler.
+    /// `config`. The schema itself is prepared over a connection with the options `direct`, which name no pooler.
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].
@@ -99,8 +98,9 @@ impl TestSchema {
         let mut number = 0;
         let name = loop {
             let name = format!("test_{migrations_hash:08x}_{number}");
-            let locked = sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('agentstore tests'), hashtext($1))");
-            if locked.bind(&name).fetch_one(&mut connection).await.map_err(statement_error)? {
+            let try_lock =
+                sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('agentstore tests'), hashtext($1))");
+            if try_lock.bind(&name).fetch_one(&mut connection).await.map_err(statement_error)? {
                 break name;
             }
             number += 1;
@@ -170,8 +170,8 @@ impl TestSchema {
         if self.lock.is_some() {
             return Ok(());
         }
-        // With a pooler, the connection may belong to another client by the time it is terminated. Therefore sessions
-        // are terminated only if the removal fails without it.
+        // With a pooler, the connection may belong to another client by the time it is terminated. So the
+        // removal is first tried without terminating sessions.
         let without_terminating = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = error; \
             DROP SCHEMA IF EXISTS $schema$ CASCADE; COMMIT";
         if self.run(without_terminating).await.is_ok() {

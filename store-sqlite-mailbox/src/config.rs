@@ -8,7 +8,7 @@ use std::{
 
 use store_core::{Clock, IdSource, Limits, UuidSource};
 
-/// What opening does if the file does not exist.
+/// What happens if the file does not exist when a mailbox is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Create {
     /// The file is created.
@@ -46,7 +46,7 @@ pub struct SqliteConfig {
     pub create: Create,
     /// When SQLite syncs its writes.
     pub synchronous: Synchronous,
-    /// Whether to open although acknowledged work may be lost or the file may be damaged. That can happen with
+    /// Opens the mailbox even if acknowledged work may be lost or the file may be damaged. That can happen with
     /// `Synchronous::Normal`, with a version of SQLite before 3.51.3, and on a network file system (SQ-2).
     pub allow_unsafe: bool,
     /// The clock that gives store time. Without one, the mailbox uses the host's clock, which all processes share. A

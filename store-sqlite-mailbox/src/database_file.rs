@@ -66,7 +66,7 @@ fn open_or_create(path: &Path) -> Result<File> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    let failed = |e| error::file_error(path, e);
+    let path_error = |e| error::file_error(path, e);
     if let Ok(found) = fs::canonicalize(path) {
         return Ok(found);
     }
@@ -75,7 +75,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    Ok(fs::canonicalize(folder).map_err(failed)?.join(name))
+    Ok(fs::canonicalize(folder).map_err(path_error)?.join(name))
 }
 
 impl DatabaseFile {
@@ -117,16 +117,16 @@ impl DatabaseFile {
         }
         check_header(path)?;
         let users = open_or_create(&sibling(path, "-users"))?;
-        let poisoned = sibling(path, "-poisoned");
+        let poison_file = sibling(path, "-poisoned");
         // Recovery needs exclusive access.
-        if poisoned.exists() {
+        if poison_file.exists() {
             lock(
                 || users.try_lock(),
                 OPEN_TIMEOUT,
                 "a sync failed while the mailbox was open: close it in all processes first",
             )?;
             copy_to_new_files(path)?;
-            fs::remove_file(&poisoned).map_err(|e| error::file_error(&poisoned, e))?;
+            fs::remove_file(&poison_file).map_err(|e| error::file_error(&poison_file, e))?;
             users.unlock().map_err(|e| error::file_error(path, e))?;
         }
         if is_exclusive {
@@ -221,8 +221,8 @@ fn copy_to_new_files(path: &Path) -> Result<()> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(error::file_error(&file, e)),
         }
-        let synced = open_or_create(&copy)?.sync_all().and_then(|()| fs::rename(&copy, &file));
-        synced.map_err(|e| error::file_error(&copy, e))?;
+        let replaced = open_or_create(&copy)?.sync_all().and_then(|()| fs::rename(&copy, &file));
+        replaced.map_err(|e| error::file_error(&copy, e))?;
     }
     sync_folder(path)
 }

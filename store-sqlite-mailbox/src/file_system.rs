@@ -50,10 +50,7 @@ mod tests {
     #[test]
     fn network_file_systems_are_recognised_by_their_number() {
         assert_eq!(
-            NETWORK_FILE_SYSTEMS
-                .iter()
-                .filter(|(number, wanted)| network_name(i64::from(*number)) == Some(wanted))
-                .count(),
+            NETWORK_FILE_SYSTEMS.iter().filter(|(number, name)| network_name(i64::from(*number)) == Some(name)).count(),
             NETWORK_FILE_SYSTEMS.len()
         );
         assert_eq!(network_name(i64::from(0xff53_4d42_u32.cast_signed())), Some("cifs"));

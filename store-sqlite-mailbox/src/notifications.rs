@@ -128,15 +128,15 @@ impl Listener {
         let Ok(conn) = schema::open_reader(&self.database_path) else { return };
         let version =
             |conn: &Connection| conn.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
-        let mut last = version(&conn);
+        let mut last_version = version(&conn);
         while !self.is_closed() {
             if self.waiter_count.load(Ordering::SeqCst) == 0 {
                 thread::sleep(IDLE_INTERVAL);
                 continue;
             }
-            let found = version(&conn);
-            if found != last {
-                last = found;
+            let current_version = version(&conn);
+            if current_version != last_version {
+                last_version = current_version;
                 self.notify_tenants();
             }
             thread::sleep(POLL_INTERVAL);
@@ -197,27 +197,27 @@ mod tests {
     async fn commits_of_other_processes_are_found_by_polling() {
         let folder = tempfile::tempdir().unwrap();
         let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
-        let one = SqliteMailbox::open(config.clone()).await.unwrap();
-        let other = SqliteMailbox::open(config.clone()).await.unwrap();
-        let tenant = one.open_tenant(&name);
+        let first_store = SqliteMailbox::open(config.clone()).await.unwrap();
+        let second_store = SqliteMailbox::open(config.clone()).await.unwrap();
+        let tenant = first_store.open_tenant(&name);
         // The store's own thread listens only from the first wait on, and no caller has waited yet.
         let notifications =
-            Notifications::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
-        let polling = Arc::clone(&notifications.listener);
-        let polling = thread::spawn(move || polling.poll());
+            Notifications::new(Arc::downgrade(&first_store.state.tenants), folder.path().into(), config.path().into());
+        let listener = Arc::clone(&notifications.listener);
+        let poll_thread = thread::spawn(move || listener.poll());
         let next_claim_time = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
-        let (waited, ()) =
+        let (wait_result, ()) =
             tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), next_claim_time), async {
                 let _before = notifications.listener.waiter_count.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                enqueue(&other).await;
+                enqueue(&second_store).await;
             });
-        assert_eq!(waited.unwrap(), WaitResult::Woken);
+        assert_eq!(wait_result.unwrap(), WaitResult::Woken);
         notifications.close(false);
-        polling.join().unwrap();
-        one.close().await.unwrap();
-        other.close().await.unwrap();
+        poll_thread.join().unwrap();
+        first_store.close().await.unwrap();
+        second_store.close().await.unwrap();
     }
 
     /// A caller that has only handles of a tenant is notified of changes by others as well (LV-9, PR-8).
@@ -225,19 +225,19 @@ mod tests {
     async fn handles_of_a_tenant_are_notified_without_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
-        let one = SqliteMailbox::open(config.clone()).await.unwrap();
-        let other = SqliteMailbox::open(config).await.unwrap();
-        let tenant = one.open_tenant(&name);
-        drop(one);
+        let first_store = SqliteMailbox::open(config.clone()).await.unwrap();
+        let second_store = SqliteMailbox::open(config).await.unwrap();
+        let tenant = first_store.open_tenant(&name);
+        drop(first_store);
         let _waiter = tenant.shared.notifications.listen();
         let next_claim_time = || tenant.read(None, |rows| rows.next_claim_time());
         let clock = SystemClock;
-        let (waited, ()) =
+        let (wait_result, ()) =
             tokio::join!(tenant.notifier.wait(&clock, Duration::from_secs(20), next_claim_time), async {
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                enqueue(&other).await;
+                enqueue(&second_store).await;
             });
-        assert_eq!(waited.unwrap(), WaitResult::Woken);
-        other.close().await.unwrap();
+        assert_eq!(wait_result.unwrap(), WaitResult::Woken);
+        second_store.close().await.unwrap();
     }
 }

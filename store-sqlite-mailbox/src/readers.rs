@@ -38,8 +38,7 @@ pub(crate) struct Gate {
 struct GateState {
     is_closed: bool,
     /// Whether a read has waited for the gate for as long as a read may take. If so, all reads of this library have
-    /// ended, and it is another program that still reads. The gate then stays open, because the WAL cannot be restarted
-    /// anyway.
+    /// ended, so another program still reads. The gate then stays open, because the WAL cannot be restarted anyway.
     is_held_by_other_program: bool,
 }
 
@@ -73,23 +72,23 @@ impl Gate {
 
     /// Waits until the gate is open, but no longer than a read may take.
     fn wait_until_open(&self, time_limit: Duration) {
-        let waiting = self.opened.wait_timeout_while(self.lock(), time_limit, |state| state.is_closed);
-        let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
+        let wait_result = self.opened.wait_timeout_while(self.lock(), time_limit, |state| state.is_closed);
+        let (mut state, timeout_result) = wait_result.unwrap_or_else(PoisonError::into_inner);
+        if timeout_result.timed_out() {
             *state = GateState { is_closed: false, is_held_by_other_program: true };
             self.opened.notify_all();
         }
     }
 }
 
-/// A read. It gets no connection if none can be opened.
+/// A read. It gets `None` if no connection can be opened.
 type ReadJob = Box<dyn FnOnce(Option<&Connection>) + Send>;
 
 /// The reads that wait for a thread, and the threads.
 #[derive(Default)]
 struct ReaderQueue {
     jobs: VecDeque<ReadJob>,
-    idle: usize,
+    idle_threads: usize,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
 }
@@ -111,7 +110,7 @@ impl SharedReaders {
 /// The handle of the reading threads.
 pub(crate) struct Readers {
     shared: Mutex<Option<Arc<SharedReaders>>>,
-    constants: Arc<crate::tenant::StoreConstants>,
+    store_context: Arc<crate::tenant::StoreContext>,
     time_limit: Duration,
 }
 
@@ -124,13 +123,13 @@ impl fmt::Debug for Readers {
 impl Readers {
     pub(crate) fn new(
         database_file: Arc<DatabaseFile>,
-        constants: Arc<crate::tenant::StoreConstants>,
+        store_context: Arc<crate::tenant::StoreContext>,
         time_limit: Duration,
     ) -> Self {
         let (state, woken) = (Mutex::default(), Condvar::new());
         Self {
             shared: Mutex::new(Some(Arc::new(SharedReaders { state, woken, database_file }))),
-            constants,
+            store_context,
             time_limit,
         }
     }
@@ -146,19 +145,20 @@ impl Readers {
         call: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let (time_limit, constants) = (self.time_limit, Arc::clone(&self.constants));
+        let (time_limit, store_context) = (self.time_limit, Arc::clone(&self.store_context));
         let job = move |conn: Option<&Connection>| {
-            constants.gate.wait_until_open(time_limit);
+            store_context.gate.wait_until_open(time_limit);
             let read = match conn {
                 // No caller waits for the answer.
                 _ if reply.is_closed() => return,
                 Some(conn) => run_on_snapshot(conn, time_limit, call),
                 None => Err(Error::unavailable("no further connection to the file can be opened")),
             };
-            let _caller_is_gone = reply.send(read);
+            // A caller that no longer waits needs no answer.
+            let _unreceived = reply.send(read);
         };
         self.shared()?.put(Box::new(job))?;
-        answer.await.map_err(|lost| Error::closed().with_source(lost))?
+        answer.await.map_err(|error| Error::closed().with_source(error))?
     }
 
     /// Tells the threads to end after all requested reads and, if `wait_for_end` is true, waits until they have ended.
@@ -189,10 +189,10 @@ impl SharedReaders {
             return Err(Error::closed());
         }
         state.jobs.push_back(job);
-        if state.idle < state.jobs.len() && state.threads.len() < MAX_THREADS {
+        if state.idle_threads < state.jobs.len() && state.threads.len() < MAX_THREADS {
             let shared = Arc::clone(self);
-            let named = thread::Builder::new().name("agentstore-reader".to_owned());
-            match named.spawn(move || shared.serve()) {
+            let builder = thread::Builder::new().name("agentstore-reader".to_owned());
+            match builder.spawn(move || shared.serve()) {
                 Ok(thread) => state.threads.push(thread),
                 Err(e) if state.threads.is_empty() => {
                     return Err(Error::unavailable("the system cannot start another thread").with_source(e));
@@ -218,12 +218,12 @@ impl SharedReaders {
 
     fn next(&self) -> Option<ReadJob> {
         let mut state = self.lock();
-        state.idle += 1;
+        state.idle_threads += 1;
         let mut state = self
             .woken
             .wait_while(state, |state| state.jobs.is_empty() && !state.is_closed)
             .unwrap_or_else(PoisonError::into_inner);
-        state.idle -= 1;
+        state.idle_threads -= 1;
         state.jobs.pop_front()
     }
 }
@@ -271,13 +271,13 @@ mod tests {
         let store = SqliteMailbox::open(config).await.unwrap();
         let readers = &store.state.shared.readers;
         let began = Instant::now();
-        let endless =
+        let endless_read =
             readers.read(|conn| crate::rows::query_one(conn, ENDLESS, [], |row| crate::rows::get::<i64>(row, 0)));
-        assert_eq!(endless.await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(endless_read.await.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(began.elapsed() < Duration::from_secs(5));
-        let two =
+        let next_read =
             readers.read(|conn| crate::rows::query_one(conn, "SELECT 2", [], |row| crate::rows::get::<i64>(row, 0)));
-        assert_eq!(two.await.unwrap(), Some(2));
+        assert_eq!(next_read.await.unwrap(), Some(2));
         store.close().await.unwrap();
     }
 }

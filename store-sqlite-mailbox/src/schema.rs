@@ -32,7 +32,7 @@ pub(crate) fn mismatch_error(found: &str) -> Error {
     Error::schema_mismatch(found, format!("a mailbox with schema {SCHEMA_VERSION}"), SchemaRemedy::Release)
 }
 
-/// Refuses a database of another application, and one of a later release.
+/// Refuses a database of another application or of a later release.
 pub(crate) fn check_identity(application: i32, version: i32) -> Result<()> {
     match (application, version) {
         (APPLICATION_ID, 1..=SCHEMA_VERSION) | (0, 0) => Ok(()),
@@ -45,7 +45,7 @@ fn unsafe_setting(setting: impl Into<String>) -> Error {
     Error::new(Detail::UnsafeDurability { setting: setting.into(), option: "allow_unsafe".to_owned() })
 }
 
-/// Refuses settings that are known to be unsafe, before the file is touched (SQ-2).
+/// Refuses settings that are known to be unsafe, before the file is opened or created (SQ-2).
 pub(crate) fn check_settings(config: &SqliteConfig) -> Result<()> {
     if config.allow_unsafe {
         return Ok(());
@@ -173,11 +173,11 @@ fn set_durability(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     set_synchronous(conn, config.synchronous)?;
     // The WAL can grow while a read prevents its restart. SQLite later truncates it to this size.
     conn.pragma_update(None, "journal_size_limit", crate::writer::TRUNCATED_WAL_BYTES).map_err(sql_error)?;
-    for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
+    for (pragma, expected) in [("mmap_size", 0), ("trusted_schema", 0)] {
         // Some builds have no memory-mapped files and return no value.
         let found = read_pragma::<i64>(conn, pragma).unwrap_or_default();
-        if found != wanted {
-            return Err(Error::unavailable(format!("SQLite did not set `{pragma}` to {wanted}")));
+        if found != expected {
+            return Err(Error::unavailable(format!("SQLite did not set `{pragma}` to {expected}")));
         }
     }
     Ok(())

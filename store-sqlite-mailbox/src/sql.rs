@@ -20,15 +20,15 @@ pub(crate) const TENANT_BY_NAME: &str = "SELECT no, incarnation FROM tenants WHE
 pub(crate) const TENANT_BY_NUMBER: &str = "SELECT no, incarnation FROM tenants WHERE no = ?1 AND name IS NOT NULL";
 pub(crate) const ADD_TENANT: &str = "INSERT INTO tenants (name, incarnation) VALUES (?1, ?2)";
 pub(crate) const LIST_TENANTS: &str = "SELECT name FROM tenants WHERE name > ?1 ORDER BY name LIMIT ?2";
-pub(crate) const DROP_TENANT: &str = "UPDATE tenants SET name = NULL WHERE name = ?1";
-pub(crate) const TENANT_BEING_DROPPED: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
-pub(crate) const DROP_DISPATCHES: &str = "DELETE FROM dispatches WHERE (tenant, id) IN
+pub(crate) const REMOVE_TENANT_NAME: &str = "UPDATE tenants SET name = NULL WHERE name = ?1";
+pub(crate) const TENANT_WITHOUT_NAME: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
+pub(crate) const REMOVE_SOME_DISPATCHES: &str = "DELETE FROM dispatches WHERE (tenant, id) IN
     (SELECT tenant, id FROM dispatches WHERE tenant = ?1 ORDER BY id LIMIT ?2) RETURNING payload";
-pub(crate) const DROP_INTERRUPTS: &str = "DELETE FROM interrupts WHERE mailbox IN
+pub(crate) const REMOVE_SOME_INTERRUPTS: &str = "DELETE FROM interrupts WHERE mailbox IN
     (SELECT no FROM mailboxes INDEXED BY mailbox_of_thread WHERE tenant = ?1 ORDER BY thread LIMIT ?2)";
-pub(crate) const DROP_MAILBOXES: &str = "DELETE FROM mailboxes WHERE no IN
+pub(crate) const REMOVE_SOME_MAILBOXES: &str = "DELETE FROM mailboxes WHERE no IN
     (SELECT no FROM mailboxes INDEXED BY mailbox_of_thread WHERE tenant = ?1 ORDER BY thread LIMIT ?2)";
-pub(crate) const FORGET_TENANT: &str = "DELETE FROM tenants WHERE no = ?1";
+pub(crate) const REMOVE_TENANT: &str = "DELETE FROM tenants WHERE no = ?1";
 
 pub(crate) const MAILBOX: &str = "SELECT no, record, crc, priority, since, due, lease
     FROM mailboxes INDEXED BY mailbox_of_thread
@@ -168,7 +168,8 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id" is "?2",
     "id DESC"
 );
-/// The batches of dispatches that interrupts superseded at one time. It is the next such time after a position.
+/// The batches that interrupts superseded at one time: at the first such time from `?2` on or, for the statement that
+/// reads backward, at the last such time up to `?2`.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
@@ -209,11 +210,11 @@ mod tests {
             TENANT_BY_NAME,
             TENANT_BY_NUMBER,
             LIST_TENANTS,
-            DROP_TENANT,
-            TENANT_BEING_DROPPED,
-            DROP_DISPATCHES,
-            DROP_INTERRUPTS,
-            DROP_MAILBOXES,
+            REMOVE_TENANT_NAME,
+            TENANT_WITHOUT_NAME,
+            REMOVE_SOME_DISPATCHES,
+            REMOVE_SOME_INTERRUPTS,
+            REMOVE_SOME_MAILBOXES,
             MAILBOX,
             SET_MAILBOX,
             SET_RECORD,
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn deciding_statements_use_the_intended_index() {
         let conn = empty_database();
-        for (text, wanted) in [
+        for (text, expected_step) in [
             (FIRST_AVAILABLE, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
             (QUEUE_SUMMARY, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
             (QUEUE_SUMMARY, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
@@ -280,7 +281,7 @@ mod tests {
             (SUPERSEDED_BATCH.forward, "USING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
         ] {
             let steps = query_plan(&conn, text);
-            assert!(steps.iter().any(|step| step.contains(wanted)), "{wanted}: {steps:#?}");
+            assert!(steps.iter().any(|step| step.contains(expected_step)), "{expected_step}: {steps:#?}");
         }
     }
 }

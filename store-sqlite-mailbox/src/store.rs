@@ -28,7 +28,7 @@ use crate::{
     readers::{Gate, Readers},
     rows::{get, query_all, query_one},
     schema, sql,
-    tenant::{SharedState, StoreConstants, Tenant},
+    tenant::{SharedState, StoreContext, Tenant},
     writer::{BatchContext, FileStep, Writer},
 };
 
@@ -42,8 +42,8 @@ pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 ///
 /// Beside the file `PATH` there are `PATH-wal` and `PATH-shm`, which belong to SQLite, and `PATH-users` and
 /// `PATH-next`, which are empty: they serve as locks and to wake waiting callers in other processes. All these files
-/// belong together. To copy a mailbox in use, let SQLite do it (`VACUUM INTO`); a copy file by file may be damaged. A
-/// process that has the mailbox open must open the database file only through SQLite.
+/// belong together. To copy a mailbox that is in use, let SQLite do it (`VACUUM INTO`). If its files are copied one by
+/// one, the copy may be damaged. A process that has the mailbox open must open the database file only through SQLite.
 ///
 /// Handles are cheap to clone (PR-7).
 #[derive(Clone)]
@@ -88,13 +88,13 @@ impl SqliteMailbox {
     /// - `UnsafeDurability` for settings that may lose acknowledged work (SQ-2);
     /// - `Unavailable` if another process has exclusive use of the file, or the file cannot be used.
     pub async fn open(config: SqliteConfig) -> Result<Self> {
-        let (reply, opened) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         // Opening may wait for other processes, so it does not run on a thread of the caller's runtime.
-        let opening = thread::Builder::new().name("agentstore-open".to_owned());
-        let begun = opening.spawn(move || reply.send(Self::open_blocking(config)));
-        begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        opened.await.map_err(|lost| {
-            Error::unavailable("the thread that opens the mailbox ended without a result").with_source(lost)
+        let builder = thread::Builder::new().name("agentstore-open".to_owned());
+        let spawned = builder.spawn(move || reply.send(Self::open_blocking(config)));
+        spawned.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
+        result.await.map_err(|error| {
+            Error::unavailable("the thread that opens the mailbox ended without a result").with_source(error)
         })?
     }
 
@@ -106,7 +106,7 @@ impl SqliteMailbox {
         let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
         // All processes of the host share its clock.
         let capabilities = if config.clock.is_some() { capabilities } else { capabilities.on_host() };
-        let constants = Arc::new(StoreConstants {
+        let store_context = Arc::new(StoreContext {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             ids: Arc::clone(&config.ids),
             limits,
@@ -118,10 +118,10 @@ impl SqliteMailbox {
         let tenants = Arc::<Tenants>::default();
         let notifications =
             Notifications::new(Arc::downgrade(&tenants), database_file.notify_file(), database_file.path.clone());
-        let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&constants), config.max_read_time);
-        let writer = Writer::begin(conn, database_file, Arc::clone(&constants))?;
+        let readers = Readers::new(Arc::clone(&database_file), Arc::clone(&store_context), config.max_read_time);
+        let writer = Writer::begin(conn, database_file, Arc::clone(&store_context))?;
         let shared =
-            Arc::new(SharedState { constants, writer, readers, notifications, is_closed: AtomicBool::new(false) });
+            Arc::new(SharedState { store_context, writer, readers, notifications, is_closed: AtomicBool::new(false) });
         Ok(Self { state: Arc::new(StoreState { shared, tenants, capabilities, config }) })
     }
 
@@ -129,12 +129,12 @@ impl SqliteMailbox {
     /// or 0 if there is no such reader (SQ-5).
     #[must_use]
     pub fn wal_bytes_in_use_by_readers(&self) -> u64 {
-        u64::try_from(self.state.shared.constants.gate.blocked_pages()).unwrap_or_default() * 4_096
+        u64::try_from(self.state.shared.store_context.gate.blocked_pages()).unwrap_or_default() * 4_096
     }
 
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> TenantHandle {
         let mut tenants = self.tenants();
-        if tenants.get(tenant).is_some_and(|open| open.is_closed()) {
+        if tenants.get(tenant).is_some_and(|opened| opened.is_closed()) {
             // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
@@ -154,14 +154,14 @@ impl SqliteMailbox {
     ) -> Result<T> {
         self.state.shared.check_open()?;
         let (reply, answer) = oneshot::channel();
-        self.state.shared.writer.put(Box::new(FileStep { step, reply: Some(reply), done: None }));
-        answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost))?
+        self.state.shared.writer.put(Box::new(FileStep { step, reply: Some(reply), result: None }));
+        answer.await.map_err(|error| Error::commit_unknown(None).with_source(error))?
     }
 }
 
 /// Removes some rows of a tenant that is being deleted. Returns whether there may be more such rows.
 fn remove_some_rows(conn: &Connection) -> Result<bool> {
-    let Some(row_number) = query_one(conn, sql::TENANT_BEING_DROPPED, [], |row| get::<i64>(row, 0))? else {
+    let Some(row_number) = query_one(conn, sql::TENANT_WITHOUT_NAME, [], |row| get::<i64>(row, 0))? else {
         return Ok(false);
     };
     let run = |text: &str, parameters: &[i64]| {
@@ -169,14 +169,14 @@ fn remove_some_rows(conn: &Connection) -> Result<bool> {
         statement.execute(rusqlite::params_from_iter(parameters)).map_err(sql_error)
     };
     let payloads =
-        query_all(conn, sql::DROP_DISPATCHES, (row_number, ROWS_PER_STEP), |row| get::<Option<i64>>(row, 0))?;
+        query_all(conn, sql::REMOVE_SOME_DISPATCHES, (row_number, ROWS_PER_STEP), |row| get::<Option<i64>>(row, 0))?;
     for payload in payloads.iter().flatten() {
         run(sql::REMOVE_PAYLOAD, &[*payload])?;
     }
     if payloads.is_empty() {
-        run(sql::DROP_INTERRUPTS, &[row_number, ROWS_PER_STEP])?;
-        if run(sql::DROP_MAILBOXES, &[row_number, ROWS_PER_STEP])? == 0 {
-            run(sql::FORGET_TENANT, &[row_number])?;
+        run(sql::REMOVE_SOME_INTERRUPTS, &[row_number, ROWS_PER_STEP])?;
+        if run(sql::REMOVE_SOME_MAILBOXES, &[row_number, ROWS_PER_STEP])? == 0 {
+            run(sql::REMOVE_TENANT, &[row_number])?;
         }
     }
     Ok(true)
@@ -198,7 +198,7 @@ impl Store for SqliteMailbox {
         // The list is not about one tenant. The default tenant is named only because a scope requires a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
-        let after = Position::from_cursor(&shared.constants.cursor_key, &scope, page.cursor.as_ref())?;
+        let after = Position::from_cursor(&shared.store_context.cursor_key, &scope, page.cursor.as_ref())?;
         let (name, max_count) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
         let names = shared.readers.read(move |conn| {
             query_all(conn, sql::LIST_TENANTS, (name, i64::try_from(max_count).unwrap_or(i64::MAX)), |row| {
@@ -212,18 +212,18 @@ impl Store for SqliteMailbox {
                 break;
             }
         }
-        Ok(found.finish(|at| at.to_cursor(&shared.constants.cursor_key, &scope)))
+        Ok(found.finish(|at| at.to_cursor(&shared.store_context.cursor_key, &scope)))
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         self.state.shared.check_open()?;
-        let open = self.tenants().remove(tenant);
-        if let Some(open) = open {
-            open.close();
+        let open_tenant = self.tenants().remove(tenant);
+        if let Some(open_tenant) = open_tenant {
+            open_tenant.close();
         }
         let name = tenant.clone();
         self.run_on_writer_thread(move |context| {
-            query_one(context.conn, sql::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)
+            query_one(context.conn, sql::REMOVE_TENANT_NAME, [name.as_str()], |_| Ok(())).map(drop)
         })
         .await?;
         while self.run_on_writer_thread(|context| remove_some_rows(context.conn)).await? {}
@@ -252,13 +252,13 @@ impl Store for SqliteMailbox {
         let (reply, ended) = oneshot::channel();
         let shared_of_thread = Arc::clone(shared);
         // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
-        let ending = move || {
+        let end_threads = move || {
             shared_of_thread.notifications.close(true);
             shared_of_thread.readers.close(true);
             reply.send(())
         };
-        let begun = thread::Builder::new().name("agentstore-close".to_owned()).spawn(ending);
-        begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
+        let spawned = thread::Builder::new().name("agentstore-close".to_owned()).spawn(end_threads);
+        spawned.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
         let _ended = ended.await;
         shared.writer.close().await;
         Ok(())

@@ -25,9 +25,10 @@ use crate::{
     writer::{NestedResult, TenantCall, Writer},
 };
 
-/// The values that are fixed when the store is opened.
+/// What the reading threads, the writer and the tenants of a store use together: the values that are fixed when the
+/// store is opened, and the gate for reads.
 #[derive(Debug)]
-pub(crate) struct StoreConstants {
+pub(crate) struct StoreContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) limits: Limits,
@@ -38,7 +39,7 @@ pub(crate) struct StoreConstants {
     pub(crate) notify_file: std::path::PathBuf,
 }
 
-impl StoreConstants {
+impl StoreContext {
     /// Notifies other processes of changes.
     pub(crate) fn notify_processes(&self) {
         crate::notifications::notify_other_processes(&self.notify_file);
@@ -48,7 +49,7 @@ impl StoreConstants {
 /// What all tenants of a store share.
 #[derive(Debug)]
 pub(crate) struct SharedState {
-    pub(crate) constants: Arc<StoreConstants>,
+    pub(crate) store_context: Arc<StoreContext>,
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
     pub(crate) notifications: Notifications,
@@ -66,7 +67,7 @@ pub(crate) struct Tenant {
     pub(crate) name: TenantId,
     pub(crate) shared: Arc<SharedState>,
     pub(crate) notifier: Notifier,
-    abandoned: Arc<AbandonedCalls>,
+    abandoned_calls: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
     /// The row of the tenant, once it is known. A tenant that is later removed and created again has another row, and
     /// does not belong to this handle.
@@ -79,7 +80,7 @@ impl Tenant {
             name,
             shared,
             notifier: Notifier::default(),
-            abandoned: Arc::default(),
+            abandoned_calls: Arc::default(),
             is_closed: AtomicBool::new(false),
             tenant_row: Mutex::default(),
         }
@@ -89,8 +90,8 @@ impl Tenant {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn constants(&self) -> &StoreConstants {
-        &self.shared.constants
+    pub(crate) fn store_context(&self) -> &StoreContext {
+        &self.shared.store_context
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -144,14 +145,14 @@ impl Tenant {
         call: impl FnOnce(&Rows<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        self.abandoned.wait(&call_scope).await;
+        self.abandoned_calls.wait(&call_scope).await;
         let tenant = Arc::clone(self);
-        let reading = self.shared.readers.read(move |conn| {
+        let answer = self.shared.readers.read(move |conn| {
             let found_row = tenant.find_row(conn)?;
             tenant.remember_row(found_row);
             call(&Rows::new(conn, &tenant.name, found_row, &RowCache::default()))
         });
-        reading.await
+        answer.await
     }
 
     /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
@@ -162,21 +163,21 @@ impl Tenant {
         call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        let room = Some(self.shared.writer.wait_for_room().await?);
+        let permit = Some(self.shared.writer.acquire_permit().await?);
         self.check_open()?;
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned, call_scope);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, call_scope);
         let (reply, answer) = oneshot::channel();
         let job = TenantCall {
             tenant: Arc::clone(self),
             call,
             reply: Some(reply),
-            _work: work_guard,
-            _room: room,
-            done: None,
+            _work_guard: work_guard,
+            _permit: permit,
+            result: None,
         };
         self.shared.writer.put(Box::new(job));
         // A missing answer means that the thread ended while it worked on the call.
-        let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
+        let answer = answer.await.map_err(|error| Error::commit_unknown(None).with_source(error));
         caller_guard.answered();
         answer?
     }
@@ -187,7 +188,7 @@ impl Tenant {
         mut call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<()> + Send + 'static,
     ) {
         // Later calls of a caller that did not receive the answer wait for this call.
-        let (work_guard, _caller_guard) = in_flight::start_call(&self.abandoned, None);
+        let (work_guard, _caller_guard) = in_flight::start_call(&self.abandoned_calls, None);
         let (reply, answer) = oneshot::channel();
         // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.
         let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
@@ -198,9 +199,9 @@ impl Tenant {
             tenant: Arc::clone(self),
             call,
             reply: Some(reply),
-            _work: work_guard,
-            _room: None,
-            done: None,
+            _work_guard: work_guard,
+            _permit: None,
+            result: None,
         };
         self.shared.writer.put_first(Box::new(job));
     }

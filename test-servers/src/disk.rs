@@ -106,7 +106,7 @@ impl Disk {
     /// caller can remove the file.
     ///
     /// # Errors
-    /// The file cannot be created, or less than `free_mib` MiB are free already.
+    /// The file cannot be created, or less than `free_mib` MiB are free before the call.
     pub fn fill(&self, free_mib: usize) -> Result<PathBuf> {
         let (filler, spare) = (self.folder.join("filler"), self.folder.join("spare"));
         let zeros = vec![0; 1 << 20];
@@ -131,9 +131,9 @@ fn run(command: &mut Command) -> Result<()> {
 }
 
 fn output(command: &mut Command) -> Result<String> {
-    let done = command.output()?;
-    if !done.status.success() {
-        bail!("{:?} failed: {}", command.get_program(), String::from_utf8_lossy(&done.stderr).trim());
+    let output = command.output()?;
+    if !output.status.success() {
+        bail!("{:?} failed: {}", command.get_program(), String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(String::from_utf8(done.stdout)?)
+    Ok(String::from_utf8(output.stdout)?)
 }

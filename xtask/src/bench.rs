@@ -29,15 +29,15 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     cargo(root, "the SQLite mailbox", &sqlite)?;
     let server = if env::var_os(POSTGRES_URL_VARIABLE).is_some() { None } else { Some(Postgres::start(&[])?) };
     let url = server.as_ref().map_or_else(|| env::var(POSTGRES_URL_VARIABLE).unwrap_or_default(), Postgres::url);
-    let measured = bench_postgres(root, &url);
-    server.map_or(Ok(()), Postgres::stop).and(measured)?;
+    let bench_result = bench_postgres(root, &url);
+    server.map_or(Ok(()), Postgres::stop).and(bench_result)?;
     // The server that is started here syncs each message, and `assume_sync` tells this to the store. A URL in the
     // environment variable must contain the parameter itself if its server syncs.
     let server = if env::var_os(NATS_URL_VARIABLE).is_some() { None } else { Some(Nats::start(SYNC_EACH_MESSAGE)?) };
     let url_of_variable = || env::var(NATS_URL_VARIABLE).unwrap_or_default();
     let url = server.as_ref().map_or_else(url_of_variable, |server| format!("{}?assume_sync=true", server.url()));
-    let measured = bench_nats(root, &url);
-    server.map_or(Ok(()), Nats::stop).and(measured)
+    let bench_result = bench_nats(root, &url);
+    server.map_or(Ok(()), Nats::stop).and(bench_result)
 }
 
 fn bench_postgres(root: &Path, url: &str) -> Result<()> {

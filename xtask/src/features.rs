@@ -1,4 +1,4 @@
-//! CP-4: each feature of the library compiles alone, together with each other feature, and together with all features.
+//! CP-4: each feature of the library compiles alone, in a pair with any other feature, and together with all features.
 //! A build without a feature has none of its drivers. Only the full run compiles pairs.
 
 use std::{path::Path, process::Command};
@@ -24,20 +24,20 @@ const CRATES_OF_FEATURES: [(&str, &[&str]); 6] = [
 /// pair of features. Then checks the dependencies of the features.
 pub(crate) fn run(root: &Path, checks_pairs: bool) -> Result<()> {
     let features = features(root)?;
-    let alone = features.iter().cloned();
+    let single_features = features.iter().cloned();
     let pairs = features
         .iter()
         .enumerate()
         .flat_map(|(at, one)| features.iter().skip(at + 1).map(move |other| format!("{one},{other}")));
     let none_and_all = [String::new(), features.join(",")];
-    for chosen in none_and_all.into_iter().chain(alone).chain(pairs.filter(|_| checks_pairs)) {
-        let check = ["clippy", "--quiet", "--package", LIBRARY, "--no-default-features", "--features", &chosen];
+    for selection in none_and_all.into_iter().chain(single_features).chain(pairs.filter(|_| checks_pairs)) {
+        let check = ["clippy", "--quiet", "--package", LIBRARY, "--no-default-features", "--features", &selection];
         cargo(root, "features", &[&check[..], &["--", "--deny", "warnings"]].concat())?;
     }
     let all_dependencies = dependencies(root, &features.join(","))?;
     for (feature, crates) in CRATES_OF_FEATURES {
-        let others: Vec<_> = features.iter().filter(|other| *other != feature).map(String::as_str).collect();
-        let dependencies_without = dependencies(root, &others.join(","))?;
+        let other_features: Vec<_> = features.iter().filter(|other| *other != feature).map(String::as_str).collect();
+        let dependencies_without = dependencies(root, &other_features.join(","))?;
         for name in crates {
             if !all_dependencies.iter().any(|found| found == name) {
                 bail!("`{name}` is not a dependency of a build with all features: `{feature}` should bring it");

@@ -33,8 +33,8 @@ Tasks:
            `test --record` also writes these times into docs/testing.md
   faults   runs the long form of the tests of faults, crashes, histories and schedules, and prints their figures
   matrix   writes docs/backends.md, the page about what each backend can do
-  bench    measures what every backend costs, and the limits of the machine. Use a folder on the disk to measure:
-           `bench [FOLDER]` [default: the system's folder for temporary files]
+  bench    measures what every backend costs, and the limits of the machine.
+           `bench [FOLDER]` measures the disk of this folder [default: the system's folder for temporary files]
   servers  starts PostgreSQL and NATS for tests and prints their URLs, until Ctrl-C; `servers --newest` starts the
            newest PostgreSQL, which is downloaded, and `servers` the one that is installed
   tidy     checks what no compiler checks: sizes, layout, and that each promise has a case

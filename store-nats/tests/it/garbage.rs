@@ -14,7 +14,7 @@ use crate::{
 /// Of the messages about a dispatch only the last one is kept. So it must contain the dedupe key, even if it records a
 /// claim.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
+async fn a_dedupe_key_stays_in_use_after_its_first_message_was_removed() {
     let mut config = config();
     config.garbage_retention = Duration::from_millis(30);
     let temp_store = TempStore::with_config(config).await.unwrap();
@@ -28,8 +28,8 @@ async fn a_dedupe_key_stays_taken_after_its_message_was_removed() {
         sleep(Duration::from_millis(50)).await;
     }
     let new_store = temp_store.open_store().await.unwrap();
-    let refused = enqueue(&*mailbox(&*new_store), new()).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
+    let refusal = enqueue(&*mailbox(&*new_store), new()).await.unwrap_err();
+    assert_eq!(refusal.kind(), ErrorKind::AlreadyExists, "{refusal}");
 }
 
 /// Returns the number of messages about the threads of a store.
@@ -90,8 +90,8 @@ async fn execute_random_operation(
         9 => temp_store.advance(MINUTE).await?,
         10 => drop(mailbox.requeue(Requeue::matching(Default::default(), 2)).await?),
         _ => {
-            let before = all_dispatches(mailbox).await.iter().map(|found| found.updated_at).max();
-            let mut purge = Purge::new(before.unwrap_or_default());
+            let latest_update = all_dispatches(mailbox).await.iter().map(|found| found.updated_at).max();
+            let mut purge = Purge::new(latest_update.unwrap_or_default());
             purge.limit = 5;
             mailbox.purge(purge).await?;
         }
@@ -99,24 +99,39 @@ async fn execute_random_operation(
     Ok(())
 }
 
-/// Returns all dispatches by their ids, and the counts of the mailbox as a text.
-async fn snapshot(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
+/// What a store shows: all dispatches by their ids, and the counts of the mailbox as a text.
+struct MailboxContents {
+    dispatches: BTreeMap<String, Dispatch>,
+    counts: String,
+}
+
+async fn read_contents(store: &dyn Store) -> MailboxContents {
     let mailbox = mailbox(store);
     let counts = mailbox.count_dispatches(None).await.unwrap();
     let all = all_dispatches(&*mailbox).await.into_iter();
-    (all.map(|found| (found.id.to_string(), found)).collect(), format!("{counts:?}"))
+    MailboxContents {
+        dispatches: all.map(|found| (found.id.to_string(), found)).collect(),
+        counts: format!("{counts:?}"),
+    }
 }
 
 /// Checks that the store shows the expected dispatches and counts. The message of a failure lists the dispatches that
 /// differ.
-async fn expect_snapshot(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
-    let found = snapshot(store).await;
-    let ids = found.0.keys().chain(expected.0.keys()).filter(|id| found.0.get(*id) != expected.0.get(*id));
+async fn expect_contents(store: &dyn Store, expected: &MailboxContents, when: String) {
+    let found = read_contents(store).await;
+    let all_ids = found.dispatches.keys().chain(expected.dispatches.keys());
+    let different_ids = all_ids.filter(|id| found.dispatches.get(*id) != expected.dispatches.get(*id));
     let summary = |dispatch: Option<&Dispatch>| {
         dispatch.map(|found| format!("{} {} {} {}", found.thread, found.number, found.status, found.attempts))
     };
-    let differ: Vec<_> = ids.map(|id| (id, summary(found.0.get(id)), summary(expected.0.get(id)))).collect();
-    assert!(differ.is_empty() && found.1 == expected.1, "{when}: {differ:?} {} {}", found.1, expected.1);
+    let differences: Vec<_> =
+        different_ids.map(|id| (id, summary(found.dispatches.get(id)), summary(expected.dispatches.get(id)))).collect();
+    assert!(
+        differences.is_empty() && found.counts == expected.counts,
+        "{when}: {differences:?} {} {}",
+        found.counts,
+        expected.counts
+    );
 }
 
 /// Returns the number of messages in a stream of a store. The suffix is the end of the name of the stream.
@@ -138,17 +153,17 @@ async fn removing_garbage_does_not_change_what_a_store_shows() {
         for at in 0..80 {
             execute_random_operation(&temp_store, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
         }
-        let expected = snapshot(&*store).await;
+        let expected = read_contents(&*store).await;
         // A store that reads the log while garbage is removed must show the same data as the store that wrote the log.
         // So must a store that reads the log after the removal.
         let other_store = temp_store.open_store().await.unwrap();
-        expect_snapshot(&*other_store, &expected, format!("round {round}, during the removal")).await;
+        expect_contents(&*other_store, &expected, format!("round {round}, during the removal")).await;
         other_store.close().await.unwrap();
         sleep(Duration::from_millis(200)).await;
-        expect_snapshot(&*store, &expected, format!("round {round}")).await;
+        expect_contents(&*store, &expected, format!("round {round}")).await;
         store.close().await.unwrap();
         store = temp_store.open_store().await.unwrap();
-        expect_snapshot(&*store, &expected, format!("round {round}, after reopening")).await;
+        expect_contents(&*store, &expected, format!("round {round}, after reopening")).await;
     }
     let dispatch_count = all_dispatches(&*mailbox(&*store)).await.len() as u64;
     let begun = Instant::now();

@@ -64,8 +64,8 @@ async fn ids_of_any_kind_do_not_collide() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_wanted_by_several_threads_goes_to_one_of_them() {
     let temp_store = TempStore::new(Limits::default()).await.unwrap();
-    let (one, other) = (temp_store.open_store().await.unwrap(), temp_store.open_store().await.unwrap());
-    let mailboxes = [mailbox(&*one), mailbox(&*other)];
+    let (first_store, second_store) = (temp_store.open_store().await.unwrap(), temp_store.open_store().await.unwrap());
+    let mailboxes = [mailbox(&*first_store), mailbox(&*second_store)];
     for round in 0..30 {
         let id = format!("d-{round}");
         let tasks = (0..6).map(|at| {
@@ -100,7 +100,7 @@ async fn an_id_reserved_without_an_enqueue_can_be_used() {
     let new = new_dispatch("alive").with_id("lost".parse().unwrap());
     assert!(!enqueue(&*mailbox, new.clone()).await.unwrap().deduplicated);
     assert!(enqueue(&*mailbox, new).await.unwrap().deduplicated);
-    let refused = enqueue(&*mailbox, new_dispatch("dead").with_id("lost".parse().unwrap())).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    let refusal = enqueue(&*mailbox, new_dispatch("dead").with_id("lost".parse().unwrap())).await.unwrap_err();
+    assert_eq!(refusal.kind(), ErrorKind::AlreadyExists);
     store.close().await.unwrap();
 }

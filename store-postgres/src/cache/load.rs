@@ -32,20 +32,20 @@ pub(crate) async fn load_records(
 ) -> Result<()> {
     let arguments = lookup_arguments(cache, &lookup)?;
     let rows = connection.read(|sql| &sql.load_records, arguments).await?;
-    let found: Vec<AnswerRow> = rows.iter().map(AnswerRow::of).collect::<Result<_>>()?;
-    for clock in found.iter().filter(|found| found.kind == "clock") {
-        connection.set_server_time(Duration::from_millis(unsigned(clock.first_number.unwrap_or_default())?));
+    let answer_rows: Vec<AnswerRow> = rows.iter().map(AnswerRow::of).collect::<Result<_>>()?;
+    for clock_row in answer_rows.iter().filter(|row| row.kind == "clock") {
+        connection.set_server_time(Duration::from_millis(unsigned(clock_row.first_number.unwrap_or_default())?));
     }
     if cache.id.is_some() {
-        let row =
-            found.iter().find(|found| found.kind == "thread").map(AnswerRow::row).transpose()?.unwrap_or_default();
+        let thread_row = answer_rows.iter().find(|row| row.kind == "thread").map(AnswerRow::thread_row).transpose()?;
+        let row = thread_row.unwrap_or_default();
         if cache.row.as_ref().is_some_and(|cached| cached.stamp != row.stamp) {
             cache.clear();
         }
         cache.row = Some(row);
     }
     mark_absent(cache, &lookup);
-    found.iter().try_for_each(|found| found.add_to(cache, &lookup))
+    answer_rows.iter().try_for_each(|row| row.add_to(cache, &lookup))
 }
 
 fn lookup_arguments(cache: &RecordCache, lookup: &Lookup) -> Result<PgArguments> {
@@ -89,7 +89,7 @@ pub(crate) fn scope_kind_and_id(scope: &Scope) -> (&'static str, &str) {
     }
 }
 
-/// Decodes an event. The sequence number 0 stands for an event that is not in that scope.
+/// Decodes an event. A sequence number of 0 means that the event is not in a scope of that kind.
 pub(crate) fn decode_event(record: &str, thread_seq: i64, run_seq: i64) -> Result<StoredEvent> {
     let seq_in_scope = |seq: i64| (seq > 0).then(|| unsigned(seq)).transpose();
     Ok(StoredEvent::new(decode::<Event>("event", record)?, seq_in_scope(thread_seq)?, seq_in_scope(run_seq)?))
@@ -159,7 +159,7 @@ impl AnswerRow {
         read().map_err(|error| corrupt("an answer of the server").with_source(error))
     }
 
-    fn row(&self) -> Result<CachedThreadRow> {
+    fn thread_row(&self) -> Result<CachedThreadRow> {
         decode_thread_row(
             self.first_number.unwrap_or_default(),
             self.second_number,

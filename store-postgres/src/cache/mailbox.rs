@@ -96,33 +96,36 @@ pub(crate) async fn load_mailbox(
 impl MailboxCache {
     fn add_row(&mut self, connection: &Connection<'_>, lookup: &MailboxLookup, row: &PgRow) -> Result<()> {
         let kind = read_text(row, 0)?;
-        let at = read_optional::<i64>(row, 1)?.unwrap_or_default();
+        // The kind of the row determines what this number is.
+        let number = read_optional::<i64>(row, 1)?.unwrap_or_default();
         if kind == "clock" {
-            connection.set_server_time(Duration::from_millis(unsigned(at)?));
-            self.update_search(lookup, |search| search.clock = at.unsigned_abs());
+            connection.set_server_time(Duration::from_millis(unsigned(number)?));
+            self.update_search(lookup, |search| search.clock = number.unsigned_abs());
             self.incarnation = read_optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
             return Ok(());
         }
         if kind == "turned" {
-            self.update_search(lookup, |search| search.limit_reached.due = at >= MAX_THREADS_MADE_READY);
+            self.update_search(lookup, |search| search.limit_reached.due = number >= MAX_THREADS_MADE_READY);
             return Ok(());
         }
         let id = read_text(row, 2)?;
         match kind.as_str() {
             "ready" => {
                 self.ready_threads.push(id.parse()?);
-                let (is_own, found) = (read_text(row, 4)? == "its own", self.ready_threads.len());
-                let position = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(read_i64(row, 3)?)?);
+                // Otherwise the thread is in a skipped part, and was found because its row has `is_passed` set.
+                let is_in_searched_part = read_text(row, 4)? == "its own";
+                let found_count = self.ready_threads.len();
+                let position = (u8::try_from(number).unwrap_or(u8::MAX), unsigned(read_i64(row, 3)?)?);
                 self.update_search(lookup, |search| {
-                    search.ready.extend(is_own.then_some(position));
-                    search.limit_reached.ready = length(found) >= u64::from(lookup.max_ready_threads);
+                    search.ready.extend(is_in_searched_part.then_some(position));
+                    search.limit_reached.ready = length(found_count) >= u64::from(lookup.max_ready_threads);
                 });
             }
             "lapsed" => {
                 self.threads_with_expired_leases.push(id.parse()?);
-                let found = self.threads_with_expired_leases.len();
+                let found_count = self.threads_with_expired_leases.len();
                 self.update_search(lookup, |search| {
-                    search.limit_reached.leases = length(found) >= u64::from(lookup.max_expired_leases)
+                    search.limit_reached.leases = length(found_count) >= u64::from(lookup.max_expired_leases)
                 });
             }
             "mailbox" => {
@@ -141,7 +144,7 @@ impl MailboxCache {
             }
             "dispatch" => _ = self.add_dispatch(row, 8)?,
             "key" => {
-                let index = usize::try_from(at - 1).unwrap_or(usize::MAX);
+                let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
                 let found = Some(id.parse()?);
                 self.keys.extend(lookup.keys.iter().nth(index).map(|key| (key.clone(), found)));
             }
@@ -176,10 +179,12 @@ impl MailboxCache {
         }
     }
 
-    /// Decodes a dispatch whose body and state are in two columns of a row. Returns `None` if the columns are empty.
-    fn add_dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
-        let (Some(body), Some(state)) = (read_optional::<String>(row, at)?, read_optional::<String>(row, at + 1)?)
-        else {
+    /// Adds the dispatch whose body is in this column of a row and whose state is in the next one. Returns its id, or
+    /// `None` if the columns are empty.
+    fn add_dispatch(&mut self, row: &PgRow, body_column: usize) -> Result<Option<DispatchId>> {
+        let (body, state) =
+            (read_optional::<String>(row, body_column)?, read_optional::<String>(row, body_column + 1)?);
+        let (Some(body), Some(state)) = (body, state) else {
             return Ok(None);
         };
         let body = Arc::new(decode::<DispatchBody>("dispatch", &body)?);
@@ -253,9 +258,10 @@ impl MailboxView for RecordCache {
 pub(crate) struct MailboxDraft<'a> {
     pub(crate) cache: &'a RecordCache,
     changes: MailboxChanges,
+    /// The last dispatch with each dedupe key, of the dispatches that these decisions queued.
     keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
     /// The changed dispatches of each thread.
-    changed: HashMap<ThreadId, BTreeSet<DispatchId>>,
+    changed_dispatches: HashMap<ThreadId, BTreeSet<DispatchId>>,
 }
 
 /// The changes to the mailbox.
@@ -281,11 +287,11 @@ impl MailboxChanges {
     pub(crate) fn apply(&mut self, cache: &RecordCache, plan: MailboxPlan) -> Result<()> {
         self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
         let thread = plan.thread;
-        let before = match self.threads.get(&thread) {
-            Some((before, _)) => *before,
+        let previous_revision = match self.threads.get(&thread) {
+            Some((previous_revision, _)) => *previous_revision,
             None => MailboxView::mailbox(cache, &thread)?.map_or(0, |stored| stored.revision),
         };
-        self.threads.insert(thread.clone(), (before, plan.mailbox));
+        self.threads.insert(thread.clone(), (previous_revision, plan.mailbox));
         for stored in plan.dispatches {
             let (id, is_new) = (stored.id().clone(), stored.is_new());
             self.record_dispatch(cache, id, is_new, Some(stored))?;
@@ -316,7 +322,7 @@ impl MailboxChanges {
 
 impl<'a> MailboxDraft<'a> {
     pub(crate) fn new(cache: &'a RecordCache) -> Self {
-        Self { cache, changes: MailboxChanges::default(), keys: BTreeMap::new(), changed: HashMap::new() }
+        Self { cache, changes: MailboxChanges::default(), keys: BTreeMap::new(), changed_dispatches: HashMap::new() }
     }
 
     /// Makes one decision. The next decision sees its changes. The inner result is the answer for the caller. An outer
@@ -329,7 +335,7 @@ impl<'a> MailboxDraft<'a> {
                 self.keys.extend(key.map(|key| (key, stored.id().clone())));
             }
             let ids = plan.dispatches.iter().map(|stored| stored.id().clone());
-            self.changed.entry(plan.thread.clone()).or_default().extend(ids);
+            self.changed_dispatches.entry(plan.thread.clone()).or_default().extend(ids);
             self.changes.apply(self.cache, *plan)?;
         }
         Ok(change.answer)
@@ -383,7 +389,8 @@ impl MailboxView for MailboxDraft<'_> {
             Some((at.priority, at.number, stored.id().clone()))
         };
         let after = |id: &DispatchId| self.changes.dispatches.get(id)?.after.as_ref();
-        let mut first = self.changed.get(thread).into_iter().flatten().filter_map(after).filter_map(claim_order).min();
+        let mut first =
+            self.changed_dispatches.get(thread).into_iter().flatten().filter_map(after).filter_map(claim_order).min();
         if let Some(id) = self.cache.first_available(thread, epoch, now)?
             && !self.changes.dispatches.contains_key(&id)
         {

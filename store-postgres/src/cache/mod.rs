@@ -35,7 +35,7 @@ pub(crate) use self::{
     outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, load_outbox},
 };
 
-/// The records that a decision needs and that are to be loaded.
+/// The records that a decision needs and that are not in the cache yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Lookup {
     /// The thread itself.
@@ -72,11 +72,12 @@ pub(crate) struct TenantConstants {
     pub(crate) cursor_key: CursorKey,
 }
 
-/// The cached records of a thread and of what it refers to. A record that is not in a map was not loaded. `None` means
-/// that it does not exist.
+/// The cached records of a thread, and those to which it refers. A record that is not in a map was not loaded. `None`
+/// means that it does not exist.
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     pub(crate) constants: Arc<TenantConstants>,
+    /// The thread to which the cache belongs. `None` if the decisions are about records that belong to no thread.
     pub(crate) id: Option<ThreadId>,
     /// The row of the thread; `None` if it was not loaded.
     pub(crate) row: Option<CachedThreadRow>,
@@ -86,7 +87,9 @@ pub(crate) struct RecordCache {
     lineages: HashMap<ThreadId, Vec<ThreadId>>,
     runs: HashMap<RunId, Option<Run>>,
     keys: HashMap<CommitKey, Option<CommitKeyRecord>>,
+    /// The sequence number of each entry.
     entries: HashMap<EntryId, Option<u64>>,
+    /// The nodes by sequence number, each with the id of its entry.
     nodes: HashMap<u64, (Node, EntryId)>,
     marks: HashMap<u64, CachedMarks>,
     names: HashMap<String, Option<u64>>,
@@ -124,7 +127,7 @@ pub(crate) struct CachedMarks {
     pub(crate) marks: EntryMarks,
     /// Whether the marks have a row of their own.
     pub(crate) has_row: bool,
-    /// Whether the next entry of the log is a child of this one and not a side entry.
+    /// Whether the next entry of the log is a child of this entry and not a side entry.
     pub(crate) is_parent_of_next: bool,
 }
 
@@ -194,7 +197,8 @@ impl RecordCache {
         self.is_fresh && !self.assumed_absence.get()
     }
 
-    /// Returns a value of the cache. If it is not there, it is noted as missing and the error ends the rule.
+    /// Returns a value of the cache. If it is not in the cache, it is noted as missing, and the returned error ends the
+    /// rule.
     fn find<K: Eq + Hash, V: Clone>(
         &self,
         cached: &HashMap<K, V>,

@@ -71,12 +71,13 @@ pub(crate) async fn load_outbox(
     let mut counts = vec![0; list_requests.len()];
     cached.last_positions.extend(lookup.last_positions.iter().map(|group| (group.clone(), None)));
     for row in &rows {
-        let (at, kind) = (read_optional::<i32>(row, 0)?.unwrap_or_default(), read_text(row, 1)?);
-        let at = usize::try_from(at - 1).unwrap_or(usize::MAX);
+        let (number, kind) = (read_optional::<i32>(row, 0)?.unwrap_or_default(), read_text(row, 1)?);
+        // The index of the group or list in the lookup.
+        let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         match kind.as_str() {
             "clock" => connection.set_server_time(Duration::from_millis(read_u64(row, 2)?)),
             "group" => {
-                cached.group_stamps.extend(lookup.groups.iter().nth(at).cloned().zip(read_optional::<i64>(row, 2)?))
+                cached.group_stamps.extend(lookup.groups.iter().nth(index).cloned().zip(read_optional::<i64>(row, 2)?))
             }
             _ => {
                 let id: OutboxId = read_text(row, 4)?.parse()?;
@@ -84,7 +85,7 @@ pub(crate) async fn load_outbox(
                 if let Ok(payload) = Json::parse(&read_text(row, 6)?) {
                     cached.payloads.insert(id.clone(), payload);
                 }
-                let Some((list, name, _)) = list_requests.get(at).filter(|_| kind == "place") else { continue };
+                let Some((list, name, _)) = list_requests.get(index).filter(|_| kind == "place") else { continue };
                 let position =
                     OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
                 if let (OutboxList::AllOfGroup(group), "last") = (list, *name) {
@@ -92,7 +93,7 @@ pub(crate) async fn load_outbox(
                     continue;
                 }
                 cached.lists.entry(list.clone()).or_default().positions.insert(position);
-                counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
+                counts.iter_mut().skip(index).take(1).for_each(|count| *count += 1);
             }
         }
     }
@@ -110,12 +111,13 @@ fn lookup_arguments(
     list_requests: &[(OutboxList, &'static str, Option<OutboxPosition>)],
     locks_rows: bool,
 ) -> Result<PgArguments> {
-    let parts: Vec<_> = list_requests.iter().map(|(list, ..)| list_arguments(list)).collect();
+    let lists: Vec<_> = list_requests.iter().map(|(list, ..)| list_arguments(list)).collect();
     let rank = |at: &Option<OutboxPosition>, pick: fn(&OutboxPosition) -> u64| {
         at.as_ref().map_or(Ok(-1), |at| signed(pick(at)))
     };
-    let firsts: Vec<i64> = list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
-    let seconds: Vec<i64> = list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
+    let first_ranks: Vec<i64> = list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
+    let second_ranks: Vec<i64> =
+        list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, cache.constants.tenant.as_str())?;
@@ -125,12 +127,12 @@ fn lookup_arguments(
     add(to, lookup.groups.iter().map(|group| group.target.as_str()).collect::<Vec<_>>())?;
     add(to, lookup.groups.iter().map(|group| group.key.as_str()).collect::<Vec<_>>())?;
     add(to, list_requests.iter().map(|(_, name, _)| *name).collect::<Vec<_>>())?;
-    add(to, parts.iter().map(|parts| parts.0).collect::<Vec<_>>())?;
-    add(to, parts.iter().map(|parts| parts.1).collect::<Vec<_>>())?;
-    add(to, parts.iter().map(|parts| parts.2).collect::<Vec<_>>())?;
-    add(to, parts.iter().map(|parts| parts.3).collect::<Vec<_>>())?;
-    add(to, firsts)?;
-    add(to, seconds)?;
+    add(to, lists.iter().map(|list| list.lane).collect::<Vec<_>>())?;
+    add(to, lists.iter().map(|list| list.target).collect::<Vec<_>>())?;
+    add(to, lists.iter().map(|list| list.key).collect::<Vec<_>>())?;
+    add(to, lists.iter().map(|list| list.status).collect::<Vec<_>>())?;
+    add(to, first_ranks)?;
+    add(to, second_ranks)?;
     add(to, list_requests.iter().map(|(.., at)| at.as_ref().map_or("", |at| at.id.as_str())).collect::<Vec<_>>())?;
     add(to, i32::try_from(LIST_CHUNK).unwrap_or(i32::MAX))?;
     Ok(arguments)
@@ -150,8 +152,14 @@ fn list_name(list: &OutboxList) -> &'static str {
     }
 }
 
-/// The lane, target, key and status of a list.
-type ListArguments<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
+/// The properties that the rows of a list have in common. `None` means any.
+#[derive(Default)]
+struct ListArguments<'a> {
+    lane: Option<&'a str>,
+    target: Option<&'a str>,
+    key: Option<&'a str>,
+    status: Option<&'static str>,
+}
 
 fn list_arguments(list: &OutboxList) -> ListArguments<'_> {
     let lane_and_target = |subset| match subset {
@@ -162,20 +170,28 @@ fn list_arguments(list: &OutboxList) -> ListArguments<'_> {
     match list {
         OutboxList::Created(subset, status) => {
             let (lane, target) = lane_and_target(subset);
-            (lane, target, None, status.map(|status| status.name()))
+            ListArguments { lane, target, key: None, status: status.map(|status| status.name()) }
         }
         OutboxList::Ready(subset) | OutboxList::Leased(subset) => {
             let (lane, target) = lane_and_target(subset);
-            (lane, target, None, None)
+            ListArguments { lane, target, ..ListArguments::default() }
         }
-        OutboxList::Finished => (None, None, None, None),
-        OutboxList::Keyed(lane, target, key) => (Some(lane.as_str()), Some(target.as_str()), Some(key.as_str()), None),
+        OutboxList::Finished => ListArguments::default(),
+        OutboxList::Keyed(lane, target, key) => ListArguments {
+            lane: Some(lane.as_str()),
+            target: Some(target.as_str()),
+            key: Some(key.as_str()),
+            status: None,
+        },
         OutboxList::AllOfGroup(group)
         | OutboxList::OpenOfGroup(group)
         | OutboxList::ClaimedOfGroup(group)
-        | OutboxList::ReadyOfGroup(group) => {
-            (Some(group.lane.as_str()), Some(group.target.as_str()), Some(group.key.as_str()), None)
-        }
+        | OutboxList::ReadyOfGroup(group) => ListArguments {
+            lane: Some(group.lane.as_str()),
+            target: Some(group.target.as_str()),
+            key: Some(group.key.as_str()),
+            status: None,
+        },
     }
 }
 
@@ -220,8 +236,8 @@ impl OutboxView for RecordCache {
             self.assumed_absence.set(true);
             return Ok(None);
         }
-        let last = cached.and_then(|cached| cached.positions.last().cloned());
-        Err(self.note_missing(|lookup| _ = lookup.outbox.lists.insert(list.clone(), last)))
+        let last_loaded = cached.and_then(|cached| cached.positions.last().cloned());
+        Err(self.note_missing(|lookup| _ = lookup.outbox.lists.insert(list.clone(), last_loaded)))
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
@@ -238,7 +254,9 @@ impl OutboxView for RecordCache {
 pub(crate) struct OutboxDraft<'a> {
     pub(crate) cache: &'a RecordCache,
     rows: BTreeMap<OutboxId, Option<StoredOutboxRow>>,
+    /// The changed positions of each list: whether the list now contains the position.
     positions: HashMap<OutboxList, BTreeMap<OutboxPosition, bool>>,
+    /// The rows for which it changes whether a claim may take them.
     ready: BTreeMap<OutboxId, bool>,
 }
 

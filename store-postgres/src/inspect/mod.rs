@@ -38,10 +38,10 @@ impl PostgresStore {
         let mut page = PageRequest::first(1_000);
         loop {
             let tenants = self.list_tenants(page.clone()).await?;
-            for name in tenants.items {
-                let tenant = self.open_tenant(&name)?;
+            for tenant_id in tenants.items {
+                let tenant = self.open_tenant(&tenant_id)?;
                 inspection.tenants += 1;
-                inspect_tenant(&tenant, &name, repairs, (&mut inspection, progress)).await?;
+                inspect_tenant(&tenant, &tenant_id, repairs, (&mut inspection, progress)).await?;
                 if inspection.stopped {
                     return Ok(inspection);
                 }
@@ -57,14 +57,14 @@ impl PostgresStore {
 /// Checks a tenant.
 async fn inspect_tenant(
     tenant: &Arc<Tenant>,
-    name: &TenantId,
+    tenant_id: &TenantId,
     repairs: bool,
     (inspection, progress): (&mut Inspection, &dyn Progress),
 ) -> Result<()> {
     let mut after = String::new();
     loop {
         let mut arguments = PgArguments::default();
-        add(&mut arguments, name.as_str())?;
+        add(&mut arguments, tenant_id.as_str())?;
         add(&mut arguments, after.as_str())?;
         add(&mut arguments, CHUNK)?;
         let rows = tenant.db().any_connection().read(|sql| &sql.thread_ids, arguments).await?;
@@ -76,13 +76,13 @@ async fn inspect_tenant(
             inspection.threads += 1;
             inspection.entries += checked.entries;
             inspection.runs += checked.runs;
-            inspection.findings.extend(checked.findings.into_iter().map(|finding| finding.of_thread(name, &id)));
+            inspection.findings.extend(checked.findings.into_iter().map(|finding| finding.of_thread(tenant_id, &id)));
             if !progress.advance(inspection.threads, None) {
                 inspection.stopped = true;
                 return Ok(());
             }
         }
     }
-    inspection.findings.extend(outside_threads::inspect(tenant, name).await?);
+    inspection.findings.extend(outside_threads::inspect(tenant, tenant_id).await?);
     Ok(())
 }

@@ -13,16 +13,16 @@ use crate::{
 };
 
 /// Checks the events, the mailbox and the rows without an owner. Returns the findings.
-pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Finding>> {
+pub(super) async fn inspect(tenant: &Tenant, tenant_id: &TenantId) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut add_finding = |kind, location: String, detail: String| {
         let mut finding = Finding::new(kind, location, detail);
-        finding.tenant = Some(name.clone());
+        finding.tenant = Some(tenant_id.clone());
         findings.push(finding);
     };
     let arguments = || {
         let mut arguments = PgArguments::default();
-        add(&mut arguments, name.as_str()).map(|()| arguments)
+        add(&mut arguments, tenant_id.as_str()).map(|()| arguments)
     };
     for row in tenant.db().any_connection().read(|sql| &sql.scopes_with_wrong_event_count, arguments()?).await? {
         let (kind, id) = (read_text(&row, 0)?, read_text(&row, 1)?);

@@ -68,7 +68,7 @@ impl ThreadColumns {
 /// The name of each checkpoint, with the entry that gave the name, by the sequence number of the checkpoint.
 type CheckpointNames = BTreeMap<u64, (String, u64)>;
 
-/// Everything that is stored of a thread.
+/// Everything that is stored about a thread.
 struct ThreadContents {
     row: CachedThreadRow,
     columns: ThreadColumns,
@@ -262,8 +262,8 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &ThreadContents, chec
         batch.repair_leaf(thread_number, *seq, leaves.contains(seq))?;
     }
     let names = expected_names(contents);
-    let named: BTreeSet<u64> = names.keys().chain(contents.names.keys()).copied().collect();
-    for seq in named.into_iter().filter(|seq| names.get(seq) != contents.names.get(seq)) {
+    let named_checkpoints: BTreeSet<u64> = names.keys().chain(contents.names.keys()).copied().collect();
+    for seq in named_checkpoints.into_iter().filter(|seq| names.get(seq) != contents.names.get(seq)) {
         batch.repair_name(thread_number, seq, names.get(&seq))?;
     }
     let decision_time = tenant.db().clock.decision_time()?;

@@ -192,7 +192,7 @@ impl<'a> LogSnapshot<'a> {
         add(&mut arguments, head.filter(|_| is_head_leaf).map(signed).transpose()?)?;
         add(&mut arguments, self.limit_plus_one()?)?;
         for row in self.connection.read(|sql| &sql.list_leaves, arguments).await? {
-            let leaf = decode_leaf(read_u64(&row, 0)?, &read_text(&row, 1)?, &read_text(&row, 2)?)?.0;
+            let (leaf, _node) = decode_leaf(read_u64(&row, 0)?, &read_text(&row, 1)?, &read_text(&row, 2)?)?;
             if !page.offer(Position::new(leaf.seq, ""), 64, Some(leaf)) {
                 break;
             }
@@ -223,7 +223,7 @@ impl<'a> LogSnapshot<'a> {
         let mut page = PageBuilder::new(self.limit);
         // A name can be too long for a cursor. The cursor therefore contains the sequence number of the entry that gave
         // the name.
-        let after = match self.after.clone() {
+        let (after_name, after_seq) = match self.after.clone() {
             Some(after) if after.extra_number > self.stored.thread.version.number() => {
                 return Err(Error::invalid_cursor("its entry does not exist"));
             }
@@ -235,8 +235,8 @@ impl<'a> LogSnapshot<'a> {
             None => (String::new(), 0),
         };
         let mut arguments = self.log_arguments()?;
-        add(&mut arguments, after.0.as_bytes())?;
-        add(&mut arguments, after.1)?;
+        add(&mut arguments, after_name.as_bytes())?;
+        add(&mut arguments, after_seq)?;
         add(&mut arguments, self.limit_plus_one()?)?;
         for row in self.connection.read(|sql| &sql.list_snapshots, arguments).await? {
             let (name, seq, naming_seq) = (read_name(&row, 0)?, read_u64(&row, 1)?, read_u64(&row, 2)?);
@@ -263,10 +263,10 @@ impl<'a> LogSnapshot<'a> {
                 self.run_rule(|cache| Ok((cache.node(seq)?, cache.marks(seq)?, cache.entry_id(seq)?))).await?;
             let parts = self.run_rule(|cache| context::parts(cache, &node)).await?;
             let seqs: Vec<u64> = parts.iter().map(|part| part.seq()).collect();
-            let mut wanted = seqs.clone();
-            wanted.sort_unstable();
-            wanted.dedup();
-            let entries = self.entries(&wanted).await?;
+            let mut sorted_seqs = seqs.clone();
+            sorted_seqs.sort_unstable();
+            sorted_seqs.dedup();
+            let entries = self.entries(&sorted_seqs).await?;
             let with_entry = |part: context::ContextPart| {
                 let at = entries.binary_search_by_key(&part.seq(), |(seq, ..)| *seq);
                 let entry = at.ok().and_then(|at| entries.get(at)).map(|(.., entry)| Arc::clone(entry));

@@ -46,12 +46,12 @@ impl ClaimCache {
     /// one of the two is still valid.
     pub(crate) fn take(&self, ids: &[&DispatchId]) -> Vec<CachedClaim> {
         let mut cached = self.cached();
-        let taken: Vec<Option<CachedClaim>> = ids.iter().map(|id| cached.remove(*id)).collect();
+        let claims: Vec<Option<CachedClaim>> = ids.iter().map(|id| cached.remove(*id)).collect();
         drop(cached);
-        let taken: Vec<CachedClaim> = taken.into_iter().collect::<Option<_>>().unwrap_or_default();
-        let first = taken.first().map(|claim| claim.incarnation);
-        let has_one_incarnation = taken.iter().all(|claim| Some(claim.incarnation) == first);
-        let threads: HashSet<_> = taken.iter().map(|claim| &claim.dispatch.body.thread).collect();
-        if has_one_incarnation && threads.len() == taken.len() { taken } else { Vec::new() }
+        let claims: Vec<CachedClaim> = claims.into_iter().collect::<Option<_>>().unwrap_or_default();
+        let incarnation = claims.first().map(|claim| claim.incarnation);
+        let has_one_incarnation = claims.iter().all(|claim| Some(claim.incarnation) == incarnation);
+        let threads: HashSet<_> = claims.iter().map(|claim| &claim.dispatch.body.thread).collect();
+        if has_one_incarnation && threads.len() == claims.len() { claims } else { Vec::new() }
     }
 }

@@ -18,9 +18,9 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The maximum time that a call waits for other calls of its process. It also waits at most half of the time that it
-/// has to get a connection. After that it runs in a transaction of its own, and waits for the row locks of other calls
-/// and of other processes.
+/// The maximum time that a call waits for other calls of its process. If half of the time for getting a connection is
+/// shorter, the call waits only for that half. After that it runs in a transaction of its own, and waits for the row
+/// locks of other calls and of other processes.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 /// The maximum number of dispatches in one transaction.
 const MAX_DISPATCHES: usize = 1_000;
@@ -44,7 +44,7 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Re
     }
 }
 
-/// Makes the decision of a group. If it fails, a single call may be the cause, so each call is then decided by itself.
+/// Makes the decision of a group. If it fails, a single call may be the cause, so each call is then decided alone.
 async fn decide_group(tenant: &Tenant, mut group: EnqueueGroup) -> Result<Answers> {
     let (call, others) = (Arc::clone(&group.call), std::mem::take(&mut group.others));
     let calls: Vec<&EnqueueCall> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
@@ -82,13 +82,13 @@ async fn decide_alone(tenant: &Tenant, call: &EnqueueCall) -> Result<Answers> {
 async fn decide(tenant: &Tenant, calls: &[&EnqueueCall]) -> Result<Answers> {
     let dispatches: Vec<&NewDispatch> = calls.iter().flat_map(|call| &call.dispatches).collect();
     let key = |new: &&NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
-    let first = MailboxLookup {
+    let first_lookup = MailboxLookup {
         threads: dispatches.iter().map(|new| new.thread.clone()).collect(),
         dispatches: dispatches.iter().filter_map(|new| new.id.clone()).collect(),
         keys: dispatches.iter().filter_map(key).collect(),
         ..MailboxLookup::default()
     };
-    let is_one_call_for_one_thread = calls.len() == 1 && first.threads.len() <= 1;
+    let is_one_call_for_one_thread = calls.len() == 1 && first_lookup.threads.len() <= 1;
     let rule = |draft: &mut MailboxDraft<'_>, decision_context: DecisionContext<'_>| {
         let enqueue_one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, decision_context));
         // The rule runs for all dispatches before the first failure is returned, so that the missing records of all are
@@ -97,10 +97,10 @@ async fn decide(tenant: &Tenant, calls: &[&EnqueueCall]) -> Result<Answers> {
         all.into_iter().collect::<Result<Vec<_>>>()
     };
     if is_one_call_for_one_thread {
-        return change(tenant, first, rule).await;
+        return change(tenant, first_lookup, rule).await;
     }
     // With several threads, a concurrent write to one of them is likely, so their rows are locked.
-    change_locked(tenant, first, |draft, decision_context| rule(draft, decision_context).map(Some)).await
+    change_locked(tenant, first_lookup, |draft, decision_context| rule(draft, decision_context).map(Some)).await
 }
 
 /// The dispatches that one call enqueues.
@@ -141,7 +141,8 @@ struct WaitingCall {
 
 impl WaitingCall {
     fn send_reply(self, reply: EnqueueReply) {
-        let _gone = self.reply.send(reply);
+        // A caller that no longer waits needs no reply.
+        let _unreceived = self.reply.send(reply);
     }
 }
 
@@ -159,7 +160,7 @@ enum EnqueueReply {
     Unavailable,
     /// It was decided together with another call, and the outcome is unknown.
     Unknown,
-    /// It is decided by itself.
+    /// It is decided alone.
     DecideAlone,
 }
 
@@ -196,9 +197,9 @@ impl Enqueues {
     /// Stops waiting. Returns whether the call was still waiting.
     fn stop_waiting(&self, call: &Arc<EnqueueCall>) -> bool {
         let mut state = self.state();
-        let before = state.waiting.len();
+        let count_before = state.waiting.len();
         state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.call, call));
-        state.waiting.len() < before
+        state.waiting.len() < count_before
     }
 
     /// Starts the calls that waited for these threads, in groups.
@@ -241,7 +242,7 @@ impl EnqueueGroup {
     }
 
     /// Returns whether a call may join. All of its threads must be threads of the first call, so that the first call
-    /// waits for no more locks than it would by itself (PR-12).
+    /// waits for no more locks than it would alone (PR-12).
     fn can_add(&self, call: &EnqueueCall) -> bool {
         call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES
@@ -260,7 +261,8 @@ impl Drop for EnqueueGroup {
         // The calls that are still in the group were not decided with it.
         send_replies(std::mem::take(&mut self.others), || EnqueueReply::DecideAlone);
         for (reply, group) in self.enqueues.start_waiting_calls(&self.call.threads) {
-            let _gone = reply.send(EnqueueReply::DecideGroup(group));
+            // If the caller no longer waits, the group is dropped here, and starts the calls that wait for it.
+            let _unreceived = reply.send(EnqueueReply::DecideGroup(group));
         }
     }
 }

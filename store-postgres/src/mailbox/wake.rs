@@ -28,8 +28,8 @@ impl Clock for ServerClock<'_> {
 
     async fn sleep_until(&self, time: Timestamp) {
         // A caller that has to wait longer polls first, which also updates the time.
-        let left = time.as_millis().saturating_sub(self.now().as_millis());
-        tokio::time::sleep(Duration::from_millis(left).min(POLL_INTERVAL)).await;
+        let remaining_millis = time.as_millis().saturating_sub(self.now().as_millis());
+        tokio::time::sleep(Duration::from_millis(remaining_millis).min(POLL_INTERVAL)).await;
     }
 }
 

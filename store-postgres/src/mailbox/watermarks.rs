@@ -2,10 +2,11 @@
 //! transaction may still see them, which makes searches slow. So claims do not search again where earlier claims found
 //! nothing.
 //!
-//! If a writer adds a row to a part that claims may already skip, it sets the column `is_passed` of the row. A writer
-//! cannot know this if it wrote the row shortly before a search and the search could not see the row yet. So claims
-//! never skip the last moments before a search. A row may stay invisible for longer, for example because a transaction
-//! was suspended or rolled back. Such a row is found when all parts are searched, which happens from time to time.
+//! If a writer adds a row to a part that claims may already skip, it sets the column `is_passed` of the row. If the
+//! row is written shortly before a search, the search may not see the row, and the writer does not know of the search.
+//! So claims never skip the last moments before a search. A row may stay invisible for longer, for example because a
+//! transaction was suspended or rolled back. Such a row is found when all parts are searched, which happens from time
+//! to time.
 
 #![expect(clippy::disallowed_methods, reason = "the interval between full searches is real time")]
 
@@ -20,12 +21,12 @@ use store_core::Result;
 
 use crate::db::{add, signed};
 
-/// The number of milliseconds before a search that never count as searched. Rows that were written before that are
-/// visible to the search.
+/// The length, in milliseconds, of the interval before a search that never counts as searched. The search sees rows
+/// that were written before this interval.
 const VISIBILITY_LAG_MS: u64 = 750;
 /// The minimum time between two searches of all parts.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_millis(500);
-/// The minimum time between two searches of all parts, as a multiple of the time that one takes.
+/// The minimum time between two searches of all parts, as a multiple of the time that one such search takes.
 const FULL_SCAN_FACTOR: u32 = 20;
 
 /// The times up to which nothing is left to find in each index. 0 means that no part of the index can be skipped.
@@ -70,7 +71,8 @@ pub(crate) struct Search {
     /// The server's time.
     pub(crate) clock: u64,
     pub(crate) limit_reached: LimitReached,
-    /// The positions (priority and time) of the ready threads that were found in parts that were not skipped, in order.
+    /// The positions (priority and time) of the ready threads that were found, in order. Threads that were found in
+    /// skipped parts are left out.
     pub(crate) ready: Vec<(u8, u64)>,
 }
 
@@ -110,10 +112,11 @@ impl Search {
             watermarks.ready.entry(*priority).or_default();
         }
         // The last priority that was found and the priorities after it were not searched completely.
-        let last = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
+        let last_priority = self.limit_reached.ready.then(|| self.ready.last().map_or(0, |(priority, _)| *priority));
         for (priority, since) in &mut watermarks.ready {
             let first_found = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
-            let if_none_found = if last.is_some_and(|last| *priority >= last) { *since } else { visible_before };
+            let if_none_found =
+                if last_priority.is_some_and(|last| *priority >= last) { *since } else { visible_before };
             *since = first_found.map_or(if_none_found, |first| first.min(visible_before));
         }
         watermarks

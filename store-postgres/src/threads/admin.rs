@@ -27,13 +27,13 @@ impl ThreadAdmin for PostgresThreads {
         let call_scope = Some(new.id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = new.fields.parent_thread_id.clone();
-            let first = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
+            let first_lookup = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
             let rule =
                 |cache: &RecordCache, decision_context: DecisionContext<'_>| create(cache, &new, decision_context);
             if parent.is_some() {
-                decide_in_family(&tenant, &new.id, first, rule).await
+                decide_in_family(&tenant, &new.id, first_lookup, rule).await
             } else {
-                decide(&tenant, &new.id, first, rule).await
+                decide(&tenant, &new.id, first_lookup, rule).await
             }
         };
         self.tenant.run_write(call_scope, call).await
@@ -44,14 +44,14 @@ impl ThreadAdmin for PostgresThreads {
         let call_scope = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = patch.new_parent().cloned();
-            let first = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
+            let first_lookup = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
             let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                 update(cache, (&id, &patch, expect), decision_context)
             };
             if patch.parent_thread_id.is_some() {
-                decide_in_family(&tenant, &id, first, rule).await
+                decide_in_family(&tenant, &id, first_lookup, rule).await
             } else {
-                decide(&tenant, &id, first, rule).await
+                decide(&tenant, &id, first_lookup, rule).await
             }
         };
         self.tenant.run_write(call_scope, call).await
@@ -159,8 +159,8 @@ fn update(
     // Parents cannot change while the caller holds the lock of the family.
     let lineage = |parent: &ThreadId| cache.lineage(parent);
     let limits_and_time = (decision_context.limits, decision_context.now);
-    let before = (cache.thread()?, &mut id_record);
-    match thread::update(request, before, cache.fenced_mailbox(), lineage, limits_and_time)? {
+    let stored = (cache.thread()?, &mut id_record);
+    match thread::update(request, stored, cache.fenced_mailbox(), lineage, limits_and_time)? {
         ThreadChange::Unchanged(stored) if id_record.fence == fence => Ok(RuleResult::Answer(stored.thread)),
         ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
             let answer = stored.thread.clone();
@@ -180,8 +180,8 @@ fn write_thread<T>(
     answer: T,
 ) -> RuleResult<T> {
     let mut batch = Batch::default();
-    let before = cache.row.clone().unwrap_or_default();
-    batch.add_thread(id, &before, after.clone());
+    let row_before = cache.row.clone().unwrap_or_default();
+    batch.add_thread(id, &row_before, after.clone());
     let cache_update = CacheUpdate::Thread(after.0.map(Box::new), after.1);
     RuleResult::Write { batch, cache_update, answer }
 }

@@ -90,11 +90,11 @@ impl<'a> DeletionTransaction<'a> {
             let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.clone()?))) else { continue };
             batch.add_thread(id, row, (Some(thread::detach(stored, decision_time.now)), row.id_record.clone()));
         }
-        let written = Arc::new(batch).write(&mut self.connection, self.tenant, decision_time).await;
+        let write_result = Arc::new(batch).write(&mut self.connection, self.tenant, decision_time).await;
         for id in deleted.iter().chain(detached) {
             self.tenant.remove_cached(id);
         }
-        Ok(matches!(written.map_err(|failed| failed.error)?, WriteResult::Done(_)))
+        Ok(matches!(write_result.map_err(|failed| failed.error)?, WriteResult::Done(_)))
     }
 }
 
@@ -176,11 +176,11 @@ async fn choose_idle_threads(
     transaction: &mut DeletionTransaction<'_>,
     mut selection: PruneSelection,
 ) -> Result<PruneSelection> {
-    let before = signed(selection.idle_before().as_millis())?;
+    let idle_before = signed(selection.idle_before().as_millis())?;
     let mut after = (i64::MIN, String::new());
     while !selection.is_full() {
         let mut arguments = transaction.tenant_arguments()?;
-        add(&mut arguments, before)?;
+        add(&mut arguments, idle_before)?;
         add(&mut arguments, after.0)?;
         add(&mut arguments, after.1.as_str())?;
         let rows = transaction.connection.read(|sql| &sql.list_idle, arguments).await?;
@@ -210,10 +210,10 @@ async fn choose_idle_threads(
 
 /// Forgets a batch of ids that were deleted long enough ago (TH-25). Returns their number.
 async fn forget_deleted_ids(tenant: &Tenant) -> Result<u64> {
-    let before = tenant.db().clock.now()?.saturating_sub(thread::DELETED_ID_RETENTION);
+    let deleted_before = tenant.db().clock.now()?.saturating_sub(thread::DELETED_ID_RETENTION);
     let mut arguments = PgArguments::default();
     add(&mut arguments, tenant.constants.tenant.as_str())?;
-    add(&mut arguments, signed(before.as_millis())?)?;
+    add(&mut arguments, signed(deleted_before.as_millis())?)?;
     add(&mut arguments, signed(BATCH_IDS)?)?;
     let rows = tenant
         .db()

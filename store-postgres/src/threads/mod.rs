@@ -126,13 +126,13 @@ impl ThreadReader for PostgresThreads {
         let (thread, parent) = (thread.clone(), parent.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let mut connection = tenant.db().begin_snapshot().await?;
-            let own = lineage(&tenant, &mut connection, &thread).await?;
-            let ancestors = lineage(&tenant, &mut connection, &parent).await?;
+            let thread_lineage = lineage(&tenant, &mut connection, &thread).await?;
+            let parent_lineage = lineage(&tenant, &mut connection, &parent).await?;
             connection.finish(true).await?;
-            if own.is_empty() {
+            if thread_lineage.is_empty() {
                 return Err(Error::not_found("thread", &thread));
             }
-            thread::check_parent(&thread, &parent, &ancestors)
+            thread::check_parent(&thread, &parent, &parent_lineage)
         };
         self.tenant.run_read(None, call).await
     }
@@ -158,7 +158,9 @@ struct ThreadWalk<'a> {
     tenant: &'a Tenant,
     query: &'a ThreadQuery,
     list: ThreadList,
-    scope_id: Option<String>,
+    /// The parent or the resource whose threads the list contains. `None` for all threads.
+    parent_or_resource: Option<String>,
+    /// The first time of the list, and the time before which it ends.
     window: (i64, i64),
     after: Option<(Timestamp, ThreadId)>,
     chunk: usize,
@@ -173,14 +175,14 @@ impl<'a> ThreadWalk<'a> {
             ThreadOrder::Creation => (filter.created_after, filter.created_before),
         };
         let by_creation = query.order == ThreadOrder::Creation;
-        let (list_index, scope_id) = match filter.list_key() {
+        let (list_index, parent_or_resource) = match filter.list_key() {
             ThreadListKey::Of(parent) => (1, Some(parent.to_string())),
             ThreadListKey::Resource(resource) => (2, Some(resource.to_string())),
             ThreadListKey::All | ThreadListKey::Roots => (0, None),
         };
         let list = ThreadList { list_index, by_creation, is_forward: query.direction == Direction::Forward };
         let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));
-        Ok(Self { tenant, query, list, scope_id, window, after, chunk: CHUNK })
+        Ok(Self { tenant, query, list, parent_or_resource, window, after, chunk: CHUNK })
     }
 
     fn sort_time(&self, thread: &Thread) -> Timestamp {
@@ -196,7 +198,7 @@ impl<'a> ThreadWalk<'a> {
         let (time, id) = after.transpose()?.unwrap_or((start, ""));
         let mut arguments = PgArguments::default();
         add(&mut arguments, self.tenant.constants.tenant.as_str())?;
-        add(&mut arguments, self.scope_id.as_deref())?;
+        add(&mut arguments, self.parent_or_resource.as_deref())?;
         add(&mut arguments, self.window.0)?;
         add(&mut arguments, self.window.1)?;
         add(&mut arguments, time)?;

@@ -60,7 +60,7 @@ impl WriteAnswer {
 /// Returns the result of a write that contained only this batch.
 pub(super) fn write_result(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<WriteResult> {
     let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
-    let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));
+    let keys = batch.keys.iter().map(|row| Ok((row.key.parse()?, None)));
     let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
     for row in rows {
         let WriteAnswer { status, number, clock, stamp, log, record, id } = WriteAnswer::of(row)?;

@@ -32,36 +32,36 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     add_column(to, rows(), |row| row.seq)?;
     add_column(to, rows(), |row| row.children)?;
     add_column(to, rows(), |row| row.record.as_str())?;
-    add_thread_numbers(to, batch.leaves.iter().map(|row| row.0))?;
+    add_thread_numbers(to, batch.leaves.iter().map(|row| row.thread))?;
     let rows = || batch.leaves.iter();
-    add_column(to, rows(), |row| row.1)?;
-    add_column(to, rows(), |row| row.2)?;
+    add_column(to, rows(), |row| row.seq)?;
+    add_column(to, rows(), |row| row.is_listed)?;
     add_thread_numbers(to, batch.names.iter().map(|row| row.thread))?;
     let rows = || batch.names.iter();
     add_column(to, rows(), |row| row.seq)?;
     add_column(to, rows(), NameRow::bytes)?;
     add_column(to, rows(), |row| row.naming_seq)?;
     add_column(to, rows(), |row| row.may_replace_name)?;
-    add_thread_numbers(to, batch.keys.iter().map(|row| row.0))?;
+    add_thread_numbers(to, batch.keys.iter().map(|row| row.thread))?;
     let rows = || batch.keys.iter();
-    add_column(to, rows(), |row| row.1.as_str())?;
-    add_column(to, rows(), |row| row.2.as_str())?;
+    add_column(to, rows(), |row| row.key.as_str())?;
+    add_column(to, rows(), |row| row.record.as_str())?;
     add_thread_numbers(to, batch.cleared_states.iter().copied())?;
-    add_thread_numbers(to, batch.state_values.iter().map(|row| row.0))?;
+    add_thread_numbers(to, batch.state_values.iter().map(|row| row.thread))?;
     let rows = || batch.state_values.iter();
-    add_column(to, rows(), |row| row.1.as_bytes())?;
-    add_column(to, rows(), |row| row.2.as_deref())?;
+    add_column(to, rows(), |row| row.key.as_bytes())?;
+    add_column(to, rows(), |row| row.value.as_deref())?;
     add_run_columns(to, batch)?;
-    add_thread_numbers(to, batch.inputs.iter().map(|row| row.0))?;
+    add_thread_numbers(to, batch.inputs.iter().map(|row| row.thread))?;
     let rows = || batch.inputs.iter();
-    add_column(to, rows(), |row| row.1.as_str())?;
-    add_column(to, rows(), |row| row.2)?;
-    add_column(to, rows(), |row| row.3.as_deref())?;
-    add_thread_numbers(to, batch.decisions.iter().map(|row| row.0))?;
+    add_column(to, rows(), |row| row.id.as_str())?;
+    add_column(to, rows(), |row| row.rank)?;
+    add_column(to, rows(), |row| row.record.as_deref())?;
+    add_thread_numbers(to, batch.decisions.iter().map(|row| row.thread))?;
     let rows = || batch.decisions.iter();
-    add_column(to, rows(), |row| row.1.as_str())?;
-    add_column(to, rows(), |row| row.2.as_bytes())?;
-    add_column(to, rows(), |row| row.3.as_str())?;
+    add_column(to, rows(), |row| row.run.as_str())?;
+    add_column(to, rows(), |row| row.ticket.as_bytes())?;
+    add_column(to, rows(), |row| row.record.as_str())?;
     add_event_columns(to, batch)?;
     add_outbox_columns(to, batch)?;
     add_mailbox_columns(to, batch)?;
@@ -119,9 +119,9 @@ fn add_event_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     add_column(to, rows(), |row| row.key.as_ref().map(|(_, key)| key.as_str()))?;
     add_column(to, rows(), |row| row.stored.event.encode())?;
     let rows = || batch.event_keys.iter();
-    add_column(to, rows(), |row| row.0.as_str())?;
-    add_column(to, rows(), |row| row.1.as_str())?;
-    add_column(to, rows(), |row| row.2.as_str())
+    add_column(to, rows(), |row| row.writer.as_str())?;
+    add_column(to, rows(), |row| row.key.as_str())?;
+    add_column(to, rows(), |row| row.record.as_str())
 }
 
 fn add_outbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
@@ -214,7 +214,7 @@ fn add_thread_numbers(to: &mut PgArguments, numbers: impl Iterator<Item = i32>) 
     add(to, (!thread_numbers.is_empty()).then_some(thread_numbers))
 }
 
-/// Adds rows as one JSON document, or a null if there are none.
+/// Adds rows as one JSON document, or a null if there are no rows.
 fn add_document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
     let rows: Vec<_> = rows.collect();
     let failed = |_| Error::invalid("value", "it cannot be sent to the server");
@@ -222,7 +222,7 @@ fn add_document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>
     add(to, text)
 }
 
-/// Adds a column of rows, or a null if there are none.
+/// Adds a column of rows, or a null if there are no rows.
 fn add_column<'q, R: 'q, T>(
     to: &mut PgArguments,
     rows: impl Iterator<Item = &'q R>,

@@ -61,7 +61,7 @@ enum GroupReply {
     Unknown,
     /// It was not written, because no connection became free in time.
     NotSent,
-    /// It was not written, and is now written by itself.
+    /// It was not written, and is now written alone.
     WriteAlone,
 }
 
@@ -91,7 +91,7 @@ impl GroupCommit {
         connection.set_waited(began.elapsed());
         match reply {
             GroupReply::WriteGroup => {
-                let _next = StartNextOnDrop(self);
+                let _start_next = StartNextOnDrop(self);
                 let others = self.group_members(batch, decision_time).await;
                 write_group(connection, tenant, batch, decision_time, others).await
             }
@@ -102,7 +102,8 @@ impl GroupCommit {
         }
     }
 
-    /// Puts the batch into the queue, unless it can be written at once.
+    /// Returns `None` if the batch can be written at once. Otherwise puts it into the queue, and returns the receiver
+    /// of its reply.
     fn enqueue_or_start(
         &self,
         batch: &Arc<Batch>,
@@ -113,14 +114,13 @@ impl GroupCommit {
             state.in_flight += 1;
             return None;
         }
-        let (reply, answer) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         state.waiting.push(WaitingBatch { batch: Arc::clone(batch), decision_time, reply });
-        Some(answer)
+        Some(receiver)
     }
 
     /// Returns the waiting batches to be written together with this one. A caller that has just been answered often
-    /// writes again at once. So if there usually are several batches, this function waits briefly until there are as
-    /// many as one statement should take.
+    /// writes again at once. So if there usually are several batches, this function waits briefly for more of them.
     async fn group_members(&self, batch: &Batch, decision_time: DecisionTime) -> Vec<WaitingBatch> {
         let began = Instant::now();
         for _ in 0..MAX_YIELDS {
@@ -134,7 +134,8 @@ impl GroupCommit {
         take_group_members(batch, decision_time, &mut state.waiting)
     }
 
-    /// Returns whether as many batches wait as one statement should take.
+    /// Returns whether enough batches wait for one statement. Enough is its share of the batches that are usually
+    /// active.
     fn has_enough_waiting(&self) -> bool {
         let state = self.state();
         (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual_active
@@ -143,9 +144,9 @@ impl GroupCommit {
     /// Stops waiting. Returns whether the batch was still waiting and no statement had taken it.
     fn stop_waiting(&self, batch: &Arc<Batch>) -> bool {
         let mut state = self.state();
-        let before = state.waiting.len();
+        let count_before = state.waiting.len();
         state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.batch, batch));
-        state.waiting.len() < before
+        state.waiting.len() < count_before
     }
 }
 
@@ -204,7 +205,7 @@ fn take_group_members(
 }
 
 /// Writes a batch together with others. If a batch is not written, another batch may be the cause, so it is then
-/// written by itself.
+/// written alone.
 async fn write_group(
     connection: &mut Connection<'_>,
     tenant: &TenantId,
@@ -222,7 +223,8 @@ async fn write_group(
                 results_by_batch(connection, all.len(), &rows).map_err(StatementFailure::after_answer)?.into_iter();
             let own_result = results_by_batch.next().flatten();
             for (other, done) in others.into_iter().zip(results_by_batch) {
-                let _gone = other.reply.send(done.map_or(GroupReply::WriteAlone, GroupReply::Done));
+                // A caller that no longer waits needs no reply.
+                let _unreceived = other.reply.send(done.map_or(GroupReply::WriteAlone, GroupReply::Done));
             }
             match own_result {
                 Some(done) => Ok(WriteResult::Done(vec![done])),

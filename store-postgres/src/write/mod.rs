@@ -10,7 +10,7 @@ mod statement;
 use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::{
-    Body, BodyKind, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
+    Body, BodyKind, EntryId, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
     codec::Codec,
     commit::{Plan, PlannedEntry},
     event::{EventPlan, ScopeState},
@@ -22,8 +22,9 @@ use store_core::{
 };
 
 use self::rows::{
-    EndedRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxRow, MarkRow, NameRow, OutboxChange, OutboxReady,
-    OutboxRemoval, QueuedRow, RunRow, ScopeRow, ThreadRow,
+    CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, GroupRow, InputRow, InterruptRow, LeafRow,
+    MailboxRow, MarkRow, NameRow, OutboxChange, OutboxReady, OutboxRemoval, QueuedRow, RunRow, ScopeRow, StateRow,
+    ThreadRow,
 };
 use crate::{
     cache::{CachedThreadRow, DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache},
@@ -46,19 +47,18 @@ pub(crate) struct Batch {
     threads: Vec<ThreadRow>,
     entries: Vec<EntryRow>,
     marks: Vec<MarkRow>,
-    /// Changes of the lists of leaves: the thread, the entry, and whether the list contains it. The list of a thread
-    /// does not contain the head.
-    leaves: Vec<(i32, i64, bool)>,
+    leaves: Vec<LeafRow>,
     names: Vec<NameRow>,
-    keys: Vec<(i32, String, String)>,
+    keys: Vec<CommitKeyRow>,
+    /// The threads whose state is cleared first.
     cleared_states: Vec<i32>,
-    state_values: Vec<(i32, String, Option<String>)>,
+    state_values: Vec<StateRow>,
     runs: Vec<RunRow>,
-    inputs: Vec<(i32, String, Option<i64>, Option<String>)>,
-    decisions: Vec<(i32, String, String, String)>,
+    inputs: Vec<InputRow>,
+    decisions: Vec<DecisionRow>,
     scopes: Vec<ScopeRow>,
     events: Vec<EventRow>,
-    event_keys: Vec<(String, String, String)>,
+    event_keys: Vec<EventKeyRow>,
     outbox: Vec<OutboxChange>,
     outbox_ready: Vec<OutboxReady>,
     outbox_removed: Vec<OutboxRemoval>,
@@ -73,15 +73,15 @@ pub(crate) struct Batch {
     ended_removed: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
-    /// The number that the tenant must still have in the table `claims`: its claims are numbered above it. Set if the
-    /// batch is based on claims from the cache.
+    /// The number above which the claims of the tenant are numbered. The batch takes effect only if the table `claims`
+    /// still contains it. Set if the batch is based on claims from the cache.
     claims_numbered_above: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
 
 impl Batch {
-    /// Adds a thread as it is after the batch. `None` deletes it. Returns the number by which other rows of the batch
-    /// refer to it.
+    /// Adds a thread with the state that it has after the batch. `None` deletes it. Returns the number by which other
+    /// rows of the batch refer to it.
     pub(crate) fn add_thread(
         &mut self,
         id: &ThreadId,
@@ -95,17 +95,17 @@ impl Batch {
         i32::try_from(self.threads.len()).unwrap_or(i32::MAX)
     }
 
-    /// Adds everything that a commit writes. The records in the cache are those from before the commit. They determine
-    /// what changes.
+    /// Adds everything that a commit writes. The cache must contain the records from before the commit, because they
+    /// determine what changes.
     pub(crate) fn add_commit(&mut self, id: &ThreadId, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if let Some(settled) = &plan.mailbox {
             let mut changes = MailboxChanges::default();
             changes.apply(cache, MailboxPlan::clone(settled))?;
             self.add_mailbox_changes(changes);
         }
-        let before = cache.row.clone().unwrap_or_default();
-        let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
-        let thread_number = self.add_thread(id, &before, (plan.thread.clone(), plan.id_record.clone()));
+        let row_before = cache.row.clone().unwrap_or_default();
+        let head_before = row_before.thread.as_ref().and_then(|thread| thread.head_seq);
+        let thread_number = self.add_thread(id, &row_before, (plan.thread.clone(), plan.id_record.clone()));
         if let Some(events) = &plan.events {
             self.add_events(cache, events);
         }
@@ -123,12 +123,19 @@ impl Batch {
         }
         self.add_leaf_changes(thread_number, (head_before, thread.head_seq), cache, plan)?;
         self.add_names(thread_number, cache, plan)?;
-        self.keys.extend(plan.key.iter().map(|record| (thread_number, record.key.to_string(), record.encode())));
+        self.keys.extend(plan.key.iter().map(|record| CommitKeyRow {
+            thread: thread_number,
+            key: record.key.to_string(),
+            record: record.encode(),
+        }));
         if plan.state.clear {
             self.cleared_states.push(thread_number);
         }
-        let value = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
-        self.state_values.extend(plan.state.values.iter().map(|(key, new)| (thread_number, key.clone(), value(new))));
+        self.state_values.extend(plan.state.values.iter().map(|(key, value)| StateRow {
+            thread: thread_number,
+            key: key.clone(),
+            value: value.as_ref().map(|value| value.as_str().to_owned()),
+        }));
         for run in &plan.runs {
             let is_new = !cache.is_cached_run(&run.id);
             self.runs.push(RunRow { thread: thread_number, is_new, run: run.clone() });
@@ -144,7 +151,8 @@ impl Batch {
             self.add_scope(scope, cache.scope_before(scope), after.clone());
         }
         if let Some((writer, key, record)) = &plan.key {
-            self.event_keys.push((writer.to_string(), key.to_string(), record.encode()));
+            let (writer, key, record) = (writer.to_string(), key.to_string(), record.encode());
+            self.event_keys.push(EventKeyRow { writer, key, record });
         }
     }
 
@@ -245,7 +253,7 @@ impl Batch {
             && self.mailboxes.is_empty()
     }
 
-    /// Adds a scope as it is before and after the batch.
+    /// Adds a scope with its states before and after the batch.
     pub(crate) fn add_scope(&mut self, scope: &Scope, before: ScopeState, after: ScopeState) {
         self.scopes.push(ScopeRow { scope: scope.clone(), before, after });
     }
@@ -265,18 +273,22 @@ impl Batch {
         for stored in &write.put {
             let input = &stored.input;
             if let Some((decision, record)) = input.decision() {
-                self.decisions.push((
-                    thread_number,
-                    decision.run.to_string(),
-                    decision.ticket.clone(),
-                    record.encode(),
-                ));
+                self.decisions.push(DecisionRow {
+                    thread: thread_number,
+                    run: decision.run.to_string(),
+                    ticket: decision.ticket.clone(),
+                    record: record.encode(),
+                });
             }
-            self.inputs.push((thread_number, input.id.to_string(), Some(signed(stored.rank)?), Some(input.encode())));
+            let (rank, record) = (Some(signed(stored.rank)?), Some(input.encode()));
+            self.inputs.push(InputRow { thread: thread_number, id: input.id.to_string(), rank, record });
         }
-        self.inputs.extend(write.removed.iter().map(|id| (thread_number, id.to_string(), None, None)));
+        let removed_row =
+            |id: &EntryId| InputRow { thread: thread_number, id: id.to_string(), rank: None, record: None };
+        self.inputs.extend(write.removed.iter().map(removed_row));
         for (id, rank) in &write.ranks {
-            self.inputs.push((thread_number, id.to_string(), Some(signed(*rank)?), None));
+            let rank = Some(signed(*rank)?);
+            self.inputs.push(InputRow { thread: thread_number, id: id.to_string(), rank, record: None });
         }
         Ok(())
     }
@@ -337,7 +349,7 @@ impl Batch {
             let is_listed = is_leaf && head != Some(seq);
             // New entries and the previous head are not in the list, so they need not be removed.
             if is_listed || !(is_new(seq) || head_before == Some(seq)) {
-                self.leaves.push((thread_number, signed(seq)?, is_listed));
+                self.leaves.push(LeafRow { thread: thread_number, seq: signed(seq)?, is_listed });
             }
         }
         Ok(())
@@ -383,7 +395,7 @@ impl Batch {
 
     /// Adds an entry to the list of leaves, or removes it. The list does not contain the head. Only repairs need this.
     pub(crate) fn repair_leaf(&mut self, thread: i32, seq: u64, is_listed: bool) -> Result<()> {
-        self.leaves.push((thread, signed(seq)?, is_listed));
+        self.leaves.push(LeafRow { thread, seq: signed(seq)?, is_listed });
         Ok(())
     }
 
@@ -414,8 +426,8 @@ impl Batch {
         self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES
     }
 
-    /// Returns whether the batch concerns one thread, which exists and is not deleted, does not clear its state, and
-    /// changes no other record that other calls can change as well.
+    /// Returns whether the batch writes to one thread only, which exists before and after the batch. The batch must not
+    /// clear the state of the thread, and must change no other record that other calls can also change.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))

@@ -11,7 +11,7 @@ use store_core::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
-/// A thread as it is after the batch. `stamp` is the stamp of the row on which the decision is based.
+/// A thread with the state that it has after the batch. `stamp` is the stamp of the row on which the decision is based.
 #[derive(Debug)]
 pub(super) struct ThreadRow {
     pub(super) id: String,
@@ -60,6 +60,56 @@ impl NameRow {
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         self.name.as_deref().map(str::as_bytes)
     }
+}
+
+/// Whether the list of leaves of a thread contains an entry. The list does not contain the head.
+#[derive(Debug)]
+pub(super) struct LeafRow {
+    pub(super) thread: i32,
+    pub(super) seq: i64,
+    pub(super) is_listed: bool,
+}
+
+/// A commit key of a thread.
+#[derive(Debug)]
+pub(super) struct CommitKeyRow {
+    pub(super) thread: i32,
+    pub(super) key: String,
+    pub(super) record: String,
+}
+
+/// A value of a thread's state. Without a value, the key is removed.
+#[derive(Debug)]
+pub(super) struct StateRow {
+    pub(super) thread: i32,
+    pub(super) key: String,
+    pub(super) value: Option<String>,
+}
+
+/// An input in the queue of a thread. Without a rank, it is removed. Without a record, only its rank changes.
+#[derive(Debug)]
+pub(super) struct InputRow {
+    pub(super) thread: i32,
+    pub(super) id: String,
+    pub(super) rank: Option<i64>,
+    pub(super) record: Option<String>,
+}
+
+/// The decision about a ticket of a run.
+#[derive(Debug)]
+pub(super) struct DecisionRow {
+    pub(super) thread: i32,
+    pub(super) run: String,
+    pub(super) ticket: String,
+    pub(super) record: String,
+}
+
+/// The key of an append of events.
+#[derive(Debug)]
+pub(super) struct EventKeyRow {
+    pub(super) writer: String,
+    pub(super) key: String,
+    pub(super) record: String,
 }
 
 /// A row of the outbox. `before` is its previous revision; 0 if it is new.

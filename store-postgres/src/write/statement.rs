@@ -15,7 +15,7 @@ use crate::db::add;
 pub(super) struct Statement {
     text: String,
     arguments: PgArguments,
-    count: usize,
+    argument_count: usize,
     checks: Vec<String>,
     answers: Vec<String>,
 }
@@ -25,14 +25,14 @@ impl Statement {
     pub(super) fn add_argument<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> Result<String> {
         let kind = T::type_info();
         add(&mut self.arguments, value)?;
-        self.count += 1;
-        Ok(format!("${}::{}", self.count, kind.name()))
+        self.argument_count += 1;
+        Ok(format!("${}::{}", self.argument_count, kind.name()))
     }
 
     /// Adds a named part.
     pub(super) fn part(&mut self, name: &str, sql: &str) {
-        let before = if self.text.is_empty() { "WITH" } else { "," };
-        _ = write!(self.text, "{before} {name} AS ({sql})");
+        let separator = if self.text.is_empty() { "WITH" } else { "," };
+        _ = write!(self.text, "{separator} {name} AS ({sql})");
     }
 
     /// Adds a query whose rows are returned after those of the first query.
@@ -46,13 +46,13 @@ impl Statement {
     pub(super) fn end(mut self, first_answer: &str) -> (String, PgArguments) {
         _ = write!(self.text, " {first_answer}");
         if !self.checks.is_empty() {
-            let all = self.checks.join(" AND ");
-            _ = write!(self.text, " WHERE CASE WHEN {all} THEN true ELSE $schema$.clash() END");
+            let condition = self.checks.join(" AND ");
+            _ = write!(self.text, " WHERE CASE WHEN {condition} THEN true ELSE $schema$.clash() END");
         }
         for other in &self.answers {
             _ = write!(self.text, " UNION ALL {other}");
         }
-        let sent = format!("${}::bigint", self.count + 1);
+        let sent = format!("${}::bigint", self.argument_count + 1);
         (self.text.replace("$sent$", &sent), self.arguments)
     }
 }
@@ -105,10 +105,10 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         at.and_then(|at| self.values.get(at)).map_or("NULL", String::as_str)
     }
 
-    /// Returns the rows as a table `written`, or `None` for a single row, which needs none.
-    pub(super) fn rows(&self) -> Option<String> {
-        let rows = || format!("unnest({}) written (n, {})", self.arrays.join(", "), self.names.join(", "));
-        (!self.is_single_row()).then(rows)
+    /// Returns the SQL of a table `written` with the rows, or `None` for a single row, which needs no table.
+    pub(super) fn table_of_arrays(&self) -> Option<String> {
+        let table = || format!("unnest({}) written (n, {})", self.arrays.join(", "), self.names.join(", "));
+        (!self.is_single_row()).then(table)
     }
 
     /// Returns the expression for the number of a row's thread.
@@ -116,13 +116,13 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         if self.is_single_row() { "0" } else { "written.n" }
     }
 
-    /// Returns those rows whose threads are written, as a table `written` with their logs.
+    /// Returns the SQL of a table `written` with the rows whose threads are written, and with their logs.
     pub(super) fn written_rows(&self) -> String {
-        match (self.rows(), self.logs) {
+        match (self.table_of_arrays(), self.logs) {
             (None, _) => "updated written".to_owned(),
-            (Some(rows), None) => format!("(SELECT written.*, updated.log FROM {rows}, updated) written"),
-            (Some(rows), Some(logs)) => format!(
-                "(SELECT written.*, ({logs})[written.n + 1] AS log FROM {rows}, updated_numbers \
+            (Some(table), None) => format!("(SELECT written.*, updated.log FROM {table}, updated) written"),
+            (Some(table), Some(logs)) => format!(
+                "(SELECT written.*, ({logs})[written.n + 1] AS log FROM {table}, updated_numbers \
                  WHERE written.n = ANY (updated_numbers.n)) written"
             ),
         }
@@ -201,15 +201,15 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         )
     }
 
-    /// Adds a part that is made of the rows.
+    /// Adds a named part whose SQL uses the rows.
     pub(super) fn part(self, part: &str, sql: &str) {
         self.to.part(part, sql);
     }
 
-    /// Does the same as `part`, and requires that it changes something for each row.
+    /// Does the same as `part`, and requires that the part changes a row of the table for each of the rows.
     pub(super) fn part_all(self, part: &str, sql: &str) {
-        let wanted = self.count_expression();
-        self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {wanted}"));
+        let expected_count = self.count_expression();
+        self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {expected_count}"));
         self.to.part(part, &format!("{sql} RETURNING 1"));
     }
 }

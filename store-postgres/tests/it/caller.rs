@@ -52,7 +52,7 @@ impl Caller {
         answers
     }
 
-    async fn orders(&mut self) -> i64 {
+    async fn count_orders(&mut self) -> i64 {
         let count = format!("SELECT count(*) FROM {}.orders", self.test_schema.config().schema());
         sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(&mut self.connection).await.unwrap()
     }
@@ -74,19 +74,19 @@ async fn a_rolled_back_commit_leaves_nothing() {
         panic!("the commit was refused")
     };
     assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
-    assert_eq!((caller.orders().await, caller.thread().await), (0, None));
+    assert_eq!((caller.count_orders().await, caller.thread().await), (0, None));
     // The key of the commit is not stored either.
-    let again = &caller.write(1, &[commit_with_message("a")], true).await[0];
-    assert!(!again.as_ref().unwrap().deduplicated);
-    assert_eq!((caller.orders().await, caller.version().await), (1, 1));
-    let repeated = &caller.write(2, &[commit_with_message("a")], true).await[0];
-    assert!(repeated.as_ref().unwrap().deduplicated);
+    let second_answer = &caller.write(1, &[commit_with_message("a")], true).await[0];
+    assert!(!second_answer.as_ref().unwrap().deduplicated);
+    assert_eq!((caller.count_orders().await, caller.version().await), (1, 1));
+    let third_answer = &caller.write(2, &[commit_with_message("a")], true).await[0];
+    assert!(third_answer.as_ref().unwrap().deduplicated);
 }
 
 /// Each transaction of the caller contains two commits, and another commit to the same thread follows it. The second
 /// transaction is rolled back.
 #[tokio::test]
-async fn several_commits_and_other_writers_agree() {
+async fn commits_in_transactions_and_other_commits_get_consecutive_versions() {
     let mut caller = Caller::new().await;
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     for round in 0..3_u64 {
@@ -97,11 +97,11 @@ async fn several_commits_and_other_writers_agree() {
         let receipt = commits.commit(keyed_commit("c")).await.unwrap();
         assert_eq!(receipt.version.number(), caller.version().await);
     }
-    assert_eq!((caller.orders().await, caller.version().await), (2, 7));
+    assert_eq!((caller.count_orders().await, caller.version().await), (2, 7));
 }
 
 #[tokio::test]
-async fn a_refusal_leaves_the_transaction_as_it_was() {
+async fn a_refused_commit_leaves_its_transaction_usable() {
     let mut caller = Caller::new().await;
     let new = || commit_with_message("new").expecting(Expect::Absent);
     // The run belongs to another thread, so the third commit is refused.
@@ -110,15 +110,20 @@ async fn a_refusal_leaves_the_transaction_as_it_was() {
     let commit_to_other_thread =
         Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());
     let _made = commits.commit(commit_to_other_thread).await.unwrap();
-    let taken = commit_with_message("taken").with_run(change());
+    let commit_with_taken_run = commit_with_message("taken").with_run(change());
     let answers = caller
         .write(
             1,
-            &[new(), commit_with_message("other").expecting(Expect::Absent), taken, commit_with_message("last")],
+            &[
+                new(),
+                commit_with_message("other").expecting(Expect::Absent),
+                commit_with_taken_run,
+                commit_with_message("last"),
+            ],
             true,
         )
         .await;
     let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(store_core::Error::kind)).collect();
     assert_eq!(kinds, [None, Some(ErrorKind::Conflict), Some(ErrorKind::AlreadyExists), None]);
-    assert_eq!((caller.orders().await, caller.version().await), (1, 2));
+    assert_eq!((caller.count_orders().await, caller.version().await), (1, 2));
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::fixture::{SchemaGuard, server_url};
 
-/// A text that is in everything that these tests write.
+/// A text that all data of these tests contains.
 const SECRET: &str = "birthday of the queen";
 
 /// Returns the tables that contain the secret, each with the number of rows that contain it.
@@ -55,25 +55,25 @@ async fn a_deletion_leaves_no_message_text_behind() {
     let store = test_schema.open().await.unwrap();
     let stores = store.tenant(&TenantId::default_tenant()).unwrap();
     let threads = stores.threads.as_ref().unwrap();
-    let (long, short): (ThreadId, ThreadId) = ("long".parse().unwrap(), "short".parse().unwrap());
+    let (long_thread, short_thread): (ThreadId, ThreadId) = ("long".parse().unwrap(), "short".parse().unwrap());
     for key in ["a", "b", "c"] {
-        commit_secret(&stores, &long, key, 900).await;
+        commit_secret(&stores, &long_thread, key, 900).await;
     }
     let child: ThreadId = "child".parse().unwrap();
     let mut fields = ThreadFields::default();
-    fields.parent_thread_id = Some(long.clone());
+    fields.parent_thread_id = Some(long_thread.clone());
     let _made = threads.create_thread(NewThread::new(child.clone()).with_fields(fields)).await.unwrap();
     commit_secret(&stores, &child, "a", 1).await;
-    let input = AppendPending::new(long.clone(), [NewInput::message(Message::user(SECRET))]);
+    let input = AppendPending::new(long_thread.clone(), [NewInput::message(Message::user(SECRET))]);
     stores.pending.as_ref().unwrap().append_pending(input).await.unwrap();
     assert!(tables_with_secret(&test_schema).await.iter().any(|(table, rows)| table == "entry" && *rows >= 2_700));
     let cascade = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
-    assert_eq!(threads.delete_thread(&long, cascade).await.unwrap().deleted.len(), 2);
+    assert_eq!(threads.delete_thread(&long_thread, cascade).await.unwrap().deleted.len(), 2);
     assert_eq!(tables_with_secret(&test_schema).await, []);
-    commit_secret(&stores, &short, "a", 1).await;
+    commit_secret(&stores, &short_thread, "a", 1).await;
     test_schema.advance(Duration::from_secs(60)).await.unwrap();
     let idle = PruneRequest { idle: Duration::from_secs(1), limit: 10, dry_run: false };
-    assert_eq!(threads.prune_threads(idle).await.unwrap().threads, [short]);
+    assert_eq!(threads.prune_threads(idle).await.unwrap().threads, [short_thread]);
     assert_eq!(tables_with_secret(&test_schema).await, []);
     store.close().await.unwrap();
 }
@@ -88,8 +88,8 @@ async fn open_as_process(test_schema: &SchemaGuard) -> (PostgresStore, Arc<dyn T
 /// Prevents all processes from removing entries until the returned connection is closed.
 async fn block_removal_of_entries(test_schema: &SchemaGuard) -> PgConnection {
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", test_schema.config().schema());
-    let _locked = sqlx::raw_sql(AssertSqlSafe(locked)).execute(&mut connection).await.unwrap();
+    let lock_sql = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", test_schema.config().schema());
+    let _locked = sqlx::raw_sql(AssertSqlSafe(lock_sql)).execute(&mut connection).await.unwrap();
     connection
 }
 
@@ -99,12 +99,15 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Waits until this many removals in the schema wait for locks. Panics if they do not wait in time.
 async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let waiting = format!(
+    let count_waiting_sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.purge_step(%'",
         test_schema.config().schema()
     );
     let all_wait = async {
-        while sqlx::query_scalar::<_, i64>(AssertSqlSafe(waiting.clone())).fetch_one(&mut connection).await.unwrap()
+        while sqlx::query_scalar::<_, i64>(AssertSqlSafe(count_waiting_sql.clone()))
+            .fetch_one(&mut connection)
+            .await
+            .unwrap()
             < count
         {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -118,31 +121,31 @@ async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_purge_removes_the_rest_of_an_interrupted_deletion() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let (first, threads, stores) = open_as_process(&test_schema).await;
-    let long: ThreadId = "long".parse().unwrap();
+    let (first_store, threads, stores) = open_as_process(&test_schema).await;
+    let long_thread: ThreadId = "long".parse().unwrap();
     for key in ["a", "b", "c"] {
-        commit_secret(&stores, &long, key, 900).await;
+        commit_secret(&stores, &long_thread, key, 900).await;
     }
     let lock_connection = block_removal_of_entries(&test_schema).await;
     let interrupted_deletion = {
-        let long = long.clone();
-        tokio::spawn(async move { threads.delete_thread(&long, DeleteRequest::default()).await })
+        let long_thread = long_thread.clone();
+        tokio::spawn(async move { threads.delete_thread(&long_thread, DeleteRequest::default()).await })
     };
     wait_for_blocked_removals(&test_schema, 1).await;
     interrupted_deletion.abort();
     assert!(interrupted_deletion.await.unwrap_err().is_cancelled());
-    let (second, threads, stores) = open_as_process(&test_schema).await;
-    assert_eq!(stores.threads.unwrap().load_thread(&long).await.unwrap(), None);
+    let (second_store, threads, stores) = open_as_process(&test_schema).await;
+    assert_eq!(stores.threads.unwrap().load_thread(&long_thread).await.unwrap(), None);
     // The purge waits for the removal that is still running, instead of reporting that nothing is left.
-    let purging = tokio::spawn(async move { threads.purge_deleted(&IgnoreProgress).await });
+    let purge_task = tokio::spawn(async move { threads.purge_deleted(&IgnoreProgress).await });
     wait_for_blocked_removals(&test_schema, 2).await;
-    assert!(!purging.is_finished());
+    assert!(!purge_task.is_finished());
     assert!(!tables_with_secret(&test_schema).await.is_empty());
     lock_connection.close().await.unwrap();
-    let _purged = purging.await.unwrap().unwrap();
+    let _purged = purge_task.await.unwrap().unwrap();
     assert_eq!(tables_with_secret(&test_schema).await, []);
-    first.close().await.unwrap();
-    second.close().await.unwrap();
+    first_store.close().await.unwrap();
+    second_store.close().await.unwrap();
 }
 
 /// Tests TH-20: the data that is left of a family of many small threads is removed in a few steps, not in one step for
@@ -162,14 +165,14 @@ async fn many_small_threads_are_removed_in_few_steps() {
         commit_secret(&stores, &child, "a", 1).await;
     }
     let lock_connection = block_removal_of_entries(&test_schema).await;
-    let deleting = {
+    let interrupted_deletion = {
         let (threads, parent) = (Arc::clone(&threads), parent.clone());
         let cascade = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
         tokio::spawn(async move { threads.delete_thread(&parent, cascade).await })
     };
     wait_for_blocked_removals(&test_schema, 1).await;
-    deleting.abort();
-    assert!(deleting.await.unwrap_err().is_cancelled());
+    interrupted_deletion.abort();
+    assert!(interrupted_deletion.await.unwrap_err().is_cancelled());
     lock_connection.close().await.unwrap();
     let steps = StepCounter::default();
     let _purged = threads.purge_deleted(&steps).await.unwrap();

@@ -47,18 +47,19 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             // One dispatch of every fourth call is refused, because its id belongs to other work.
-            let second = if at % 4 == 0 {
+            let second_dispatch = if at % 4 == 0 {
                 dispatch_with_payload("t", "taken", "2")
             } else {
                 dispatch_with_payload("t", &format!("d-{at}"), "2")
             };
-            enqueue(&setup, vec![new_dispatch("s"), second])
+            enqueue(&setup, vec![new_dispatch("s"), second_dispatch])
         })
         .collect();
     for (at, call) in calls.into_iter().enumerate() {
-        let answers: Vec<_> = call.await.unwrap().into_iter().map(|one| one.map_err(|error| error.kind())).collect();
-        let second = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
-        assert_eq!(answers, [Ok(thread("s")), second], "{at}");
+        let answers: Vec<_> =
+            call.await.unwrap().into_iter().map(|answer| answer.map_err(|error| error.kind())).collect();
+        let second_answer = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
+        assert_eq!(answers, [Ok(thread("s")), second_answer], "{at}");
     }
     let transactions = count_transactions(&setup).await;
     println!("{CALLS} calls at once took {transactions} transactions");
@@ -77,7 +78,8 @@ async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
     let mut locking_transaction = other_connection.begin().await.unwrap();
     let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", setup.test_schema.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *locking_transaction).await.unwrap();
-    let waiting: Vec<_> = (0..8).map(|_| enqueue(&setup, vec![new_dispatch("held"), new_dispatch("new")])).collect();
+    let waiting_calls: Vec<_> =
+        (0..8).map(|_| enqueue(&setup, vec![new_dispatch("held"), new_dispatch("new")])).collect();
     let others = (0..8)
         .map(|at| enqueue(&setup, vec![new_dispatch(if at % 2 == 0 { "free" } else { "new" }), new_dispatch("other")]));
     for other in others.collect::<Vec<_>>() {
@@ -85,9 +87,9 @@ async fn a_call_that_waits_for_a_thread_does_not_block_other_threads() {
             answer.unwrap();
         }
     }
-    assert!(waiting.iter().all(|call| !call.is_finished()));
+    assert!(waiting_calls.iter().all(|call| !call.is_finished()));
     locking_transaction.rollback().await.unwrap();
-    for call in waiting {
+    for call in waiting_calls {
         for answer in timeout(HANG_TIMEOUT, call).await.unwrap().unwrap() {
             answer.unwrap();
         }

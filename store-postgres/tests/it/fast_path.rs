@@ -35,9 +35,9 @@ impl TwoStores {
     }
 }
 
-/// Makes the commits at the same time. Returns their answers in the order of `requested`.
-async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, requested: Vec<Commit>) -> Vec<Result<Receipt>> {
-    let running: Vec<_> = requested
+/// Makes the commits at the same time. Returns their answers in the order of the commits.
+async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, all: Vec<Commit>) -> Vec<Result<Receipt>> {
+    let tasks: Vec<_> = all
         .into_iter()
         .map(|commit| {
             let commits = Arc::clone(commits);
@@ -45,8 +45,8 @@ async fn commit_concurrently(commits: &Arc<dyn CommitCoordinator>, requested: Ve
         })
         .collect();
     let mut answers = Vec::new();
-    for one in running {
-        answers.push(one.await.unwrap());
+    for task in tasks {
+        answers.push(task.await.unwrap());
     }
     answers
 }
@@ -60,19 +60,20 @@ async fn a_claim_lost_in_another_process_refuses_only_its_own_commits() {
     let work = two_stores.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
     mailbox.enqueue(work).await.unwrap().into_iter().for_each(|queued| drop(queued.unwrap()));
     let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(10)).up_to(100);
-    let held = mailbox.claim(request).await.unwrap().claimed;
-    let fence = |id: &ThreadId| -> Fence { held.iter().find(|held| held.dispatch.thread == *id).unwrap().fence() };
+    let claims = mailbox.claim(request).await.unwrap().claimed;
+    let fence = |id: &ThreadId| -> Fence { claims.iter().find(|it| it.dispatch.thread == *id).unwrap().fence() };
     for round in 0..10 {
         if round == 3 {
             let other_mailbox = stores(&*two_stores.second_store).mailbox.unwrap();
             other_mailbox.interrupt(Interrupt::new(two_stores.ids[5].clone())).await.unwrap();
         }
-        let fenced =
+        let fenced_commits =
             two_stores.ids.iter().map(|id| commit_with_message(id, &format!("round-{round}")).fenced(fence(id)));
-        for (at, answer) in commit_concurrently(&first_commits, fenced.collect()).await.into_iter().enumerate() {
-            let refused = answer.err().map(|error| error.kind());
+        for (at, answer) in commit_concurrently(&first_commits, fenced_commits.collect()).await.into_iter().enumerate()
+        {
+            let refusal = answer.err().map(|error| error.kind());
             let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
-            assert_eq!(refused, expected, "round {round}, thread {at}");
+            assert_eq!(refusal, expected, "round {round}, thread {at}");
         }
     }
     let threads = stores(&*two_stores.second_store).threads.unwrap();
@@ -108,22 +109,22 @@ async fn writes_of_others_while_commits_wait_are_not_overwritten() {
     let two_stores = TwoStores::new().await;
     let second_store = two_stores.test_schema.open().await.unwrap();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let shared = two_stores.ids.last().unwrap();
+    let contended_thread = two_stores.ids.last().unwrap();
     for round in 0..ROUNDS {
         let mut transaction = connection.begin().await.unwrap();
-        let commit = commit_with_message(shared, &format!("round-{round}"));
+        let commit = commit_with_message(contended_thread, &format!("round-{round}"));
         let _receipt = second_store.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
         let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
         let (first_commits, requested) =
             (commits(&*two_stores.first_store), two_stores.ids.iter().map(state).collect());
-        let waiting = tokio::spawn(async move { commit_concurrently(&first_commits, requested).await });
+        let waiting_commits = tokio::spawn(async move { commit_concurrently(&first_commits, requested).await });
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert!(!waiting.is_finished());
+        assert!(!waiting_commits.is_finished());
         transaction.commit().await.unwrap();
-        waiting.await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+        waiting_commits.await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
     }
     let threads = stores(&*two_stores.second_store).threads.unwrap();
-    assert_eq!(threads.load_thread(shared).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
+    assert_eq!(threads.load_thread(contended_thread).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
 }
 
 /// OB-11: rows of one order key get a number each, even if many threads and two processes write them at the same time.

@@ -45,16 +45,16 @@ fn is_durable() -> bool {
 }
 
 fn ask_whether_durable() -> bool {
-    let asked = async {
+    let query = async {
         let url = server_url();
         let mut connection = PgConnection::connect(&url).await.unwrap();
         let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut connection).await.unwrap();
         fsync == "on"
     };
-    let asking = std::thread::spawn(|| {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(asked)
+    let query_thread = std::thread::spawn(|| {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(query)
     });
-    asking.join().unwrap()
+    query_thread.join().unwrap()
 }
 
 fn config(url: &str) -> PostgresConfig {
@@ -63,7 +63,7 @@ fn config(url: &str) -> PostgresConfig {
     config
 }
 
-/// A schema that is removed when this value is dropped. One from `reuse_or_create` is kept for the next test instead.
+/// A schema that is removed when this value is dropped. A schema from `reuse_or_create` is kept for the next test.
 pub(crate) struct SchemaGuard(TestSchema);
 
 impl Deref for SchemaGuard {
@@ -124,7 +124,7 @@ impl Fixture for PostgresFixture {
 
     fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Damage => Some(UnmetReason::Unsupported("the server keeps the bytes")),
+            Need::Damage => Some(UnmetReason::Unsupported("only the server can change the stored bytes")),
             _ => None,
         }
     }

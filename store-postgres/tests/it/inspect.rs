@@ -72,8 +72,11 @@ async fn derived_tables_are_rebuilt_from_the_log() {
     ] {
         let (_test_schema, store, found) = findings_after(sql).await;
         assert!(!found.is_empty(), "{sql}");
-        let dry = store.repair(true, &IgnoreProgress).await.unwrap();
-        assert!(dry.findings.iter().all(|finding| finding.repair == RepairStatus::CanBeRebuilt), "{sql}: {dry:?}");
+        let dry_run = store.repair(true, &IgnoreProgress).await.unwrap();
+        assert!(
+            dry_run.findings.iter().all(|finding| finding.repair == RepairStatus::CanBeRebuilt),
+            "{sql}: {dry_run:?}"
+        );
         let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
         assert!(repaired.findings.iter().all(|finding| finding.repair == RepairStatus::Rebuilt), "{sql}: {repaired:?}");
         assert_eq!(finding_kinds(&store.verify(&IgnoreProgress).await.unwrap()), [], "{sql}");

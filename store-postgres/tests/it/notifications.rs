@@ -15,21 +15,26 @@ use crate::{faults::helpers::stores, fixture::SchemaGuard};
 /// Opens a store twice. Returns the schema, and the handles of both stores.
 async fn open_twice() -> (SchemaGuard, [TenantStores; 2]) {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let (one, other) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
-    let handles = [stores(&*one), stores(&*other)];
+    let (first_store, second_store) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
+    let handles = [stores(&*first_store), stores(&*second_store)];
     (test_schema, handles)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_reach_subscribers_of_another_process() {
-    let (_test_schema, [one, other]) = open_twice().await;
+    let (_test_schema, [first_stores, second_stores]) = open_twice().await;
     let scope = Scope::Thread(ThreadId::new("t").unwrap());
-    let mut events =
-        one.events.unwrap().subscribe(Subscribe::new(scope.clone(), SubscriptionStart::First)).await.unwrap().events;
+    let mut events = first_stores
+        .events
+        .unwrap()
+        .subscribe(Subscribe::new(scope.clone(), SubscriptionStart::First))
+        .await
+        .unwrap()
+        .events;
     let mut slow_count = 0;
     for number in 1..=20_u32 {
         let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
-        other.events.as_ref().unwrap().append_events(AppendEvents::new([event])).await.unwrap();
+        second_stores.events.as_ref().unwrap().append_events(AppendEvents::new([event])).await.unwrap();
         let begun = Instant::now();
         let received = events.next().await.unwrap().unwrap();
         assert_eq!(received.kind.as_str(), format!("n-{number}"));
@@ -41,19 +46,19 @@ async fn events_reach_subscribers_of_another_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn new_work_wakes_waiting_workers_of_another_process() {
-    let (_test_schema, [one, other]) = open_twice().await;
-    let wake_ups = one.wake_ups.unwrap();
+    let (_test_schema, [first_stores, second_stores]) = open_twice().await;
+    let wake_ups = first_stores.wake_ups.unwrap();
     let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let new = NewDispatch::new(ThreadId::new("t").unwrap(), "r".parse().unwrap());
-    other.mailbox.unwrap().enqueue(vec![new]).await.unwrap().remove(0).unwrap();
+    second_stores.mailbox.unwrap().enqueue(vec![new]).await.unwrap().remove(0).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), WaitResult::Woken);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_reach_receivers_of_another_process() {
-    let (_test_schema, [one, other]) = open_twice().await;
-    let (first_live, second_live) = (one.live.unwrap(), other.live.unwrap());
+    let (_test_schema, [first_stores, second_stores]) = open_twice().await;
+    let (first_live, second_live) = (first_stores.live.unwrap(), second_stores.live.unwrap());
     let claim = ClaimNumber { incarnation: 1, counter: 7 };
     let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
     let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
@@ -64,11 +69,11 @@ async fn commands_reach_receivers_of_another_process() {
         let receiving = async { receiver.next().await.unwrap().unwrap().accept() };
         assert_eq!(tokio::join!(delivering, receiving).1, Some(LiveCommand::Cancel));
     }
-    // The receiver that was opened last gets the commands, whatever process it is in.
-    let mut later = second_live.open_live(target.clone()).await.unwrap();
+    // The receiver that was opened last gets the commands, no matter which process has opened it.
+    let mut later_receiver = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
-    let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later.next().await) });
+    let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later_receiver.next().await) });
     assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
-    drop(later);
+    drop(later_receiver);
     assert_eq!(first_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
 }

@@ -24,24 +24,24 @@ use crate::{
 async fn a_commit_is_one_round_trip() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
-    let (own, other_process, id) = (commits(&store), commits(&other), thread("t"));
-    let mut version = own.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
+    let (store, other_store) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
+    let (own_commits, other_commits, id) = (commits(&store), commits(&other_store), thread("t"));
+    let mut version = own_commits.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
     let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
     for number in 2..20 {
         wait_until_quiet(&proxy).await;
-        version = own.commit(commit_with_all_parts(&id, number)).await.unwrap().version;
+        version = own_commits.commit(commit_with_all_parts(&id, number)).await.unwrap().version;
         commits.push(proxy.round_trips());
     }
     for number in 0..20 {
         let key = format!("elsewhere-{number}");
-        let _receipt = other_process.commit(commit_with_message(&id, &key)).await.unwrap();
+        let _receipt = other_commits.commit(commit_with_message(&id, &key)).await.unwrap();
         wait_until_quiet(&proxy).await;
         let stale_commit = commit_with_message(&id, &format!("late-{number}")).expecting(Expect::Version(version));
-        assert_eq!(own.commit(stale_commit).await.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(own_commits.commit(stale_commit).await.unwrap_err().kind(), ErrorKind::Conflict);
         conflicts.push(proxy.round_trips());
         // This commit loads again what the refusal removed from the cache.
-        version = own.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
+        version = own_commits.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
     }
     assert_eq!((median(commits), median(conflicts)), (1, 1));
 }
@@ -54,17 +54,17 @@ async fn concurrent_commits_share_statements() {
     const ROUNDS: usize = 10;
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let (store, other) = (open_through(&proxy, &test_schema, 4).await, test_schema.open().await.unwrap());
-    let (own, other_process) = (commits(&store), commits(&other));
+    let (store, other_store) = (open_through(&proxy, &test_schema, 4).await, test_schema.open().await.unwrap());
+    let (own_commits, other_commits) = (commits(&store), commits(&other_store));
     let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
     for id in &ids {
-        let _known = own.commit(commit_with_all_parts(id, 1)).await.unwrap();
+        let _known = own_commits.commit(commit_with_all_parts(id, 1)).await.unwrap();
     }
-    let mut fewest = usize::MAX;
+    let mut fewest_round_trips = usize::MAX;
     for round in 0..ROUNDS {
         // The cached records of the first thread are outdated. The commit to the second thread adds an entry with a
         // fixed id, so it is refused from the second round on.
-        let _receipt = other_process.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
+        let _receipt = other_commits.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
         wait_until_quiet(&proxy).await;
         let commit = |(at, id): (usize, &ThreadId)| {
             let entry_with_fixed_id = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
@@ -74,17 +74,17 @@ async fn concurrent_commits_share_statements() {
             } else {
                 commit_with_all_parts(id, number)
             };
-            let own = Arc::clone(&own);
-            tokio::spawn(async move { own.commit(commit).await })
+            let own_commits = Arc::clone(&own_commits);
+            tokio::spawn(async move { own_commits.commit(commit).await })
         };
-        let running: Vec<_> = ids.iter().enumerate().map(commit).collect();
-        for (at, answer) in running.into_iter().enumerate() {
-            let answer = answer.await.unwrap();
+        let tasks: Vec<_> = ids.iter().enumerate().map(commit).collect();
+        for (at, task) in tasks.into_iter().enumerate() {
+            let answer = task.await.unwrap();
             assert_eq!(answer.is_err(), at == 1 && round > 0, "{round}, {at}: {answer:?}");
         }
-        fewest = fewest.min(proxy.round_trips());
+        fewest_round_trips = fewest_round_trips.min(proxy.round_trips());
     }
-    assert!(fewest < THREADS, "{fewest} round trips for {THREADS} commits");
+    assert!(fewest_round_trips < THREADS, "{fewest_round_trips} round trips for {THREADS} commits");
     let threads = stores(&store).threads.unwrap();
     for (at, id) in ids.iter().enumerate() {
         let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
@@ -111,15 +111,18 @@ async fn many_inputs_take_one_round_trip() {
             |at: usize| NewInput::message(Message::user("hi")).with_id(format!("{round}-{at}").parse().unwrap());
         wait_until_quiet(&proxy).await;
         let _appended = pending.append_pending(AppendPending::new(id.clone(), (0..number).map(input))).await.unwrap();
-        let appended = proxy.round_trips();
+        let append_round_trips = proxy.round_trips();
         let queue = pending.load_queue(&id).await.unwrap();
         let consumed = queue.inputs.iter().map(PendingInput::to_input_ref);
         let commit = Commit::new(id.clone()).with_key(format!("k-{round}").parse().unwrap()).consuming(consumed);
         wait_until_quiet(&proxy).await;
         let _receipt = commits.commit(commit).await.unwrap();
-        let consumed = proxy.round_trips();
+        let consume_round_trips = proxy.round_trips();
         // One round trip loads and one writes. Preparing these two statements takes up to two more.
-        assert!(appended <= 4 && consumed <= 4, "{number} inputs: {appended} to append, {consumed} to consume");
+        assert!(
+            append_round_trips <= 4 && consume_round_trips <= 4,
+            "{number} inputs: {append_round_trips} round trips to append, {consume_round_trips} to consume"
+        );
     }
 }
 
@@ -130,33 +133,33 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
     const MINUTE: Duration = Duration::from_secs(60);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(server_socket()).await;
-    let (store, other) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
-    let (own, other_process) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
+    let (store, other_store) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
+    let (own_mailbox, other_mailbox) = (stores(&store).mailbox.unwrap(), stores(&other_store).mailbox.unwrap());
     let mut round_trips = Vec::new();
     for round in 0..20 {
         let work = |thread: ThreadId| NewDispatch::new(thread, "r".parse().unwrap());
         let id = thread(format!("t-{round}"));
-        own.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+        own_mailbox.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
-        let claimed = own.claim(request).await.unwrap().claimed.pop().unwrap();
+        let claimed = own_mailbox.claim(request).await.unwrap().claimed.pop().unwrap();
         wait_until_quiet(&proxy).await;
-        let extended = own.extend(&claimed.claim(), 2 * MINUTE).await.unwrap();
+        let extended = own_mailbox.extend(&claimed.claim(), 2 * MINUTE).await.unwrap();
         assert!(extended.lease_until > claimed.dispatch.claim.as_ref().unwrap().lease_until);
         round_trips.push(proxy.round_trips());
         if round % 2 == 1 {
-            other_process.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
-            other_process.interrupt(Interrupt::new(id.clone())).await.unwrap();
+            other_mailbox.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+            other_mailbox.interrupt(Interrupt::new(id.clone())).await.unwrap();
         }
         wait_until_quiet(&proxy).await;
         let ack = || vec![(claimed.claim(), Settlement::Ack { result: None })];
-        let settled = own.settle(ack()).await.unwrap().pop().unwrap();
+        let settled = own_mailbox.settle(ack()).await.unwrap().pop().unwrap();
         if round % 2 == 1 {
             assert_eq!(settled.unwrap_err().kind(), ErrorKind::StaleEpoch);
             continue;
         }
         round_trips.push(proxy.round_trips());
         assert!(!settled.unwrap().deduplicated);
-        assert!(other_process.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
+        assert!(other_mailbox.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
     }
     assert_eq!(median(round_trips), 1);
 }
@@ -166,22 +169,22 @@ async fn each_call_of_a_claim_holder_is_one_round_trip() {
 async fn a_claim_does_not_outlive_its_tenant() {
     const MINUTE: Duration = Duration::from_secs(60);
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
-    let (store, other) = (test_schema.open().await.unwrap(), test_schema.open().await.unwrap());
-    let (own, id) = (stores(&store).mailbox.unwrap(), thread("t"));
+    let (store, other_store) = (test_schema.open().await.unwrap(), test_schema.open().await.unwrap());
+    let (own_mailbox, id) = (stores(&store).mailbox.unwrap(), thread("t"));
     let claim_new_dispatch = |mailbox: Arc<dyn MailboxStore>| async move {
         let work = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id("same".parse().unwrap());
         mailbox.enqueue(vec![work]).await.unwrap().pop().unwrap().unwrap();
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(thread("t"));
         mailbox.claim(request).await.unwrap().claimed.pop().unwrap()
     };
-    let before = claim_new_dispatch(Arc::clone(&own)).await;
-    other.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    let other_process = stores(&other).mailbox.unwrap();
-    let after = claim_new_dispatch(Arc::clone(&other_process)).await;
+    let first_claim = claim_new_dispatch(Arc::clone(&own_mailbox)).await;
+    other_store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    let other_mailbox = stores(&other_store).mailbox.unwrap();
+    let second_claim = claim_new_dispatch(Arc::clone(&other_mailbox)).await;
     let ack = |claimed: &ClaimedDispatch| vec![(claimed.claim(), Settlement::Ack { result: None })];
-    let refused = own.settle(ack(&before)).await.unwrap().pop().unwrap();
-    assert_eq!(refused.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
-    other_process.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
+    let answer = own_mailbox.settle(ack(&first_claim)).await.unwrap().pop().unwrap();
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
+    other_mailbox.settle(ack(&second_claim)).await.unwrap().pop().unwrap().unwrap();
 }
 
 /// Opens a store in this schema, with this many connections, all of them through the proxy.
@@ -215,7 +218,7 @@ async fn nothing_outside_of_the_schema_is_touched() {
         UNION ALL SELECT 'trigger ' || evtname FROM pg_event_trigger UNION ALL SELECT 'language ' || lanname FROM pg_language \
         UNION ALL SELECT 'publication ' || pubname FROM pg_publication) all_of_it (what)";
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let before: String =
+    let objects_before: String =
         sqlx::query_scalar(AssertSqlSafe(OUTSIDE_OBJECTS_SQL)).fetch_one(&mut connection).await.unwrap();
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let store = test_schema.open().await.unwrap();
@@ -226,9 +229,9 @@ async fn nothing_outside_of_the_schema_is_touched() {
     let work = NewDispatch::new(thread("t"), "r".parse().unwrap());
     let _queued = stores.mailbox.unwrap().enqueue(vec![work]).await.unwrap();
     store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
-    let after: String =
+    let objects_after: String =
         sqlx::query_scalar(AssertSqlSafe(OUTSIDE_OBJECTS_SQL)).fetch_one(&mut connection).await.unwrap();
-    assert_eq!(before, after);
+    assert_eq!(objects_before, objects_after);
 }
 
 /// PO-11: if a server cannot be verified, the store does not use an unencrypted connection instead.

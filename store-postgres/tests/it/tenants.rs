@@ -29,23 +29,24 @@ async fn writes_after_a_dropped_tenant_deletion_are_kept() {
     let tenant = TenantId::default_tenant();
     write_thread(&store.tenant(&tenant).unwrap()).await.unwrap();
 
-    // Another connection writes to the tenant and has not finished, so the deletion waits on the server.
+    // Another connection holds the lock that a writer of the tenant takes, so the deletion waits on the server.
     let mut writer = PgConnection::connect(&server_url()).await.unwrap();
-    let mut writing = writer.begin().await.unwrap();
+    let mut locking_transaction = writer.begin().await.unwrap();
     let schema = test_schema.config().schema();
-    let hold = format!("SELECT pg_advisory_xact_lock(hashtext('agentstore.{schema}'), hashtext('tenant {tenant}'))");
-    sqlx::raw_sql(AssertSqlSafe(hold)).execute(&mut *writing).await.unwrap();
+    let lock_sql =
+        format!("SELECT pg_advisory_xact_lock(hashtext('agentstore.{schema}'), hashtext('tenant {tenant}'))");
+    sqlx::raw_sql(AssertSqlSafe(lock_sql)).execute(&mut *locking_transaction).await.unwrap();
     {
-        let mut dropped = pin!(store.delete_tenant(&tenant));
-        assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let mut deletion = pin!(store.delete_tenant(&tenant));
+        assert!(deletion.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
 
-    let next = store.tenant(&tenant).unwrap();
-    let mut written = pin!(write_thread(&next));
-    assert!(tokio::time::timeout(Duration::from_millis(200), written.as_mut()).await.is_err(), "the write ended");
-    writing.rollback().await.unwrap();
+    let new_stores = store.tenant(&tenant).unwrap();
+    let mut write = pin!(write_thread(&new_stores));
+    assert!(tokio::time::timeout(Duration::from_millis(200), write.as_mut()).await.is_err(), "the write ended");
+    locking_transaction.rollback().await.unwrap();
     // Nothing of the deleted tenant is left, so the same thread id is new.
-    written.await.unwrap();
-    assert!(next.threads.as_ref().unwrap().load_thread(&thread()).await.unwrap().is_some());
+    write.await.unwrap();
+    assert!(new_stores.threads.as_ref().unwrap().load_thread(&thread()).await.unwrap().is_some());
     store.close().await.unwrap();
 }

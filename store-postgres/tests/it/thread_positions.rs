@@ -12,20 +12,21 @@ use store_core::{
 use crate::fixture::{SchemaGuard, server_url};
 
 const CASES: usize = 200;
-/// The number of times that the clock of a case is set. It may also be set back.
+/// The number of times at which the positions of each case are compared. A later comparison may be at an earlier time.
 const TIMES: usize = 5;
 
-fn time(at: usize) -> Timestamp {
-    Timestamp::from_millis(at as u64).unwrap()
+fn time(millis: usize) -> Timestamp {
+    Timestamp::from_millis(millis as u64).unwrap()
 }
 
-/// Returns what a thread's queue holds at a time, as the documentation of [`QueueSummary`] says.
+/// Summarises the queue of a thread as it is at `now`, according to the documentation of [`QueueSummary`].
 fn queue_summary(queue: &[QueuePosition], now: Timestamp) -> QueueSummary {
-    let (available, later): (Vec<QueuePosition>, Vec<QueuePosition>) = queue.iter().partition(|at| at.due <= now);
+    let (available, later): (Vec<QueuePosition>, Vec<QueuePosition>) =
+        queue.iter().partition(|position| position.due <= now);
     QueueSummary {
-        first_priority: available.iter().map(|at| at.priority).min(),
-        earliest_due: available.iter().map(|at| at.due).min(),
-        next_due: later.iter().map(|at| at.due).min(),
+        first_priority: available.iter().map(|position| position.priority).min(),
+        earliest_due: available.iter().map(|position| position.due).min(),
+        next_due: later.iter().map(|position| position.due).min(),
     }
 }
 
@@ -50,20 +51,22 @@ impl TestDatabase {
             mailbox.free_since.as_millis()
         ))
         .await;
-        for at in queue {
-            for epoch in [at.epoch, at.epoch + 1] {
+        for position in queue {
+            for epoch in [position.epoch, position.epoch + 1] {
                 self.run(format!(
                     "INSERT INTO $schema$.queued VALUES ('t', '{thread}', {epoch}, false, {}, {}, {}, 0, '{thread}-{epoch}-{}')",
-                    at.priority,
-                    at.number,
-                    at.due.as_millis(),
-                    at.number
+                    position.priority,
+                    position.number,
+                    position.due.as_millis(),
+                    position.number
                 ))
                 .await;
             }
         }
     }
 
+    /// Lets the SQL function `turn` make the due dispatches of a thread available, and returns the positions that it
+    /// computes for the thread.
     async fn load_positions(&mut self, thread: &str, now: Timestamp) -> ThreadPositions {
         self.run(format!("SELECT $schema$.turn('t', ARRAY['{thread}'], {})", now.as_millis())).await;
         let rows = self
@@ -71,7 +74,8 @@ impl TestDatabase {
                 "SELECT ready_priority, ready_since, due_at, lease_until FROM $schema$.mailbox WHERE thread = '{thread}'"
             ))
             .await;
-        let read_time = |at: usize| rows[0].get::<Option<i64>, _>(at).map(|at| time(usize::try_from(at).unwrap()));
+        let read_time =
+            |column: usize| rows[0].get::<Option<i64>, _>(column).map(|millis| time(usize::try_from(millis).unwrap()));
         let priority = rows[0].get::<Option<i16>, _>(0).map(|it| u8::try_from(it).unwrap());
         let mut found = ThreadPositions::default();
         (found.ready, found.due, found.lease) = (priority.zip(read_time(1)), read_time(2), read_time(3));
@@ -95,13 +99,13 @@ async fn the_server_and_core_put_threads_at_the_same_positions() {
                 Some(CurrentClaim::read(&format!(r#"{{"dispatch":"d","lease_until":{lease}}}"#)).unwrap());
         }
         let length = random.below(6) as u64;
-        let queued = |number| QueuePosition {
+        let random_position = |number| QueuePosition {
             epoch: mailbox.epoch,
             priority: u8::try_from(random.below(4)).unwrap(),
             number,
             due: time(random.below(100)),
         };
-        let queue: Vec<QueuePosition> = (0..length).map(queued).collect();
+        let queue: Vec<QueuePosition> = (0..length).map(random_position).collect();
         database.insert_mailbox(&thread, &mailbox, &queue).await;
         for _ in 0..TIMES {
             let now = time(random.below(100));

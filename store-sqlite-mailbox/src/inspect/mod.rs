@@ -105,7 +105,7 @@ impl SqliteMailbox {
         let is_unreadable_dispatch =
             |finding: &Finding| finding.kind == FindingKind::Damaged && check_progress.has_unreadable_dispatch;
         if repairs && findings.iter().any(|finding| can_be_rebuilt(finding) || is_unreadable_dispatch(finding)) {
-            self.correct_thread(tenant_with_row, thread_row).await?;
+            self.repair_thread(tenant_with_row, thread_row).await?;
             findings
                 .iter_mut()
                 .filter(|finding| can_be_rebuilt(finding))
@@ -118,14 +118,14 @@ impl SqliteMailbox {
         Ok(findings.into_iter().map(with_thread).collect())
     }
 
-    async fn correct_thread(&self, (tenant, tenant_row): (&TenantId, TenantRow), thread_row: &ThreadRow) -> Result<()> {
+    async fn repair_thread(&self, (tenant, tenant_row): (&TenantId, TenantRow), thread_row: &ThreadRow) -> Result<()> {
         let mut after = Some(thread::BEGINNING);
         while let Some(from) = after {
             let (name, thread_row) = (tenant.clone(), thread_row.clone());
             let step = move |context: &crate::writer::BatchContext<'_>| {
                 let decision_context = DecisionContext::new(context.now(), context.limits(), context.ids());
                 let rows = Rows::new(context.conn, &name, Some(tenant_row), context.row_cache);
-                thread::correct_batch(&rows, &thread_row, &from, decision_context)
+                thread::repair_batch(&rows, &thread_row, &from, decision_context)
             };
             after = self.run_on_writer_thread(step).await?;
         }
@@ -139,19 +139,19 @@ impl SqliteMailbox {
 
 /// Returns what SQLite's own check of the file finds within the time limit of a read.
 fn check_database_file(conn: &Connection) -> Result<Vec<Finding>> {
-    let asked = conn.prepare(sql::INTEGRITY_CHECK).and_then(|mut statement| {
+    let check_result = conn.prepare(sql::INTEGRITY_CHECK).and_then(|mut statement| {
         let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
         lines.collect::<rusqlite::Result<Vec<_>>>()
     });
-    let lines = match asked.map_err(sql_error) {
+    let lines = match check_result.map_err(sql_error) {
         Ok(lines) => lines,
         // The check of a large file may exceed the time limit of a read. The rows are then still checked.
         Err(error) if error.kind() == ErrorKind::Unavailable => Vec::new(),
         Err(error) if error.kind() == ErrorKind::Corrupt => vec![error.to_string()],
         Err(error) => return Err(error),
     };
-    let wrong = lines.into_iter().filter(|line| line != "ok");
-    Ok(wrong.map(|line| Finding::new(FindingKind::Damaged, "the database file", line)).collect())
+    let damage_reports = lines.into_iter().filter(|line| line != "ok");
+    Ok(damage_reports.map(|line| Finding::new(FindingKind::Damaged, "the database file", line)).collect())
 }
 
 fn tenants(conn: &Connection, after: &str) -> Result<Vec<(TenantId, TenantRow)>> {

@@ -11,8 +11,8 @@ use store_core::{
 
 use crate::{rows::Rows, writer::NestedResult};
 
-/// The largest number of expired leases that one claim ends, and the largest number of threads whose due dispatches it
-/// makes available. The next claim handles the remaining ones.
+/// The largest number of expired claims that one call of `claim` ends, and the largest number of threads whose due
+/// dispatches it makes available. The next call handles the remaining ones.
 const MAX_EXPIRED_OR_DUE: u32 = 1_000;
 /// The largest number of ready threads that one statement reads.
 const READY_BATCH: u32 = 64;
@@ -24,7 +24,7 @@ pub(super) fn claim(
     request: &ClaimRequest,
     decision_context: DecisionContext<'_>,
 ) -> NestedResult<Claims> {
-    rows.include_payloads();
+    rows.set_payloads_included();
     let thread = match (&request.thread, &request.dispatch) {
         (None, None) => return claim_any(rows, request, decision_context),
         (Some(thread), _) => Some(thread.clone()),
@@ -36,7 +36,7 @@ pub(super) fn claim(
     let Some(thread) = thread else { return Ok(Ok(Claims::none(Some(NotClaimedReason::Unknown)))) };
     let single_claim = match SingleClaim::of(request) {
         Ok(single_claim) => single_claim,
-        Err(refused) => return Ok(Err(refused)),
+        Err(refusal) => return Ok(Err(refusal)),
     };
     match claim_from_thread(rows, &thread, single_claim, decision_context)? {
         Err(error) if request.dispatch.is_none() => {
@@ -67,8 +67,8 @@ fn answer_if_corrupt<T>(error: Error) -> NestedResult<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }
 
-/// Converts an error into the report about a thread that a claim leaves out because data of the thread is damaged
-/// (MB-55). Any other error is returned as an error.
+/// If the error says that data of the thread is damaged, returns it as a report about the thread. A claim leaves such a
+/// thread out (MB-55). Any other error is returned as an error.
 fn unreadable_or_error(thread: ThreadId, error: Error) -> Result<UnreadableThread> {
     if error.kind() == ErrorKind::Corrupt { Ok(UnreadableThread::new(thread, error)) } else { Err(error) }
 }
@@ -79,11 +79,11 @@ fn unreadable_or_error(thread: ThreadId, error: Error) -> Result<UnreadableThrea
 fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, decision_context: DecisionContext<'_>) -> NestedResult<Claims> {
     let single_claim = match SingleClaim::of(request) {
         Ok(single_claim) => single_claim,
-        Err(refused) => return Ok(Err(refused)),
+        Err(refusal) => return Ok(Err(refusal)),
     };
-    let (mut claims, mut left_out) = (Claims::default(), BTreeSet::new());
+    let (mut claims, mut left_out_threads) = (Claims::default(), BTreeSet::new());
     let mut leave_out = |claims: &mut Claims, thread: ThreadId, error: Error| -> Result<()> {
-        if left_out.insert(thread.clone()) {
+        if left_out_threads.insert(thread.clone()) {
             claims.unreadable.push(unreadable_or_error(thread, error)?);
         }
         Ok(())
@@ -107,10 +107,10 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, decision_context: Decision
             }
         }
     }
-    let (wanted, mut after) = (u64::from(request.limit), None);
-    while length(claims.claimed.len()) < wanted {
-        let missing = u32::try_from(wanted - length(claims.claimed.len())).unwrap_or(READY_BATCH);
-        let ready_threads = rows.ready_threads(after.as_ref(), missing.min(READY_BATCH))?;
+    let (max_claims, mut after) = (u64::from(request.limit), None);
+    while length(claims.claimed.len()) < max_claims {
+        let remaining = u32::try_from(max_claims - length(claims.claimed.len())).unwrap_or(READY_BATCH);
+        let ready_threads = rows.ready_threads(after.as_ref(), remaining.min(READY_BATCH))?;
         let Some(last) = ready_threads.last().cloned() else { break };
         for (_, _, thread) in ready_threads {
             match claim_from_thread(rows, &thread, single_claim, decision_context)? {

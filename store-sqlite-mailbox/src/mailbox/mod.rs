@@ -62,9 +62,9 @@ fn settle(
 #[async_trait]
 impl MailboxProducer for TenantMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        mailbox::check_item_count(dispatches.len(), &self.tenant.constants().limits)?;
+        mailbox::check_item_count(dispatches.len(), &self.tenant.store_context().limits)?;
         let call_scope = match &*dispatches {
-            [one] => Some(one.thread.clone()),
+            [dispatch] => Some(dispatch.thread.clone()),
             _ => None,
         };
         let dispatches: Vec<_> = dispatches.into_iter().map(PreparedEnqueue::of).collect();
@@ -106,8 +106,8 @@ impl MailboxConsumer for TenantMailbox {
             let claims = claim::claim(rows, &request, decision_context)?;
             Ok(claims.map(|claims| UndeliveredClaims { claims: Some(claims), tenant: Arc::clone(&tenant) }))
         };
-        let mut received = self.tenant.write(None, call).await?;
-        Ok(received.claims.take().unwrap_or_default())
+        let mut undelivered = self.tenant.write(None, call).await?;
+        Ok(undelivered.claims.take().unwrap_or_default())
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
@@ -121,14 +121,14 @@ impl MailboxConsumer for TenantMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
-        mailbox::check_item_count(settlements.len(), &self.tenant.constants().limits)?;
+        mailbox::check_item_count(settlements.len(), &self.tenant.store_context().limits)?;
         let settlements: Vec<_> =
-            settlements.into_iter().map(|(claim, end)| PreparedSettlement::of(claim, end)).collect();
+            settlements.into_iter().map(|(claim, settlement)| PreparedSettlement::of(claim, settlement)).collect();
         self.tenant.write(None, move |rows, decision_context| settle(rows, &settlements, decision_context)).await
     }
 }
 
-/// Claims that are not yet returned to the caller. If dropped before that, they are released (PR-11).
+/// Claims that are not yet returned to the caller. If this value is dropped before that, they are released (PR-11).
 struct UndeliveredClaims {
     claims: Option<Claims>,
     tenant: Arc<Tenant>,
@@ -184,18 +184,18 @@ impl MailboxMaintenance for TenantMailbox {
 
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
         let call = move |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
-            if let Err(refused) = request.check(decision_context.limits) {
-                return Ok(Err(refused));
+            if let Err(refusal) = request.check(decision_context.limits) {
+                return Ok(Err(refusal));
             }
             let ids = match &request.choice {
                 RequeueChoice::Ids(ids) => ids.clone(),
                 RequeueChoice::Filter { filter, limit } => {
                     let filter = (**filter).clone().in_status([DispatchStatus::DeadLetter]);
                     let selection = Selection { filter: &filter, order: DispatchOrder::Creation };
-                    selection.first_ids(rows, *limit as usize, |seen| filter.admits(seen))?
+                    selection.first_ids(rows, *limit as usize, |dispatch| filter.admits(dispatch))?
                 }
             };
-            rows.include_payloads();
+            rows.set_payloads_included();
             let answers = decide_each(&ids, |id| rows.decide(|view| mailbox::requeue(view, id, decision_context)))?;
             Ok(answers.map(|answers| ids.into_iter().zip(answers).collect()))
         };

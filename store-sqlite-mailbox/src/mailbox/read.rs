@@ -58,7 +58,7 @@ impl TenantMailbox {
     /// Makes due dispatches available, if there are any.
     async fn promote_all_due(&self) -> Result<()> {
         let shared = Arc::clone(&self.tenant.shared);
-        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(shared.constants.clock.now(), 1)?.is_empty());
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due_threads(shared.store_context.clock.now(), 1)?.is_empty());
         while self.tenant.read(None, is_due.clone()).await? {
             let promote_due = |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
                 for thread in rows.due_threads(decision_context.now, MAX_PROMOTED)? {
@@ -69,7 +69,7 @@ impl TenantMailbox {
             match self.tenant.write(None, promote_due).await {
                 // The store no longer writes, but it still lists what is already available.
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
-                promoted => promoted?,
+                answer => answer?,
             }
         }
         Ok(())
@@ -77,17 +77,17 @@ impl TenantMailbox {
 }
 
 fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<Dispatch>> {
-    let (limit, cursor_key) = (query.page.checked_limit()?, &tenant.constants().cursor_key);
+    let (limit, cursor_key) = (query.page.checked_limit()?, &tenant.store_context().cursor_key);
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
     let after = Position::from_cursor(cursor_key, &scope, query.page.cursor.as_ref())?;
     let listing = (&query.filter, query.order, query.direction);
     let mut walk = DispatchWalk::new(rows, listing, after.as_ref(), limit + 1)?;
-    while let Some(walked) = walk.next()? {
-        let found = rows.load(&walked.id()?)?;
+    while let Some(listed) = walk.next()? {
+        let found = rows.load(&listed.id()?)?;
         let bytes = found.as_ref().and_then(|found| found.payload.as_ref()).map_or(0, |payload| payload.as_str().len());
-        let item = found.filter(|seen| query.filter.admits(seen));
-        if !page.offer(walked.position, length(bytes), item) {
+        let item = found.filter(|dispatch| query.filter.admits(dispatch));
+        if !page.offer(listed.position, length(bytes), item) {
             break;
         }
     }
@@ -101,7 +101,7 @@ pub(super) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns the first selected dispatches.
+    /// Returns the ids of the first selected dispatches.
     pub(super) fn first_ids(
         &self,
         rows: &Rows<'_>,
@@ -111,8 +111,8 @@ impl Selection<'_> {
         let mut walk = DispatchWalk::new(rows, (self.filter, self.order, Direction::Forward), None, max_count)?;
         let mut found = Vec::new();
         while found.len() < max_count {
-            let Some(walked) = walk.next()? else { break };
-            let id = walked.id()?;
+            let Some(listed) = walk.next()? else { break };
+            let id = listed.id()?;
             let Some(stored) = rows.dispatch(&id)? else { continue };
             if is_wanted(&mailbox::visible_dispatch(rows, &stored)?) {
                 found.push(id);
@@ -129,11 +129,11 @@ pub(super) fn dispatches_to_purge(rows: &Rows<'_>, request: &Purge) -> Result<Ve
         (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);
     let mut found = Vec::new();
     while found.len() < max_count {
-        let Some(walked) = walk.next()? else { break };
-        if walked.position.rank >= request.before.as_millis() {
+        let Some(listed) = walk.next()? else { break };
+        if listed.position.rank >= request.before.as_millis() {
             break;
         }
-        found.push(walked.id()?);
+        found.push(listed.id()?);
     }
     Ok(found)
 }
@@ -191,12 +191,12 @@ impl ReadyThreads {
 }
 
 fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page<ReadyThread>> {
-    let (limit, constants) = (request.checked_limit()?, tenant.constants());
+    let (limit, store_context) = (request.checked_limit()?, tenant.store_context());
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
-    let after = Position::from_cursor(&constants.cursor_key, &scope, request.cursor.as_ref())?;
+    let after = Position::from_cursor(&store_context.cursor_key, &scope, request.cursor.as_ref())?;
     let mut threads = ReadyThreads::starting_after(after.as_ref())?;
-    let decision_context = DecisionContext::new(constants.clock.now(), &constants.limits, &*constants.ids);
+    let decision_context = DecisionContext::new(store_context.clock.now(), &store_context.limits, &*store_context.ids);
     let max_count = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     'all: loop {
         let found = threads.next(rows, decision_context.now, max_count)?;
@@ -210,5 +210,5 @@ fn list_ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result
             }
         }
     }
-    Ok(page.finish(|at| at.to_cursor(&constants.cursor_key, &scope)))
+    Ok(page.finish(|at| at.to_cursor(&store_context.cursor_key, &scope)))
 }

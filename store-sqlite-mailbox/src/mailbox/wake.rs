@@ -14,12 +14,12 @@ impl TenantMailbox {
     /// Returns the earliest time at which a claim may find a dispatch, or the time of the next poll if that is earlier.
     async fn next_claim_time(&self) -> Result<Option<Timestamp>> {
         let next = self.tenant.read(None, |rows| rows.next_claim_time()).await?;
-        let constants = self.tenant.constants();
-        if !constants.is_shared {
+        let store_context = self.tenant.store_context();
+        if !store_context.is_shared {
             return Ok(next);
         }
         // If a notification of another process is lost, the caller waits at most this much longer (LV-11).
-        let next_poll = constants.clock.now().saturating_add(POLL_INTERVAL);
+        let next_poll = store_context.clock.now().saturating_add(POLL_INTERVAL);
         Ok(Some(next.map_or(next_poll, |next| next.min(next_poll))))
     }
 }
@@ -29,7 +29,7 @@ impl WakeUps for TenantMailbox {
     async fn wait(&self, timeout: Duration) -> Result<WaitResult> {
         let shared = Arc::clone(&self.tenant.shared);
         let _waiter = shared.notifications.listen();
-        let clock = &*shared.constants.clock;
+        let clock = &*shared.store_context.clock;
         self.tenant.notifier.wait(clock, timeout, || self.next_claim_time()).await
     }
 }

@@ -112,8 +112,9 @@ impl<'c> Rows<'c> {
         let rows =
             Self { statements, nothing_due_at: Some(nothing_due_at), ..Self::new(conn, tenant, tenant_row, row_cache) };
         if tenant_row.is_none() {
-            let next = rows.query_one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
-            rows.next_incarnation.set(next.max(now.as_millis()));
+            let next_incarnation =
+                rows.query_one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
+            rows.next_incarnation.set(next_incarnation.max(now.as_millis()));
         }
         Ok(rows)
     }
@@ -131,8 +132,8 @@ impl<'c> Rows<'c> {
         }
     }
 
-    /// Makes later reads return dispatches with their payloads.
-    pub(crate) fn include_payloads(&self) {
+    /// From now on, dispatches are read with their payloads.
+    pub(crate) fn set_payloads_included(&self) {
         self.with_payloads.set(true);
     }
 
@@ -270,11 +271,11 @@ impl RecordName<'_> {
     fn checksum(self, text: &str) -> i64 {
         let parts =
             [&self.tenant_number.to_be_bytes()[..], self.kind.as_bytes(), &[0xff], self.name.as_bytes(), &[0xff]];
-        let before = parts.into_iter().fold(0, crc32c::crc32c_append);
-        i64::from(crc32c::crc32c_append(before, text.as_bytes()))
+        let name_checksum = parts.into_iter().fold(0, crc32c::crc32c_append);
+        i64::from(crc32c::crc32c_append(name_checksum, text.as_bytes()))
     }
 
-    fn damaged(self) -> Error {
+    fn damaged_error(self) -> Error {
         corrupt(format_args!("{} `{}`", self.kind, self.name))
     }
 
@@ -289,8 +290,8 @@ impl RecordName<'_> {
     /// Decodes a record that was written with its checksum (SQ-6).
     fn decode<T: Codec>(self, text: &str, crc: i64) -> Result<T> {
         if self.checksum(text) != crc {
-            return Err(self.damaged());
+            return Err(self.damaged_error());
         }
-        T::read(text).map_err(|e| self.damaged().with_source(e))
+        T::read(text).map_err(|e| self.damaged_error().with_source(e))
     }
 }

@@ -114,12 +114,12 @@ impl Rows<'_> {
         let record_name = self.record_name(PAYLOAD, id.as_str());
         let found = self
             .query_one(sql::PAYLOAD, [row_number], |row| record_name.decode(&get::<String>(row, 0)?, get(row, 1)?))?;
-        found.ok_or_else(|| record_name.damaged())
+        found.ok_or_else(|| record_name.damaged_error())
     }
 
     /// Returns a dispatch as callers see it, with its payload.
     pub(crate) fn load(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        self.include_payloads();
+        self.set_payloads_included();
         self.dispatch(id)?.map(|stored| mailbox::visible_dispatch(self, &stored)).transpose()
     }
 

@@ -41,12 +41,12 @@ impl CachedDispatch {
 }
 
 /// Adds a value to a map. If the map is full, clears it first.
-fn put_bounded<K: Eq + Hash, V>(kept: &RefCell<HashMap<K, V>>, key: K, value: V) {
-    let mut kept = kept.borrow_mut();
-    if kept.len() >= MAX_ROWS && !kept.contains_key(&key) {
-        kept.clear();
+fn put_bounded<K: Eq + Hash, V>(map: &RefCell<HashMap<K, V>>, key: K, value: V) {
+    let mut map = map.borrow_mut();
+    if map.len() >= MAX_ROWS && !map.contains_key(&key) {
+        map.clear();
     }
-    kept.insert(key, value);
+    map.insert(key, value);
 }
 
 impl RowCache {
@@ -75,7 +75,7 @@ impl RowCache {
     pub(super) fn dispatch(&self, tenant_number: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
         let key = (tenant_number, id.clone());
         match &*self.last_read.borrow() {
-            Some((last_read, known)) if *last_read == key => known.if_complete(with_payload),
+            Some((last_read, cached)) if *last_read == key => cached.if_complete(with_payload),
             _ => self.dispatches.borrow().get(&key)?.if_complete(with_payload),
         }
     }
@@ -83,15 +83,15 @@ impl RowCache {
     /// Caches a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
     /// rarely read again.
     pub(super) fn put_read(&self, tenant_number: i64, stored: &StoredDispatch, is_complete: bool) {
-        let (key, known) =
+        let (key, cached) =
             ((tenant_number, stored.id().clone()), CachedDispatch { stored: stored.clone(), is_complete });
         let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
         if length > MAX_PAYLOAD_BYTES || stored.state.finished_at.is_some() {
             self.dispatches.borrow_mut().remove(&key);
-            *self.last_read.borrow_mut() = Some((key, known));
+            *self.last_read.borrow_mut() = Some((key, cached));
         } else {
             self.forget_last();
-            put_bounded(&self.dispatches, key, known);
+            put_bounded(&self.dispatches, key, cached);
         }
     }
 
@@ -105,16 +105,16 @@ impl RowCache {
             self.put_read(tenant_number, stored, true);
             return None;
         }
-        let mut kept = self.dispatches.borrow_mut();
+        let mut dispatches = self.dispatches.borrow_mut();
         // The decision may have been made without the payload, so only the state is replaced.
-        let known = kept.get_mut(&(tenant_number, stored.id().clone()))?;
-        Some(std::mem::replace(&mut known.stored.state, stored.state.clone()))
+        let cached = dispatches.get_mut(&(tenant_number, stored.id().clone()))?;
+        Some(std::mem::replace(&mut cached.stored.state, stored.state.clone()))
     }
 
     /// Removes a dispatch from the cache, and returns its state if it was cached.
     pub(super) fn remove(&self, tenant_number: i64, id: &DispatchId) -> Option<DispatchState> {
         self.forget_last();
-        let known = self.dispatches.borrow_mut().remove(&(tenant_number, id.clone()));
-        known.map(|known| known.stored.state)
+        let cached = self.dispatches.borrow_mut().remove(&(tenant_number, id.clone()));
+        cached.map(|cached| cached.stored.state)
     }
 }

@@ -39,12 +39,12 @@ impl<'c> StatementCache<'c> {
 
     fn statement(&self, text: &'static str) -> Result<Rc<RefCell<CachedStatement<'c>>>, SqlError> {
         let address = text.as_ptr().addr();
-        if let Some(known) = self.statements.borrow().get(&address) {
-            return Ok(Rc::clone(known));
+        if let Some(prepared) = self.statements.borrow().get(&address) {
+            return Ok(Rc::clone(prepared));
         }
-        let new = Rc::new(RefCell::new(self.conn.prepare_cached(text)?));
-        self.statements.borrow_mut().insert(address, Rc::clone(&new));
-        Ok(new)
+        let prepared = Rc::new(RefCell::new(self.conn.prepare_cached(text)?));
+        self.statements.borrow_mut().insert(address, Rc::clone(&prepared));
+        Ok(prepared)
     }
 }
 
@@ -56,7 +56,7 @@ impl Statements for StatementCache<'_> {
     ) -> Result<(), SqlError> {
         match self.statement(text)?.try_borrow_mut() {
             Ok(mut statement) => work(&mut statement),
-            // The statement is already running: while its rows are read, the same statement is used for something else.
+            // The caller is still reading the rows of this statement, so this call prepares another one.
             Err(_) => self.conn.with_statement(text, work),
         }
     }

@@ -36,7 +36,7 @@ fn compare(one: &Position, other: &Position) -> Ordering {
     (one.extra_number, one.rank, &one.id).cmp(&(other.extra_number, other.rank, &other.id))
 }
 
-/// A part of a list that one index contains.
+/// A part of a list, which is read with statements of its own.
 #[derive(Debug)]
 enum Part {
     /// The part that these statements select. The numbers are their parameters other than the position.
@@ -52,7 +52,7 @@ enum Part {
 struct PartReader {
     part: Part,
     after: Option<Position>,
-    ahead: VecDeque<ListedDispatch>,
+    read_ahead: VecDeque<ListedDispatch>,
     is_exhausted: bool,
 }
 
@@ -60,7 +60,7 @@ struct PartReader {
 pub(crate) struct DispatchWalk<'r> {
     rows: &'r Rows<'r>,
     direction: Direction,
-    sources: Vec<PartReader>,
+    part_readers: Vec<PartReader>,
     chunk: i64,
 }
 
@@ -80,16 +80,17 @@ impl<'r> DispatchWalk<'r> {
             }
             DispatchOrder::Claim => parts_in_claim_order(rows, filter.thread.as_ref())?,
         };
-        let source = |part| PartReader { part, after: after.cloned(), ahead: VecDeque::new(), is_exhausted: false };
+        let part_reader =
+            |part| PartReader { part, after: after.cloned(), read_ahead: VecDeque::new(), is_exhausted: false };
         let chunk = i64::try_from(first_chunk).unwrap_or(CHUNK).min(CHUNK);
-        Ok(Self { rows, direction, sources: parts.into_iter().map(source).collect(), chunk })
+        Ok(Self { rows, direction, part_readers: parts.into_iter().map(part_reader).collect(), chunk })
     }
 
-    /// Returns the next position.
+    /// Returns the next dispatch of the list, with its position.
     pub(crate) fn next(&mut self) -> Result<Option<ListedDispatch>> {
-        for source in &mut self.sources {
-            if source.ahead.is_empty() && !source.is_exhausted {
-                source.read(self.rows, self.direction, self.chunk)?;
+        for part_reader in &mut self.part_readers {
+            if part_reader.read_ahead.is_empty() && !part_reader.is_exhausted {
+                part_reader.read(self.rows, self.direction, self.chunk)?;
                 self.chunk = CHUNK;
             }
         }
@@ -97,12 +98,14 @@ impl<'r> DispatchWalk<'r> {
             Direction::Forward => ordering,
             Direction::Backward => ordering.reverse(),
         };
-        let waiting = self.sources.iter_mut().filter(|source| !source.ahead.is_empty());
-        let first = waiting.min_by(|one, other| match (one.ahead.front(), other.ahead.front()) {
-            (Some(one), Some(other)) => in_direction(compare(&one.position, &other.position)),
-            _ => Ordering::Equal,
-        });
-        Ok(first.and_then(|source| source.ahead.pop_front()))
+        let readers_with_positions =
+            self.part_readers.iter_mut().filter(|part_reader| !part_reader.read_ahead.is_empty());
+        let first =
+            readers_with_positions.min_by(|one, other| match (one.read_ahead.front(), other.read_ahead.front()) {
+                (Some(one), Some(other)) => in_direction(compare(&one.position, &other.position)),
+                _ => Ordering::Equal,
+            });
+        Ok(first.and_then(|part_reader| part_reader.read_ahead.pop_front()))
     }
 }
 
@@ -146,7 +149,7 @@ impl PartReader {
         };
         self.is_exhausted = found.len() < usize::try_from(chunk).unwrap_or_default();
         self.after = found.last().map(|last| last.position.clone()).or_else(|| self.after.take());
-        self.ahead.extend(found);
+        self.read_ahead.extend(found);
         Ok(())
     }
 }
@@ -203,18 +206,18 @@ fn read_superseded(
     after: Option<&Position>,
     chunk: i64,
 ) -> Result<Vec<ListedDispatch>> {
-    let wanted = usize::try_from(chunk).unwrap_or_default();
+    let max_count = usize::try_from(chunk).unwrap_or_default();
     let is_forward = direction == Direction::Forward;
     let mut from = match after {
         Some(at) => decode_position(at.rank)?,
         None => beginning(is_forward).0,
     };
     let mut found = Vec::new();
-    while found.len() < wanted {
+    while found.len() < max_count {
         let read = |row: &Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
         let batches: Vec<(i64, i64, i64)> =
             rows.query_all(sql::SUPERSEDED_BATCHES.in_direction(direction), (rows.tenant_row_number(), from), read)?;
-        let Some(at) = batches.first().map(|batch| batch.0) else { break };
+        let Some(at) = batches.first().map(|(at, ..)| *at) else { break };
         let same_time = after.filter(|after| signed(after.rank).is_ok_and(|rank| rank == at));
         let start = same_time.map_or_else(|| beginning(is_forward).1, |same_time| Value::Text(same_time.id.clone()));
         let mut ids_of_time = Vec::new();
@@ -232,7 +235,7 @@ fn read_superseded(
         found.extend(ids_of_time.into_iter().map(|id| ListedDispatch { position: Position::new(rank, &id), id }));
         from = if is_forward { at + 1 } else { at - 1 };
     }
-    found.truncate(wanted);
+    found.truncate(max_count);
     Ok(found)
 }
 

@@ -41,6 +41,7 @@ struct DispatchColumns<'a> {
     due: Option<i64>,
     ended: Option<i64>,
     key: Option<&'a str>,
+    /// The encoded state and its checksum. Absent for a new dispatch, whose state follows from its body.
     state: (Option<String>, Option<i64>),
 }
 
@@ -69,15 +70,15 @@ impl<'a> DispatchColumns<'a> {
 /// threads have few queued dispatches.
 fn planned_queue_summary(plan: &MailboxPlan) -> Option<QueueSummary> {
     let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
-    let written: Vec<_> = plan.dispatches.iter().filter_map(queue_position).filter(|at| at.epoch == epoch).collect();
-    if plan.mailbox.counts.queued != length(written.len()) {
+    let positions: Vec<_> = plan.dispatches.iter().filter_map(queue_position).filter(|at| at.epoch == epoch).collect();
+    if plan.mailbox.counts.queued != length(positions.len()) {
         return None;
     }
-    let due = || written.iter().filter(|at| at.due <= now);
+    let due = || positions.iter().filter(|at| at.due <= now);
     Some(QueueSummary {
         first_priority: due().map(|at| at.priority).min(),
         earliest_due: due().map(|at| at.due).min(),
-        next_due: written.iter().filter(|at| at.due > now).map(|at| at.due).min(),
+        next_due: positions.iter().filter(|at| at.due > now).map(|at| at.due).min(),
     })
 }
 
@@ -112,8 +113,8 @@ impl Rows<'_> {
             }
         };
         for stored in &plan.dispatches {
-            let before = self.row_cache.put_written(self.tenant_row_number(), stored);
-            self.write_dispatch(row_number, stored, (before.as_ref(), now))?;
+            let previous_state = self.row_cache.put_written(self.tenant_row_number(), stored);
+            self.write_dispatch(row_number, stored, (previous_state.as_ref(), now))?;
         }
         if let Some(id) = &plan.purged {
             self.remove_dispatch(id)?;
@@ -131,8 +132,8 @@ impl Rows<'_> {
         };
         let columns = position_columns(mailbox::thread_positions(&plan.mailbox, summary))?;
         if found.is_some() || planned_summary.is_none() {
-            let before = found.map(|found| found.columns);
-            self.set_mailbox((thread, row_number), &plan.mailbox, (before, columns))?;
+            let previous_columns = found.map(|found| found.columns);
+            self.set_mailbox((thread, row_number), &plan.mailbox, (previous_columns, columns))?;
         }
         let row = MailboxRow { row_number, record: plan.mailbox.clone(), columns };
         self.row_cache.put_thread(self.tenant_row_number(), thread, Some(row));
@@ -173,17 +174,19 @@ impl Rows<'_> {
     ) -> Result<()> {
         let (text, crc) = self.record_name(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;
-        let written = match before {
+        let result = match before {
             Some(before) if before == columns => self.execute(sql::SET_RECORD, params![row_number, text, crc]),
-            Some([first, second, third, _]) if [first, second, third] == [priority, since, due] => {
+            Some([old_priority, old_since, old_due, _])
+                if [old_priority, old_since, old_due] == [priority, since, due] =>
+            {
                 self.execute(sql::SET_LEASE, params![row_number, text, crc, lease])
             }
-            Some([.., before, _]) if before == due => {
+            Some([.., old_due, _]) if old_due == due => {
                 self.execute(sql::SET_READY_LEASE, params![row_number, text, crc, priority, since, lease])
             }
             _ => self.execute(sql::SET_MAILBOX, params![row_number, text, crc, priority, since, due, lease]),
         };
-        written.map(drop)
+        result.map(drop)
     }
 
     /// Writes a dispatch. `before` is its previous state, if that is known.
@@ -271,8 +274,8 @@ impl Rows<'_> {
         self.execute(sql::SET_INTERRUPT, parameters).map(drop)
     }
 
-    /// Makes those dispatches of a thread available that are due at `now`. If the clock was set back, also makes those
-    /// unavailable that are not due any more.
+    /// Makes the dispatches of a thread available if they are due at `now`. If the clock was set back, also makes
+    /// dispatches unavailable that are not due any more.
     pub(crate) fn promote_due(&self, thread: &ThreadId, now: Timestamp, clock_was_set_back: bool) -> Result<()> {
         let Some(found) = self.mailbox_row(thread)? else { return Ok(()) };
         let now = mailbox::decision_time(Some(&found.record), now);
@@ -301,7 +304,7 @@ impl Rows<'_> {
     /// Whether the columns of a dispatch agree with its record. Two differences are accepted. Whether the dispatch is
     /// available depends on when due dispatches were last made available. And if an interrupt superseded the dispatch,
     /// its key may now belong to another dispatch.
-    pub(crate) fn columns_match(&self, stored: &StoredDispatch) -> Result<bool> {
+    pub(crate) fn dispatch_columns_match(&self, stored: &StoredDispatch) -> Result<bool> {
         let expected = DispatchColumns::of(self, stored, stored.state.updated_at)?;
         let found = self.query_one(sql::DISPATCH_COLUMNS, (self.tenant_row_number(), stored.id().as_str()), |row| {
             let key: Option<String> = get(row, 5)?;
@@ -316,16 +319,16 @@ impl Rows<'_> {
     }
 
     /// Whether the position columns of a thread agree with its record.
-    pub(crate) fn positions_match(&self, row_number: i64, record: &StoredMailboxThread) -> Result<bool> {
+    pub(crate) fn mailbox_columns_match(&self, row_number: i64, record: &StoredMailboxThread) -> Result<bool> {
         let expected =
             position_columns(mailbox::thread_positions(record, self.queue_summary(row_number, record.epoch)?))?;
         let read = |row: &rusqlite::Row<'_>| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?]);
         Ok(self.query_one(sql::MAILBOX_POSITIONS, [row_number], read)? == Some(expected))
     }
 
-    /// Corrects the columns of a dispatch.
-    pub(crate) fn correct_columns(&self, row_number: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
-        if self.columns_match(stored)? {
+    /// Repairs the columns of a dispatch.
+    pub(crate) fn repair_columns(&self, row_number: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        if self.dispatch_columns_match(stored)? {
             return Ok(());
         }
         let DispatchColumns { status, epoch, available, due, ended, key, state: (state, crc) } =
@@ -343,7 +346,7 @@ impl Rows<'_> {
         self.execute(sql::TAKE_OUT_OF_QUEUE, (self.tenant_row_number(), id)).map(drop)
     }
 
-    /// Writes the record of a thread, and corrects its position columns.
+    /// Writes the record of a thread, and repairs its position columns.
     pub(crate) fn write_record_and_positions(
         &self,
         thread: &ThreadId,

@@ -22,7 +22,7 @@ use crate::{
     error,
     rows::{RowCache, StatementCache, Statements, TenantRow},
     schema, sql,
-    tenant::{StoreConstants, Tenant},
+    tenant::{StoreContext, Tenant},
 };
 
 /// The largest number of calls in one transaction.
@@ -72,7 +72,7 @@ impl From<Failure> for Error {
 pub(crate) struct BatchContext<'d> {
     pub(crate) conn: &'d Connection,
     pub(super) statements: &'d dyn Statements,
-    constants: &'d StoreConstants,
+    store_context: &'d StoreContext,
     pub(crate) row_cache: &'d RowCache,
     /// Whether the transaction contains a single call.
     is_alone: bool,
@@ -86,15 +86,15 @@ pub(crate) struct BatchContext<'d> {
 
 impl BatchContext<'_> {
     pub(crate) fn now(&self) -> Timestamp {
-        self.constants.clock.now()
+        self.store_context.clock.now()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.constants.limits
+        &self.store_context.limits
     }
 
     pub(crate) fn ids(&self) -> &dyn IdSource {
-        &*self.constants.ids
+        &*self.store_context.ids
     }
 
     /// Returns the row of a tenant as this transaction sees it.
@@ -158,49 +158,49 @@ enum AfterBatch {
 /// The calls of one transaction.
 #[derive(Default)]
 struct Batch {
-    /// The calls that ran, in order. The last one may not have finished.
-    ran: Vec<Box<dyn Job>>,
-    /// The calls that did not run yet.
-    next: VecDeque<Box<dyn Job>>,
-    /// The number of calls at the front of `next` that were put before all others.
+    /// The calls that were started, in order. The last one may not have finished.
+    started_calls: Vec<Box<dyn Job>>,
+    /// The calls that were not started yet.
+    waiting_calls: VecDeque<Box<dyn Job>>,
+    /// The number of calls at the front of `waiting_calls` that were put before all others.
     front_calls: usize,
     after_batch: Option<AfterBatch>,
 }
 
 impl Batch {
     fn len(&self) -> usize {
-        self.ran.len() + self.next.len()
+        self.started_calls.len() + self.waiting_calls.len()
     }
 
-    /// Takes waiting calls, up to a message that must be handled after all calls before it.
+    /// Takes waiting calls, until a message comes that must be handled after all earlier calls.
     fn take_waiting_calls(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
-        let mut next = Some(message);
-        while let Some(message) = next {
+        let mut next_message = Some(message);
+        while let Some(message) = next_message {
             match message {
-                Message::Job(job) => self.next.push_back(job),
+                Message::Job(job) => self.waiting_calls.push_back(job),
                 Message::First(job) => {
-                    self.next.insert(self.front_calls.min(self.next.len()), job);
+                    self.waiting_calls.insert(self.front_calls.min(self.waiting_calls.len()), job);
                     self.front_calls += 1;
                 }
                 Message::Sync(reply) => return self.after_batch = Some(AfterBatch::Sync(reply)),
                 Message::Close(reply) => return self.after_batch = Some(AfterBatch::Close(reply)),
             }
-            next = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
+            next_message = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
         }
     }
 
     /// Runs the next calls.
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
-        while let Some(mut job) = self.next.pop_front() {
+        while let Some(mut job) = self.waiting_calls.pop_front() {
             self.front_calls = self.front_calls.saturating_sub(1);
-            let ran = job.run(context);
-            self.ran.push(job);
+            let result = job.run(context);
+            self.started_calls.push(job);
             // SQLite has ended the transaction. The writes of the other calls are lost, and a further call would run in
             // a transaction of its own.
             if context.conn.is_autocommit() {
-                return ran.and(Err(Failure::RolledBack));
+                return result.and(Err(Failure::RolledBack));
             }
-            ran?;
+            result?;
         }
         Ok(())
     }
@@ -211,36 +211,41 @@ pub(super) struct WriterLoop<'c> {
     conn: &'c Connection,
     statement_cache: StatementCache<'c>,
     database_file: Arc<DatabaseFile>,
-    constants: Arc<StoreConstants>,
+    store_context: Arc<StoreContext>,
     wal: WriteAheadLog,
     row_cache: RowCache,
     /// The data version of the file. It changes when another connection has written.
     data_version: i64,
     /// The number of calls in the last batch.
     last_batch_size: usize,
-    poisoned: Option<Timestamp>,
+    /// When this thread noticed a failed sync.
+    poisoned_at: Option<Timestamp>,
 }
 
 impl<'c> WriterLoop<'c> {
-    pub(super) fn new(conn: &'c Connection, database_file: Arc<DatabaseFile>, constants: Arc<StoreConstants>) -> Self {
-        let (statement_cache, wal) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&constants)));
+    pub(super) fn new(
+        conn: &'c Connection,
+        database_file: Arc<DatabaseFile>,
+        store_context: Arc<StoreContext>,
+    ) -> Self {
+        let (statement_cache, wal) = (StatementCache::new(conn), WriteAheadLog::new(conn, Arc::clone(&store_context)));
         Self {
             conn,
             statement_cache,
             database_file,
-            constants,
+            store_context,
             wal,
             row_cache: RowCache::default(),
             data_version: 0,
             last_batch_size: 0,
-            poisoned: None,
+            poisoned_at: None,
         }
     }
 
     /// Serves calls until it is closed or no caller is left. Returns the sender to notify when the file is closed.
     pub(super) fn serve(mut self, mut waiting: mpsc::UnboundedReceiver<Message>) -> Option<oneshot::Sender<()>> {
-        let mut closing = None;
-        while closing.is_none() {
+        let mut close_reply = None;
+        while close_reply.is_none() {
             let Some(first) = waiting.blocking_recv() else { break };
             let mut batch = Batch::default();
             batch.take_waiting_calls(first, &mut waiting);
@@ -249,7 +254,7 @@ impl<'c> WriterLoop<'c> {
             }
             match batch.after_batch {
                 Some(AfterBatch::Sync(reply)) => drop(reply.send(self.sync())),
-                Some(AfterBatch::Close(reply)) => closing = Some(reply),
+                Some(AfterBatch::Close(reply)) => close_reply = Some(reply),
                 None => {}
             }
             if self.wal.checkpoint_if_long(self.conn).is_err() {
@@ -262,7 +267,7 @@ impl<'c> WriterLoop<'c> {
                 job.finish(Err(Failure::Closed));
             }
         }
-        closing
+        close_reply
     }
 
     /// Takes new calls of the callers that the previous batch answered. These callers call again one by one, while
@@ -273,10 +278,10 @@ impl<'c> WriterLoop<'c> {
         waiting: &mut mpsc::UnboundedReceiver<Message>,
         waited: &mut Duration,
     ) -> bool {
-        while batch.ran.len() < self.last_batch_size && batch.after_batch.is_none() {
+        while batch.started_calls.len() < self.last_batch_size && batch.after_batch.is_none() {
             if let Ok(message) = waiting.try_recv() {
                 batch.take_waiting_calls(message, waiting);
-                return !batch.next.is_empty();
+                return !batch.waiting_calls.is_empty();
             }
             if *waited >= MAX_GATHER_TIME {
                 break;
@@ -290,33 +295,34 @@ impl<'c> WriterLoop<'c> {
 
     /// Commits a batch and answers its calls. If it cannot be committed as a whole, each call is tried alone.
     fn commit_and_answer(&mut self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>) {
-        let tried = self.try_commit(batch, Some(waiting));
-        batch.ran.extend(batch.next.drain(..));
-        self.last_batch_size = batch.ran.len();
-        let runs_each_alone = match tried {
+        let batch_result = self.try_commit(batch, Some(waiting));
+        batch.started_calls.extend(batch.waiting_calls.drain(..));
+        self.last_batch_size = batch.started_calls.len();
+        let runs_each_alone = match batch_result {
             Err(Failure::PartiallyWritten) => true,
-            Err(Failure::Full | Failure::RolledBack) => batch.ran.len() > 1,
+            Err(Failure::Full | Failure::RolledBack) => batch.started_calls.len() > 1,
             _ => false,
         };
         let mut claimable_from = None;
         if runs_each_alone {
-            for job in std::mem::take(&mut batch.ran) {
-                let mut alone = Batch { next: VecDeque::from([job]), ..Batch::default() };
-                let tried = self.try_commit(&mut alone, None);
-                alone.ran.extend(alone.next);
-                batch.ran.extend(alone.ran);
-                claimable_from = earlier(claimable_from, batch.ran.last_mut().and_then(|job| job.finish(tried)));
+            for job in std::mem::take(&mut batch.started_calls) {
+                let mut single = Batch { waiting_calls: VecDeque::from([job]), ..Batch::default() };
+                let single_result = self.try_commit(&mut single, None);
+                single.started_calls.extend(single.waiting_calls);
+                batch.started_calls.extend(single.started_calls);
+                let last_call = batch.started_calls.last_mut();
+                claimable_from = earlier(claimable_from, last_call.and_then(|job| job.finish(single_result)));
             }
         } else {
-            for job in &mut batch.ran {
-                claimable_from = earlier(claimable_from, job.finish(tried));
+            for job in &mut batch.started_calls {
+                claimable_from = earlier(claimable_from, job.finish(batch_result));
             }
         }
         // Dropping the calls lets callers that wait for them continue. This happens only after all calls were answered.
-        batch.ran.clear();
-        // Waiting callers in other processes find by polling what becomes claimable later.
-        if claimable_from.is_some_and(|from| from <= self.constants.clock.now().saturating_add(NOTIFY_WITHIN)) {
-            self.constants.notify_processes();
+        batch.started_calls.clear();
+        // Callers in other processes find dispatches by polling if these become claimable later.
+        if claimable_from.is_some_and(|from| from <= self.store_context.clock.now().saturating_add(NOTIFY_WITHIN)) {
+            self.store_context.notify_processes();
         }
     }
 
@@ -324,27 +330,27 @@ impl<'c> WriterLoop<'c> {
     fn try_commit(
         &mut self,
         batch: &mut Batch,
-        mut joining: Option<&mut mpsc::UnboundedReceiver<Message>>,
+        mut joinable_calls: Option<&mut mpsc::UnboundedReceiver<Message>>,
     ) -> std::result::Result<(), Failure> {
         if let Some(since) = self.poisoned_since() {
             return Err(Failure::Poisoned(since));
         }
         let next_write_lock = self.database_file.lock_for_next_write();
-        let begun = run(self.conn, sql::BEGIN_WRITE);
+        let begin_result = run(self.conn, sql::BEGIN_WRITE);
         drop(next_write_lock);
-        begun.map_err(|error| failure_of(&error))?;
+        begin_result.map_err(|error| failure_of(&error))?;
         if let Err(error) = self.check_for_other_writers() {
             self.roll_back();
             return Err(failure_of(&error));
         }
         let (nothing_due_at, last_tenant, must_roll_back) = (Cell::default(), RefCell::default(), Cell::default());
-        let is_alone = joining.is_none() || batch.len() == 1 && self.last_batch_size <= 1;
-        let (conn, statements, constants, row_cache) =
-            (self.conn, &self.statement_cache, &*self.constants, &self.row_cache);
+        let is_alone = joinable_calls.is_none() || batch.len() == 1 && self.last_batch_size <= 1;
+        let (conn, statements, store_context, row_cache) =
+            (self.conn, &self.statement_cache, &*self.store_context, &self.row_cache);
         let context = BatchContext {
             conn,
             statements,
-            constants,
+            store_context,
             row_cache,
             is_alone,
             must_roll_back,
@@ -357,7 +363,7 @@ impl<'c> WriterLoop<'c> {
                 self.roll_back();
                 return Err(failure);
             }
-            if !joining.as_mut().is_some_and(|waiting| self.wait_for_more_calls(batch, waiting, &mut waited)) {
+            if !joinable_calls.as_mut().is_some_and(|waiting| self.wait_for_more_calls(batch, waiting, &mut waited)) {
                 break;
             }
         }
@@ -392,12 +398,12 @@ impl<'c> WriterLoop<'c> {
             return Err(database_file::poisoned_error(since));
         }
         schema::set_synchronous(self.conn, Synchronous::Full)?;
-        let synced = run(self.conn, sql::BEGIN_WRITE)
+        let sync_result = run(self.conn, sql::BEGIN_WRITE)
             .and_then(|()| run(self.conn, sql::INCREMENT_SYNCS))
             .and_then(|()| run(self.conn, sql::COMMIT));
         self.roll_back();
         schema::set_synchronous(self.conn, Synchronous::Normal)?;
-        synced.map_err(|error| match failure_of(&error) {
+        sync_result.map_err(|error| match failure_of(&error) {
             Failure::RolledBack => {
                 self.poison();
                 Failure::Unknown.into()
@@ -415,10 +421,10 @@ impl<'c> WriterLoop<'c> {
 
     fn poisoned_since(&mut self) -> Option<Timestamp> {
         // Another opening of the file in this process may have noticed the failed sync.
-        if self.poisoned.is_none() && self.database_file.is_poisoned() {
-            self.poisoned = Some(self.constants.clock.now());
+        if self.poisoned_at.is_none() && self.database_file.is_poisoned() {
+            self.poisoned_at = Some(self.store_context.clock.now());
         }
-        self.poisoned
+        self.poisoned_at
     }
 
     fn poison(&mut self) {

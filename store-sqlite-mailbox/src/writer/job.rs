@@ -33,10 +33,11 @@ pub(crate) struct TenantCall<T, F> {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) call: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
-    /// When this guard is dropped, calls that wait for this one continue.
-    pub(crate) _work: WorkGuard,
-    pub(crate) _room: Option<OwnedSemaphorePermit>,
-    pub(crate) done: Option<CallResult<T>>,
+    /// When this guard is dropped, calls that wait for the end of this call continue.
+    pub(crate) _work_guard: WorkGuard,
+    /// Lets the call wait in the queue. `None` if the call comes before all waiting calls.
+    pub(crate) _permit: Option<OwnedSemaphorePermit>,
+    pub(crate) result: Option<CallResult<T>>,
 }
 
 /// What one execution of a call returned.
@@ -52,12 +53,12 @@ where
     F: FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send,
 {
     fn work(&mut self, context: &BatchContext<'_>) -> std::result::Result<CallResult<T>, Failure> {
-        let failed = |error| CallResult { answer: Err(error), tenant_row: None, claimable_from: None };
+        let failed_result = |error| CallResult { answer: Err(error), tenant_row: None, claimable_from: None };
         // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
         let now = context.now();
         let tenant_row = match context.tenant_row(&self.tenant) {
             Ok(tenant_row) => tenant_row,
-            Err(error) => return context.classify_error(error, false).map(failed),
+            Err(error) => return context.classify_error(error, false).map(failed_result),
         };
         let rows = match Rows::for_writing(
             (context.conn, context.statements),
@@ -66,17 +67,17 @@ where
             (context.row_cache, &context.nothing_due_at),
         ) {
             Ok(rows) => rows,
-            Err(error) => return context.classify_error(error, false).map(failed),
+            Err(error) => return context.classify_error(error, false).map(failed_result),
         };
         let decision_context = DecisionContext::new(now, context.limits(), context.ids());
-        let decided = (self.call)(&rows, decision_context);
+        let nested_result = (self.call)(&rows, decision_context);
         context.row_cache.forget_last();
-        match decided {
+        match nested_result {
             Ok(answer) => {
                 context.remember_tenant_row(&self.tenant, rows.tenant_row());
                 Ok(CallResult { answer, tenant_row: rows.tenant_row(), claimable_from: rows.claimable_from() })
             }
-            Err(error) => context.classify_error(error, rows.has_written()).map(failed),
+            Err(error) => context.classify_error(error, rows.has_written()).map(failed_result),
         }
     }
 }
@@ -87,25 +88,26 @@ where
     F: FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send,
 {
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
-        self.done = None;
-        // If the caller went away before the call began, the call never takes effect.
+        self.result = None;
+        // If the caller dropped the call before it began, the call never takes effect.
         if self.reply.as_ref().is_some_and(|reply| !reply.is_closed()) {
-            self.done = Some(self.work(context)?);
+            self.result = Some(self.work(context)?);
         }
         Ok(())
     }
 
     fn finish(&mut self, batch_result: std::result::Result<(), Failure>) -> Option<Timestamp> {
-        let (reply, done) = (self.reply.take()?, self.done.take());
+        let (reply, result) = (self.reply.take()?, self.result.take());
         let mut from = None;
-        match (batch_result, done) {
-            (Ok(()), Some(done)) => {
-                self.tenant.remember_row(done.tenant_row);
-                from = done.claimable_from;
+        match (batch_result, result) {
+            (Ok(()), Some(result)) => {
+                self.tenant.remember_row(result.tenant_row);
+                from = result.claimable_from;
                 if let Some(from) = from {
                     self.tenant.notifier.notify(from);
                 }
-                let _caller_is_gone = reply.send(done.answer);
+                // A caller that no longer waits needs no answer.
+                let _unreceived = reply.send(result.answer);
             }
             (Ok(()), None) => {}
             (Err(failure), _) => drop(reply.send(Err(failure.into()))),
@@ -118,7 +120,7 @@ where
 pub(crate) struct FileStep<T, F> {
     pub(crate) step: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
-    pub(crate) done: Option<Result<T>>,
+    pub(crate) result: Option<Result<T>>,
 }
 
 impl<T, F> Job for FileStep<T, F>
@@ -128,20 +130,20 @@ where
 {
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         context.forget_rows();
-        self.done = Some(match (self.step)(context) {
-            Ok(done) => Ok(done),
+        self.result = Some(match (self.step)(context) {
+            Ok(answer) => Ok(answer),
             Err(error) => context.classify_error(error, true).map(Err)?,
         });
         Ok(())
     }
 
     fn finish(&mut self, batch_result: std::result::Result<(), Failure>) -> Option<Timestamp> {
-        let answer = match (batch_result, self.done.take()) {
-            (Ok(()), Some(done)) => done,
+        let answer = match (batch_result, self.result.take()) {
+            (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Failure::Closed.into()),
             (Err(failure), _) => Err(failure.into()),
         };
-        let _caller_is_gone = self.reply.take()?.send(answer);
+        let _unreceived = self.reply.take()?.send(answer);
         None
     }
 }

@@ -19,15 +19,15 @@ pub(crate) use self::{
     job::{FileStep, Job, NestedResult, TenantCall},
     wal::TRUNCATED_WAL_BYTES,
 };
-use crate::{database_file::DatabaseFile, tenant::StoreConstants};
+use crate::{database_file::DatabaseFile, tenant::StoreContext};
 
-/// The largest number of waiting calls. Further callers wait for room.
+/// The largest number of calls that wait or run. Further callers wait until a call has ended.
 const MAX_WAITING_CALLS: usize = 1_024;
 
 /// A message to the writer thread.
 enum Message {
     Job(Box<dyn Job>),
-    /// A call that comes before all waiting ones.
+    /// A call that runs before all waiting calls.
     First(Box<dyn Job>),
     /// Makes durable what was committed without a sync.
     Sync(oneshot::Sender<Result<()>>),
@@ -38,7 +38,7 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: mpsc::UnboundedSender<Message>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -47,26 +47,28 @@ impl Writer {
     pub(crate) fn begin(
         conn: Connection,
         database_file: Arc<DatabaseFile>,
-        constants: Arc<StoreConstants>,
+        store_context: Arc<StoreContext>,
     ) -> Result<Self> {
         let (queue, waiting) = mpsc::unbounded_channel();
-        let named = thread::Builder::new().name("agentstore-writer".to_owned());
-        let begun = named.spawn(move || {
-            let closing = WriterLoop::new(&conn, Arc::clone(&database_file), constants).serve(waiting);
+        let builder = thread::Builder::new().name("agentstore-writer".to_owned());
+        let spawned = builder.spawn(move || {
+            let close_reply = WriterLoop::new(&conn, Arc::clone(&database_file), store_context).serve(waiting);
             // The connection is closed before the locks of the file are released.
             drop(conn);
             drop(database_file);
-            if let Some(closing) = closing {
-                let _caller_is_gone = closing.send(());
+            if let Some(close_reply) = close_reply {
+                // A caller that no longer waits needs no answer.
+                let _unreceived = close_reply.send(());
             }
         });
-        let thread = begun.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
-        Ok(Self { queue, room: Arc::new(Semaphore::new(MAX_WAITING_CALLS)), thread: Mutex::new(Some(thread)) })
+        let thread =
+            spawned.map_err(|e| Error::unavailable("the system cannot start another thread").with_source(e))?;
+        Ok(Self { queue, permits: Arc::new(Semaphore::new(MAX_WAITING_CALLS)), thread: Mutex::new(Some(thread)) })
     }
 
     /// Waits until one more call may wait. The permit is released when the call ends.
-    pub(crate) async fn wait_for_room(&self) -> Result<OwnedSemaphorePermit> {
-        Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::closed())
+    pub(crate) async fn acquire_permit(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::closed())
     }
 
     /// Puts a call after all waiting ones.
@@ -81,9 +83,9 @@ impl Writer {
 
     /// Makes all earlier commits durable.
     pub(crate) async fn sync(&self) -> Result<()> {
-        let (reply, synced) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         self.send(Message::Sync(reply));
-        synced.await.map_err(|lost| Error::closed().with_source(lost))?
+        result.await.map_err(|error| Error::closed().with_source(error))?
     }
 
     fn send(&self, message: Message) {
@@ -94,7 +96,7 @@ impl Writer {
 
     /// Ends the thread after all accepted calls.
     pub(crate) async fn close(&self) {
-        self.room.close();
+        self.permits.close();
         let (reply, ended) = oneshot::channel();
         self.send(Message::Close(reply));
         let _ended = ended.await;

@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use rusqlite::{Connection, Error as SqlError, ErrorCode, hooks::Wal};
 use store_core::{Error, Result};
 
-use crate::{error, schema, tenant::StoreConstants};
+use crate::{error, schema, tenant::StoreContext};
 
 /// The number of pages of 4 KiB after which the WAL is moved into the database: 16 MiB.
 const CHECKPOINT_PAGES: i32 = 4_096;
@@ -24,7 +24,7 @@ thread_local! {
 
 /// The write-ahead log of the database.
 pub(super) struct WriteAheadLog {
-    constants: Arc<StoreConstants>,
+    store_context: Arc<StoreContext>,
     /// The number of pages at which the next checkpoint is tried.
     next_checkpoint_pages: i32,
 }
@@ -35,12 +35,12 @@ struct CheckpointResult {
 }
 
 impl WriteAheadLog {
-    pub(super) fn new(conn: &Connection, constants: Arc<StoreConstants>) -> Self {
+    pub(super) fn new(conn: &Connection, store_context: Arc<StoreContext>) -> Self {
         conn.wal_hook(Some(|_: &Wal, pages| {
             WAL_PAGES.set(pages);
             Ok(())
         }));
-        Self { constants, next_checkpoint_pages: CHECKPOINT_PAGES }
+        Self { store_context, next_checkpoint_pages: CHECKPOINT_PAGES }
     }
 
     /// Moves the WAL into the database if the WAL is long. An error means that the disk failed.
@@ -50,27 +50,27 @@ impl WriteAheadLog {
             // The WAL was restarted.
             if pages < CHECKPOINT_PAGES {
                 self.next_checkpoint_pages = CHECKPOINT_PAGES;
-                self.constants.gate.open();
+                self.store_context.gate.open();
             }
             return Ok(());
         }
-        let done = checkpoint(conn, "PASSIVE")?;
+        let passive_result = checkpoint(conn, "PASSIVE")?;
         self.next_checkpoint_pages = pages + RETRY_PAGES;
-        if pages < RESTART_PAGES || done.is_none() {
+        if pages < RESTART_PAGES || passive_result.is_none() {
             return Ok(());
         }
-        let is_closed = self.constants.gate.close();
+        let is_closed = self.store_context.gate.close();
         // The writer does not wait for readers: the checkpoint succeeds if no read is left.
         schema::set_waits_for_locks(conn, false)?;
-        let restarted = checkpoint(conn, "TRUNCATE");
+        let restart_result = checkpoint(conn, "TRUNCATE");
         schema::set_waits_for_locks(conn, true)?;
-        if restarted?.is_some_and(|done| !done.is_busy) {
+        if restart_result?.is_some_and(|result| !result.is_busy) {
             WAL_PAGES.set(0);
             self.next_checkpoint_pages = CHECKPOINT_PAGES;
-            self.constants.gate.open();
+            self.store_context.gate.open();
         } else {
             self.next_checkpoint_pages = pages + if is_closed { 1 } else { RETRY_PAGES };
-            self.constants.gate.set_blocked_pages(pages);
+            self.store_context.gate.set_blocked_pages(pages);
         }
         Ok(())
     }
@@ -78,11 +78,11 @@ impl WriteAheadLog {
 
 /// Tries a checkpoint. Returns `None` if another connection prevents it.
 fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<CheckpointResult>> {
-    let asked = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+    let answer = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         Ok(CheckpointResult { is_busy: row.get::<_, i32>(0)? != 0 })
     });
-    match asked {
-        Ok(done) => Ok(Some(done)),
+    match answer {
+        Ok(result) => Ok(Some(result)),
         Err(error) => ignore_if_harmless(error).map(|()| None),
     }
 }

@@ -61,8 +61,8 @@ async fn claim(mailbox: &dyn MailboxStore, id: &str) -> ClaimedDispatch {
     mailbox.claim(request).await.unwrap().claimed.remove(0)
 }
 
-async fn settle(mailbox: &dyn MailboxStore, held: &ClaimedDispatch, end: Settlement) {
-    mailbox.settle(vec![(held.claim(), end)]).await.unwrap().remove(0).unwrap();
+async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, settlement: Settlement) {
+    mailbox.settle(vec![(claimed.claim(), settlement)]).await.unwrap().remove(0).unwrap();
 }
 
 /// Returns every dispatch as JSON, and the counts of each tenant.
@@ -114,13 +114,13 @@ async fn write_fixture_data(store: &SqliteMailbox, clock: &ManualClock) -> Claim
 async fn make_the_mailbox_of_the_first_release() {
     let folder = tempfile::tempdir().unwrap();
     let (store, clock) = open(folder.path(), 0).await;
-    let held = write_fixture_data(&store, &clock).await;
+    let open_claim = write_fixture_data(&store, &clock).await;
     let records = records_as_text(&store).await;
     store.close().await.unwrap();
     fs::create_dir_all(fixture_folder()).unwrap();
     fs::copy(folder.path().join("mailbox.db"), fixture_folder().join("mailbox.db")).unwrap();
     fs::write(fixture_folder().join("expected.jsonl"), records).unwrap();
-    fs::write(fixture_folder().join("token"), held.token.as_str()).unwrap();
+    fs::write(fixture_folder().join("token"), open_claim.token.as_str()).unwrap();
 }
 
 /// Tests PR-18: every record is read as it was written, and `verify` finds nothing wrong.
@@ -146,19 +146,20 @@ async fn a_mailbox_of_the_first_release_can_be_used() {
     let (store, clock) = open(folder.path(), 70).await;
     let (mailbox, other_mailbox) = (mailbox_of(&store, "default"), mailbox_of(&store, OTHER_TENANT));
     let token = fs::read_to_string(fixture_folder().join("token")).unwrap();
-    let held = ClaimRef::new("held".parse().unwrap(), ClaimToken::new(token));
-    let number: ClaimNumber = mailbox.extend(&held, MINUTE).await.unwrap().number;
-    let ended = mailbox.settle(vec![(held, Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
-    assert_eq!(ended.status, DispatchStatus::Acked);
+    let open_claim = ClaimRef::new("held".parse().unwrap(), ClaimToken::new(token));
+    let number: ClaimNumber = mailbox.extend(&open_claim, MINUTE).await.unwrap().number;
+    let settled =
+        mailbox.settle(vec![(open_claim, Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
+    assert_eq!(settled.status, DispatchStatus::Acked);
     enqueue(&*mailbox, new_dispatch("thread of held", "next")).await;
     assert!(claim(&*mailbox, "next").await.number > number);
     assert!(other_mailbox.enqueue(vec![full_dispatch()]).await.unwrap().remove(0).unwrap().deduplicated);
-    let second =
+    let second_answer =
         other_mailbox.enqueue(vec![full_dispatch().with_id("second".parse().unwrap())]).await.unwrap().remove(0);
-    assert_eq!(second.unwrap_err().kind(), ErrorKind::AlreadyExists);
-    let again = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
-    let again = mailbox.interrupt(again).await.unwrap();
-    assert!(again.deduplicated && again.epoch == 1, "{again:?}");
+    assert_eq!(second_answer.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let same_interrupt = Interrupt::new("b".parse().unwrap()).because("größe").with_key("i-1".parse().unwrap());
+    let interrupted = mailbox.interrupt(same_interrupt).await.unwrap();
+    assert!(interrupted.deduplicated && interrupted.epoch == 1, "{interrupted:?}");
     clock.advance(MINUTE * 60);
     let request = ClaimRequest::new("w-2".parse().unwrap(), MINUTE).up_to(10);
     let claimed = mailbox.claim(request).await.unwrap().claimed;

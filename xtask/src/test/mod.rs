@@ -89,8 +89,8 @@ const LENGTH_VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
 /// compiler, because each session would have to load the compiler.
 const TEST_SERVER_SETTINGS: [&str; 2] = ["fsync=off", "jit=off"];
 
-/// The names of the tests of faults, crashes and histories. The last one is the test of random histories; it has the
-/// same name in every backend.
+/// Parts of the names of the tests of faults, crashes and histories. The last one is the test of random
+/// histories; it has the same name in every backend.
 const FAULT_TEST_FILTERS: [&str; 11] = [
     "faults::",
     "histories::",
@@ -105,7 +105,7 @@ const FAULT_TEST_FILTERS: [&str; 11] = [
     "the_store_agrees_with_the_model",
 ];
 
-/// Runs the long form of the tests of faults, one after the other, and shows what each of them prints.
+/// Runs the long form of the tests of faults, one at a time, and shows what each of them prints.
 pub(crate) fn run_faults(root: &Path) -> Result<()> {
     let command =
         ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
@@ -214,18 +214,20 @@ fn test_on_newest_postgres(root: &Path) -> Result<()> {
         "caller::",
         "notifications::",
     ];
-    let passed = cargo_with(root, "tests on the newest PostgreSQL", &command, [(POSTGRES_URL_VARIABLE, server.url())]);
-    server.stop().and(passed)
+    let test_result =
+        cargo_with(root, "tests on the newest PostgreSQL", &command, [(POSTGRES_URL_VARIABLE, server.url())]);
+    server.stop().and(test_result)
 }
 
 /// Starts PostgreSQL, a pooler, NATS and a NATS cluster, except those that environment variables name. Calls `run` with
 /// the variables for the started servers, and then stops these servers.
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
-    let are_set = [POSTGRES_URL_VARIABLE, POOLER_URL_VARIABLE].map(|name| env::var_os(name).is_some());
-    if are_set[0] != are_set[1] {
+    let [is_server_given, is_pooler_given] =
+        [POSTGRES_URL_VARIABLE, POOLER_URL_VARIABLE].map(|name| env::var_os(name).is_some());
+    if is_server_given != is_pooler_given {
         bail!("only one of {POSTGRES_URL_VARIABLE} and {POOLER_URL_VARIABLE} is set: set both, for the same server");
     }
-    let server = if are_set[0] { None } else { Some(Postgres::start(&TEST_SERVER_SETTINGS)?) };
+    let server = if is_server_given { None } else { Some(Postgres::start(&TEST_SERVER_SETTINGS)?) };
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
     let urls = server.as_ref().zip(pooler.as_ref());
     let urls = urls.map(|(server, pooler)| {
@@ -236,10 +238,10 @@ fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)
     let cluster = is_missing(NATS_CLUSTER_URL_VARIABLE).then(|| Nats::start_cluster("")).transpose()?;
     let nats_url = nats.as_ref().map(|nats| (NATS_URL_VARIABLE, nats.url()));
     let cluster_url = cluster.as_ref().map(|servers| (NATS_CLUSTER_URL_VARIABLE, Nats::url_of(servers)));
-    let passed = run(&mut urls.into_iter().flatten().chain(nats_url).chain(cluster_url));
+    let run_result = run(&mut urls.into_iter().flatten().chain(nats_url).chain(cluster_url));
     drop(pooler);
-    let stopped = nats.into_iter().chain(cluster.into_iter().flatten()).try_for_each(Nats::stop);
-    server.map_or(Ok(()), Postgres::stop).and(stopped).and(passed)
+    let stop_result = nats.into_iter().chain(cluster.into_iter().flatten()).try_for_each(Nats::stop);
+    server.map_or(Ok(()), Postgres::stop).and(stop_result).and(run_result)
 }
 
 pub(crate) fn cargo(root: &Path, step: &str, args: &[&str]) -> Result<()> {

@@ -26,9 +26,9 @@ pub(super) struct Times {
 /// The tests of one module of a crate.
 #[derive(Debug, Default)]
 struct Group {
-    tests: usize,
-    took: Duration,
-    slowest: Duration,
+    test_count: usize,
+    total_time: Duration,
+    slowest_time: Duration,
 }
 
 impl Times {
@@ -41,9 +41,9 @@ impl Times {
     #[expect(clippy::disallowed_methods, reason = "a run is measured in real time")]
     pub(super) fn end_step(&mut self, name: &'static str) {
         let now = Instant::now();
-        let took = now.duration_since(self.last_end);
-        println!("   ({name}: {:.0} s)", took.as_secs_f64());
-        self.steps.push((name, took));
+        let duration = now.duration_since(self.last_end);
+        println!("   ({name}: {:.0} s)", duration.as_secs_f64());
+        self.steps.push((name, duration));
         self.last_end = now;
     }
 
@@ -57,11 +57,11 @@ impl Times {
             let attribute = |name| case.attribute(name).unwrap_or_default();
             let package = attribute("classname").split("::").next().unwrap_or_default().to_owned();
             let module = group_name(attribute("name")).to_owned();
-            let took = Duration::from_secs_f64(attribute("time").parse().unwrap_or(0.0));
+            let duration = Duration::from_secs_f64(attribute("time").parse().unwrap_or(0.0));
             let group = self.groups.entry((package, module)).or_default();
-            group.tests += 1;
-            group.took += took;
-            group.slowest = group.slowest.max(took);
+            group.test_count += 1;
+            group.total_time += duration;
+            group.slowest_time = group.slowest_time.max(duration);
         }
         Ok(())
     }
@@ -94,22 +94,23 @@ fn group_name(name: &str) -> &str {
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| Step | Seconds |\n|---|---:|")?;
-        for (name, took) in &self.steps {
-            writeln!(f, "| {name} | {:.0} |", took.as_secs_f64())?;
+        for (name, duration) in &self.steps {
+            writeln!(f, "| {name} | {:.0} |", duration.as_secs_f64())?;
         }
-        let all: Duration = self.steps.iter().map(|(_, took)| *took).sum();
-        writeln!(f, "| all | {:.0} |", all.as_secs_f64())?;
+        let total: Duration = self.steps.iter().map(|(_, duration)| *duration).sum();
+        writeln!(f, "| all | {:.0} |", total.as_secs_f64())?;
         if self.groups.is_empty() {
             return Ok(());
         }
         writeln!(f, "\n| Crate | Tests of | Tests | Seconds of tests | Slowest |\n|---|---|---:|---:|---:|")?;
         let mut groups: Vec<_> = self.groups.iter().collect();
-        groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.took));
-        let (large, small): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, group)| group.took >= SMALL_GROUP);
+        groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.total_time));
+        let (large, small): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|(_, group)| group.total_time >= SMALL_GROUP);
         let row = |f: &mut fmt::Formatter<'_>, package: &str, module: &str, group: &Group| {
-            let Group { tests, took, slowest } = group;
-            let (took, slowest) = (took.as_secs_f64(), slowest.as_secs_f64());
-            writeln!(f, "| {package} | {module} | {tests} | {took:.0} | {slowest:.1} |")
+            let Group { test_count, total_time, slowest_time } = group;
+            let (total, slowest) = (total_time.as_secs_f64(), slowest_time.as_secs_f64());
+            writeln!(f, "| {package} | {module} | {test_count} | {total:.0} | {slowest:.1} |")
         };
         for ((package, module), group) in &large {
             row(f, package, &format!("`{module}`"), group)?;
@@ -123,9 +124,9 @@ impl fmt::Display for Times {
 impl Group {
     fn sum<'a>(groups: impl Iterator<Item = &'a Self>) -> Self {
         groups.fold(Self::default(), |sum, group| Self {
-            tests: sum.tests + group.tests,
-            took: sum.took + group.took,
-            slowest: sum.slowest.max(group.slowest),
+            test_count: sum.test_count + group.test_count,
+            total_time: sum.total_time + group.total_time,
+            slowest_time: sum.slowest_time.max(group.slowest_time),
         })
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
         let manifest = fs::read_to_string(folder.join("Cargo.toml"))?;
         let allowed_dependencies = allowed_dependencies(name);
         for dependency in dependency_names(&manifest) {
-            if names.iter().any(|known| known == dependency) && !allowed_dependencies.contains(&dependency) {
+            if names.iter().any(|package| package == dependency) && !allowed_dependencies.contains(&dependency) {
                 findings.push(format!("{name}: must not depend on {dependency}"));
             }
         }

@@ -19,7 +19,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// Runs all checks and prints what they object to.
+/// Runs all checks and prints their findings.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let sources = load_sources(root)?;
     let mut findings = sources::check(&sources);

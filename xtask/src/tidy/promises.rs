@@ -46,9 +46,9 @@ fn check_suites(sources: &[Source], findings: &mut Vec<String>) {
     for (backend, keeps_threads) in BACKENDS {
         let path = format!("{backend}/tests/it/conformance.rs");
         let text = sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str());
-        let wanted =
+        let required_suites =
             SUITES.iter().filter(|suite| *keeps_threads || matches!(**suite, "mailbox_store" | "live_channel"));
-        for suite in wanted.filter(|suite| !text.contains(&format!("conformance_tests::{suite}!"))) {
+        for suite in required_suites.filter(|suite| !text.contains(&format!("conformance_tests::{suite}!"))) {
             findings.push(format!("{path}: the suite of `{suite}` is missing"));
         }
     }
@@ -60,33 +60,33 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<String>)
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let promises: BTreeSet<&str> = text.lines().filter_map(promise_id).collect();
-    let in_cases: BTreeSet<&str> = conformance_tests::cases().iter().flat_map(|case| case.ids).copied().collect();
+    let ids_in_cases: BTreeSet<&str> = conformance_tests::cases().iter().flat_map(|case| case.ids).copied().collect();
     check_suites(sources, findings);
     let is_always_run = |path: &str| !TESTS_OF_FULL_RUN.iter().any(|(prefix, _)| path.starts_with(prefix));
     let tests = sources.iter().filter(|source| is_test(&source.path) && is_always_run(&source.path));
-    let in_tests: BTreeSet<&str> = tests.flat_map(mentioned_ids).collect();
-    for id in in_cases.difference(&promises) {
+    let ids_in_tests: BTreeSet<&str> = tests.flat_map(mentioned_ids).collect();
+    for id in ids_in_cases.difference(&promises) {
         findings.push(format!("a case names {id}, which is not a promise of docs/contract.md"));
     }
-    let mut not_yet_tested = 0;
+    let mut untested_count = 0;
     for id in &promises {
         let is_not_yet_tested = NOT_YET_TESTED.iter().any(|(not_yet_tested, _)| not_yet_tested == id);
         let is_ensured_by_types =
             PROMISES_WITHOUT_CASE.iter().any(|line| line.id == *id && matches!(line.covered_by, CoveredBy::Types));
-        let is_tested = in_cases.contains(id) || in_tests.contains(id) || is_ensured_by_types;
-        not_yet_tested += usize::from(is_not_yet_tested);
+        let is_tested = ids_in_cases.contains(id) || ids_in_tests.contains(id) || is_ensured_by_types;
+        untested_count += usize::from(is_not_yet_tested);
         match (is_not_yet_tested, is_tested) {
             (false, false) => findings.push(format!("{id}: no case, test or benchmark names it")),
             (true, true) => findings.push(format!("{id}: is tested, remove it from `NOT_YET_TESTED`")),
             _ => {}
         }
     }
-    let listed = PROMISES_WITHOUT_CASE.iter().map(|line| line.id).chain(NOT_YET_TESTED.iter().map(|(id, _)| *id));
-    for id in listed.filter(|id| !promises.contains(id)) {
+    let listed_ids = PROMISES_WITHOUT_CASE.iter().map(|line| line.id).chain(NOT_YET_TESTED.iter().map(|(id, _)| *id));
+    for id in listed_ids.filter(|id| !promises.contains(id)) {
         findings.push(format!("{id} is listed as tested elsewhere, but is not a promise of docs/contract.md"));
     }
     Ok(format!(
-        "{} promises, {not_yet_tested} of them not tested yet, {} cases",
+        "{} promises, {untested_count} of them not tested yet, {} cases",
         promises.len(),
         conformance_tests::cases().len()
     ))

@@ -66,7 +66,7 @@ impl TableRow {
         let from = from.strip_suffix(", thread interrupted since").unwrap_or(from);
         let from = if from == "none" { None } else { Some(status(from)?) };
         let (to, last_attempt_status) = match to.strip_suffix(LAST_ATTEMPT_SUFFIX) {
-            Some(both) => both.split_once(", or ")?,
+            Some(two_statuses) => two_statuses.split_once(", or ")?,
             None => (to, to),
         };
         // After an interrupt of its thread, a queued dispatch is read as superseded. So a queued one is never stale.
@@ -90,24 +90,25 @@ fn status(cell: &str) -> Option<DispatchStatus> {
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let rows = text.lines().skip_while(|line| *line != HEADING).skip(2).take_while(|line| line.starts_with('|'));
+    let lines = text.lines().skip_while(|line| *line != HEADING).skip(2).take_while(|line| line.starts_with('|'));
     let mut findings = Vec::new();
-    let mut lines = Vec::new();
-    for row in rows {
-        match TableRow::read(row) {
-            Some(line) => lines.push(line),
-            None => findings.push(format!("the table of dispatches has a line that cannot be parsed: {row}")),
+    let mut table_rows = Vec::new();
+    for line in lines {
+        match TableRow::read(line) {
+            Some(row) => table_rows.push(row),
+            None => findings.push(format!("the table of dispatches has a line that cannot be parsed: {line}")),
         }
     }
     for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
         for (is_stale, is_last_attempt) in [(false, false), (false, true), (true, false), (true, true)] {
             for act in DispatchAct::ALL {
                 let machine_state = DispatchMachineState { status: from, is_stale, is_last_attempt };
-                let written: Vec<_> = lines.iter().filter_map(|line| line.status_after(machine_state, *act)).collect();
+                let documented: Vec<_> =
+                    table_rows.iter().filter_map(|row| row.status_after(machine_state, *act)).collect();
                 let expected: Vec<_> = next_status(machine_state, *act).into_iter().collect();
-                if written != expected {
+                if documented != expected {
                     findings.push(format!(
-                        "the table of dispatches says {written:?} for {act:?} at {machine_state:?}, the rule says {expected:?}"
+                        "the table of dispatches says {documented:?} for {act:?} at {machine_state:?}, the rule says {expected:?}"
                     ));
                 }
             }

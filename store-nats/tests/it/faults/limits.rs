@@ -1,4 +1,4 @@
-//! Test N10 of docs/reliability.md: the limits of a server (ER-10). Each is reported as its own kind of error, and
+//! Test N10 of docs/reliability.md: the limits of a server (ER-10). Each limit has an error kind of its own, and
 //! accepted data is kept.
 
 use std::time::Duration;
@@ -27,8 +27,8 @@ async fn a_record_must_fit_into_a_message() {
     let largest = store.capabilities().max_record_bytes;
     assert_eq!(largest, 131_072);
     enqueue(&*mailbox(&*store), dispatch_with_payload_bytes(120_000)).await.unwrap();
-    let refused = enqueue(&*mailbox(&*store), dispatch_with_payload_bytes(132_000)).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
+    let refusal = enqueue(&*mailbox(&*store), dispatch_with_payload_bytes(132_000)).await.unwrap_err();
+    assert_eq!(refusal.kind(), ErrorKind::LimitExceeded, "{refusal}");
     assert_eq!(all_dispatches(&*mailbox(&*store)).await.len(), 1);
     store.close().await.unwrap();
 }
@@ -38,9 +38,9 @@ async fn a_record_must_fit_into_a_message() {
 async fn a_server_whose_messages_are_too_small_is_refused() {
     let server = Nats::start("max_payload: 196607").unwrap();
     let config = NatsConfig::new(&format!("{}?allow_unsafe=true", server.url())).unwrap();
-    let refused = NatsStore::open(config).await.unwrap_err();
-    let text = refused.to_string();
-    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Invalid, Outcome::NotApplied), "{text}");
+    let refusal = NatsStore::open(config).await.unwrap_err();
+    let text = refusal.to_string();
+    assert_eq!((refusal.kind(), refusal.outcome()), (ErrorKind::Invalid, Outcome::NotApplied), "{text}");
     assert!(["max_payload", "196607", "196608"].iter().all(|part| text.contains(part)), "{text}");
     server.stop().unwrap();
     let server = Nats::start("max_payload: 196608").unwrap();
@@ -55,14 +55,14 @@ async fn a_stream_that_is_full_drops_nothing() {
     let store = open(&server.url(), 1).await;
     let mailbox = mailbox(&*store);
     let mut accepted = 0;
-    let refused = loop {
+    let refusal = loop {
         match enqueue(&*mailbox, dispatch_with_payload_bytes(100_000)).await {
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
-        assert!(accepted < 100, "the server is never full");
+        assert!(accepted < 100, "the server accepts more than its limit");
     };
-    assert_eq!(refused.kind(), ErrorKind::StorageFull, "{refused:?}");
+    assert_eq!(refusal.kind(), ErrorKind::StorageFull, "{refusal:?}");
     assert!(accepted > 10, "{accepted}");
     assert_eq!(all_dispatches(&*mailbox).await.len(), accepted);
     store.close().await.unwrap();
@@ -76,40 +76,40 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
     let address = server.url().replace("nats://", "").replace('/', "");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let slow_url = format!("nats://127.0.0.1:{}/", listener.local_addr().unwrap().port());
-    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let (pause_sender, pause_receiver) = tokio::sync::watch::channel(false);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            let (server, mut stopped) = (TcpStream::connect(&address).await.unwrap(), stopped.clone());
+            let (server, mut pause_receiver) = (TcpStream::connect(&address).await.unwrap(), pause_receiver.clone());
             let (mut from_client, mut to_client) = client.into_split();
             let (mut from_server, mut to_server) = server.into_split();
             tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
             tokio::spawn(async move {
                 tokio::select! {
                     _ = copy(&mut from_server, &mut to_client) => return,
-                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                    _ = pause_receiver.wait_for(|is_paused| *is_paused) => {}
                 }
-                // Until the test continues, nothing is read from the server, so the server may disconnect the client.
-                stopped.wait_for(|stopped| !*stopped).await.map(drop).unwrap();
+                // During the pause nothing is read from the server, so the server may disconnect the client.
+                pause_receiver.wait_for(|is_paused| !*is_paused).await.map(drop).unwrap();
                 let _ended = copy(&mut from_server, &mut to_client).await;
             });
         }
     });
-    let (slow, quick) = (open(&slow_url, 1).await, open(&server.url(), 1).await);
-    enqueue(&*mailbox(&*slow), new_dispatch("t")).await.unwrap();
-    stop.send(true).unwrap();
+    let (slow_store, quick_store) = (open(&slow_url, 1).await, open(&server.url(), 1).await);
+    enqueue(&*mailbox(&*slow_store), new_dispatch("t")).await.unwrap();
+    pause_sender.send(true).unwrap();
     let mut count = 1;
     for at in 0..2_000 {
         let new = (0..10).map(|thread| dispatch_of_thread(&format!("t-{thread}"), at)).collect();
-        count += mailbox(&*quick).enqueue(new).await.unwrap().into_iter().filter(Result::is_ok).count();
+        count += mailbox(&*quick_store).enqueue(new).await.unwrap().into_iter().filter(Result::is_ok).count();
         if count > 3_000 {
             break;
         }
     }
     sleep(Duration::from_secs(1)).await;
-    stop.send(false).unwrap();
+    pause_sender.send(false).unwrap();
     let begun = Instant::now();
     loop {
-        match mailbox(&*slow).count_dispatches(None).await {
+        match mailbox(&*slow_store).count_dispatches(None).await {
             Ok(counts) => {
                 assert_eq!(counts.queued, count as u64);
                 break;
@@ -121,8 +121,8 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
     let log = std::fs::read_to_string(server.folder().join("log")).unwrap();
     let server_reaction = if log.contains("Slow Consumer") { "was cut off" } else { "was waited for" };
     println!("{count} dispatches, read within {:?} by a reader that {server_reaction}", begun.elapsed());
-    slow.close().await.unwrap();
-    quick.close().await.unwrap();
+    slow_store.close().await.unwrap();
+    quick_store.close().await.unwrap();
 }
 
 fn dispatch_of_thread(thread: &str, at: usize) -> NewDispatch {

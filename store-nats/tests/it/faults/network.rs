@@ -31,7 +31,7 @@ const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
 enum Fault {
     IsolateLeader,
     IsolateFollower,
-    /// The leader receives what the others send, but they do not receive what the leader sends.
+    /// The leader receives the messages of the other servers, but they do not receive its messages.
     OneWay,
     /// No server is connected to another one.
     Split,
@@ -62,38 +62,46 @@ struct AcknowledgedCall {
 /// The answers that callers received.
 #[derive(Default)]
 struct ReceivedAnswers {
-    acknowledged: Vec<AcknowledgedCall>,
-    barriers: Vec<AcknowledgedCall>,
-    accepted: HashSet<String>,
-    refused: HashSet<String>,
-    done: HashSet<String>,
+    acknowledged_calls: Vec<AcknowledgedCall>,
+    /// The successful calls of `barrier`.
+    barrier_calls: Vec<AcknowledgedCall>,
+    /// The ids of the dispatches whose enqueue succeeded.
+    accepted_ids: HashSet<String>,
+    /// The ids of the dispatches whose enqueue had no effect.
+    refused_ids: HashSet<String>,
+    /// The ids of the dispatches that a worker successfully acknowledged.
+    acked_ids: HashSet<String>,
     /// The claim of each thread, and the earliest time at which its lease can expire.
-    held: HashMap<ThreadId, (ClaimNumber, Instant)>,
-    claims: usize,
-    unknown: usize,
+    current_claims: HashMap<ThreadId, (ClaimNumber, Instant)>,
+    claim_count: usize,
+    /// The number of enqueues with an unknown outcome.
+    unknown_count: usize,
 }
 
 impl ReceivedAnswers {
     fn record_acknowledged(&mut self, server: usize, begun: Instant) {
-        self.acknowledged.push(AcknowledgedCall { server, begun, ended: Instant::now() });
+        self.acknowledged_calls.push(AcknowledgedCall { server, begun, ended: Instant::now() });
     }
 
     fn record_enqueue(&mut self, id: String, answer: Result<()>, (server, begun): (usize, Instant)) {
         match answer {
             Ok(()) => {
-                self.accepted.insert(id);
+                self.accepted_ids.insert(id);
                 self.record_acknowledged(server, begun);
             }
-            Err(error) if error.outcome() == Outcome::Unknown => self.unknown += 1,
-            Err(_) => drop(self.refused.insert(id)),
+            Err(error) if error.outcome() == Outcome::Unknown => self.unknown_count += 1,
+            Err(_) => drop(self.refused_ids.insert(id)),
         }
     }
 
     fn record_claim(&mut self, thread: &ThreadId, number: ClaimNumber, begun: Instant) {
-        self.claims += 1;
-        if let Some((before, until)) = self.held.insert(thread.clone(), (number, begun + LEASE)) {
-            assert!(Instant::now() >= until, "{thread} was claimed by {before:?} when claim {number:?} was given");
-            assert!(number > before, "{thread}: claim {number:?} follows {before:?}");
+        self.claim_count += 1;
+        if let Some((earlier, until)) = self.current_claims.insert(thread.clone(), (number, begun + LEASE)) {
+            assert!(
+                Instant::now() >= until,
+                "{thread} was still claimed by {earlier:?} when claim {number:?} was made"
+            );
+            assert!(number > earlier, "{thread}: claim {number:?} follows {earlier:?}");
         }
     }
 }
@@ -123,7 +131,7 @@ async fn call_barriers(load: Arc<Load>, server: usize, store: NatsStore) {
     while !load.has_ended.load(Ordering::SeqCst) {
         let begun = Instant::now();
         if store.barrier().await.is_ok() {
-            load.answers.lock().unwrap().barriers.push(AcknowledgedCall { server, begun, ended: Instant::now() });
+            load.answers.lock().unwrap().barrier_calls.push(AcknowledgedCall { server, begun, ended: Instant::now() });
         }
         sleep(Duration::from_millis(200)).await;
     }
@@ -138,23 +146,24 @@ async fn work_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn Mailbox
             sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let Some(held) = claims.claimed.pop() else {
+        let Some(claimed) = claims.claimed.pop() else {
             sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let thread = held.dispatch.thread.clone();
+        let thread = claimed.dispatch.thread.clone();
         {
             let mut answers = load.answers.lock().unwrap();
-            answers.record_claim(&thread, held.number, begun);
+            answers.record_claim(&thread, claimed.number, begun);
             answers.record_acknowledged(server, begun);
         }
         sleep(Duration::from_millis(5)).await;
-        // From here on another worker may hold the thread, whatever the acknowledgement returns.
-        load.answers.lock().unwrap().held.remove(&thread);
+        // From here on another worker may claim the thread, whatever the acknowledgement returns.
+        load.answers.lock().unwrap().current_claims.remove(&thread);
         let begun = Instant::now();
-        if ack(&*mailbox, &held).await.is_ok() {
+        if ack(&*mailbox, &claimed).await.is_ok() {
             let mut answers = load.answers.lock().unwrap();
-            assert!(answers.done.insert(held.dispatch.id.to_string()), "{} was done twice", held.dispatch.id);
+            let is_first_ack = answers.acked_ids.insert(claimed.dispatch.id.to_string());
+            assert!(is_first_ack, "{} was acknowledged twice", claimed.dispatch.id);
             answers.record_acknowledged(server, begun);
         }
     }
@@ -178,13 +187,13 @@ async fn find_leader(network: &Network) -> usize {
     let begun = Instant::now();
     for server in (0..3).cycle() {
         assert!(begun.elapsed() < Duration::from_secs(60), "there is no leader");
-        let asking = async {
+        let leader_request = async {
             let client = async_nats::connect(network.servers[server].url()).await.ok()?;
             let info = client.request("$JS.API.STREAM.INFO.agentstore", "".into()).await.ok()?;
             let info: serde_json::Value = serde_json::from_slice(&info.payload).ok()?;
             info["cluster"]["leader"].as_str()?.trim_start_matches('n').parse().ok()
         };
-        if let Ok(Some(leader)) = tokio::time::timeout(Duration::from_secs(2), asking).await {
+        if let Ok(Some(leader)) = tokio::time::timeout(Duration::from_secs(2), leader_request).await {
             return leader;
         }
         sleep(Duration::from_millis(200)).await;
@@ -194,22 +203,24 @@ async fn find_leader(network: &Network) -> usize {
 
 /// Causes the fault. Returns the servers that are no longer part of a majority.
 fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
-    let (next, last) = ((leader + 1) % 3, (leader + 2) % 3);
+    let (first_follower, second_follower) = ((leader + 1) % 3, (leader + 2) % 3);
     match fault {
         Fault::IsolateLeader => network.isolate(leader).unwrap(),
         Fault::IsolateFollower => {
-            network.isolate(next).unwrap();
-            return vec![next];
+            network.isolate(first_follower).unwrap();
+            return vec![first_follower];
         }
-        Fault::OneWay => [next, last].iter().for_each(|other| network.cut(leader, *other).unwrap()),
+        Fault::OneWay => {
+            [first_follower, second_follower].iter().for_each(|follower| network.cut(leader, *follower).unwrap());
+        }
         Fault::Split => {
-            [leader, next, last].iter().for_each(|server| network.isolate(*server).unwrap());
+            [0, 1, 2].iter().for_each(|server| network.isolate(*server).unwrap());
             return vec![0, 1, 2];
         }
         Fault::PauseLeader => network.servers[leader].pause().unwrap(),
         Fault::KillOne => network.servers[leader].kill().unwrap(),
         Fault::KillTwo => {
-            [next, last].iter().for_each(|server| network.servers[*server].kill().unwrap());
+            [first_follower, second_follower].iter().for_each(|server| network.servers[*server].kill().unwrap());
             return vec![0, 1, 2];
         }
         Fault::RollingRestart => return Vec::new(),
@@ -258,29 +269,33 @@ async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: D
     };
     let (calls, barriers) = {
         let answers = load.answers.lock().unwrap();
-        (calls_during_fault(&answers.acknowledged), calls_during_fault(&answers.barriers))
+        (calls_during_fault(&answers.acknowledged_calls), calls_during_fault(&answers.barrier_calls))
     };
     let from_minority = calls.iter().chain(&barriers).filter(|(server, _)| minority.contains(server)).count();
     assert_eq!(from_minority, 0, "{fault:?}: a minority acknowledged something");
-    let first = calls.iter().map(|(_, after)| *after).min();
+    let first_call_after = calls.iter().map(|(_, after)| *after).min();
     if minority.len() < 2 {
         assert!(
-            first.is_some_and(|first| first < MAX_RECOVERY_TIME),
-            "{fault:?}: the majority continued after {first:?}"
+            first_call_after.is_some_and(|after| after < MAX_RECOVERY_TIME),
+            "{fault:?}: the majority continued after {first_call_after:?}"
         );
     }
     // Calls must succeed again through every server.
-    let mut waiting: HashSet<usize> = (0..3).collect();
-    while !waiting.is_empty() {
-        assert!(fault_ended.elapsed() < Duration::from_secs(60), "{fault:?}: no call succeeds through {waiting:?}");
+    let mut unproven_servers: HashSet<usize> = (0..3).collect();
+    while !unproven_servers.is_empty() {
+        assert!(
+            fault_ended.elapsed() < Duration::from_secs(60),
+            "{fault:?}: no call succeeds through {unproven_servers:?}"
+        );
         sleep(Duration::from_millis(100)).await;
         let answers = load.answers.lock().unwrap();
-        let continued: HashSet<_> =
-            answers.acknowledged.iter().filter(|call| call.begun > fault_ended).map(|call| call.server).collect();
-        waiting.retain(|server| !continued.contains(server));
+        for call in answers.acknowledged_calls.iter().filter(|call| call.begun > fault_ended) {
+            unproven_servers.remove(&call.server);
+        }
     }
     println!(
-        "{fault:?}: {} calls acknowledged meanwhile, the first after {first:?}; all servers worked {:?} after its end",
+        "{fault:?}: {} calls succeeded during the fault, the first after {first_call_after:?}; all servers accepted \
+         calls {:?} after its end",
         calls.len(),
         fault_ended.elapsed()
     );
@@ -297,19 +312,20 @@ async fn check_stores(load: &Load, stores: &[NatsStore]) {
     }
     assert!(views.iter().all(|view| *view == views[0]), "the servers show different data");
     let (found, answers) = (&views[0], load.answers.lock().unwrap());
-    let lost: Vec<_> = answers.accepted.iter().filter(|id| !found.contains_key(*id)).collect();
-    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), answers.accepted.len());
-    let late: Vec<_> = answers.refused.iter().filter(|id| found.contains_key(*id)).collect();
-    assert!(late.is_empty(), "{late:?} exist although they were refused");
-    let undone: Vec<_> = answers.done.iter().filter(|id| found.get(*id) != Some(&DispatchStatus::Acked)).collect();
-    assert!(undone.is_empty(), "acknowledgements of {undone:?} are lost");
+    let lost_ids: Vec<_> = answers.accepted_ids.iter().filter(|id| !found.contains_key(*id)).collect();
+    assert!(lost_ids.is_empty(), "{} of {} were lost: {lost_ids:?}", lost_ids.len(), answers.accepted_ids.len());
+    let wrong_ids: Vec<_> = answers.refused_ids.iter().filter(|id| found.contains_key(*id)).collect();
+    assert!(wrong_ids.is_empty(), "{wrong_ids:?} exist although they were refused");
+    let is_unacked = |id: &&String| found.get(*id) != Some(&DispatchStatus::Acked);
+    let lost_acks: Vec<_> = answers.acked_ids.iter().filter(is_unacked).collect();
+    assert!(lost_acks.is_empty(), "acknowledgements of {lost_acks:?} are lost");
     println!(
-        "{} accepted, {} refused, {} unknown, {} claims, {} done",
-        answers.accepted.len(),
-        answers.refused.len(),
-        answers.unknown,
-        answers.claims,
-        answers.done.len()
+        "{} dispatches accepted, {} refused, {} with an unknown outcome, {} claims, {} acknowledged",
+        answers.accepted_ids.len(),
+        answers.refused_ids.len(),
+        answers.unknown_count,
+        answers.claim_count,
+        answers.acked_ids.len()
     );
 }
 

@@ -62,20 +62,20 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
 async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
     let (first, second) = (jetstream_context(&servers[0]).await, jetstream_context(&servers[1]).await);
     create_raw_stream(&first, true).await;
-    let (stream, stale) = (second.get_stream("raw").await.unwrap(), AtomicUsize::default());
+    let (stream, stale_reads) = (second.get_stream("raw").await.unwrap(), AtomicUsize::default());
     let tasks = (0..TASKS).map(|task| {
-        let (first, stream, stale) = (&first, &stream, &stale);
+        let (first, stream, stale_reads) = (&first, &stream, &stale_reads);
         async move {
             for _ in 0..pairs / TASKS {
                 let ack = first.publish(format!("raw.{task}"), "x".into()).await.unwrap().await.unwrap();
                 if stream.direct_get(ack.sequence).await.is_err() {
-                    stale.fetch_add(1, Ordering::Relaxed);
+                    stale_reads.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
     });
     join_all(tasks).await;
-    println!("the control: {} of {pairs} direct reads were stale", stale.into_inner());
+    println!("the control: {} of {pairs} direct reads were stale", stale_reads.into_inner());
 }
 
 /// If a write expects a certain last message on its subject, it is not refused because of messages on other subjects.
@@ -90,12 +90,12 @@ async fn a_write_whose_condition_holds_is_never_refused() {
     let tasks = (0..TASKS).map(|task| {
         let context = &context;
         async move {
-            let mut last = 0;
+            let mut last_sequence = 0;
             for _ in 0..messages / TASKS {
                 let mut headers = HeaderMap::new();
-                headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
+                headers.insert("Nats-Expected-Last-Subject-Sequence", last_sequence.to_string());
                 let sent = context.publish_with_headers(format!("raw.{task}"), headers, "x".into()).await.unwrap();
-                last = match sent.await {
+                last_sequence = match sent.await {
                     Ok(ack) => ack.sequence,
                     Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => panic!("a false conflict"),
                     Err(error) => panic!("{error}"),

@@ -21,16 +21,17 @@ async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
     let (rounds, mut refusals) = (TestLength::pick_by_env(2, 2, 20), 0);
     for round in 0..rounds {
         let injection = format!("inject=fsync,fdatasync:error=EIO:when={}", 30 + round);
-        let trace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &injection];
-        let mut server = Nats::start_with_wrapper(&trace, "jetstream { sync_interval: always }").unwrap();
+        let strace_command =
+            ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &injection];
+        let mut server = Nats::start_with_wrapper(&strace_command, "jetstream { sync_interval: always }").unwrap();
         let mut config = NatsConfig::new(&server.url()).unwrap();
         (config.assume_sync, config.answer_timeout) = (true, Duration::from_secs(2));
         let store = NatsStore::open(config).await.unwrap();
-        let mut accepted = Vec::new();
+        let mut accepted_ids = Vec::new();
         for at in 0..60 {
             let id = format!("d-{at}");
             match enqueue(&*mailbox(&store), new_dispatch("t").with_id(id.parse().unwrap())).await {
-                Ok(_) => accepted.push(id),
+                Ok(_) => accepted_ids.push(id),
                 Err(_) => {
                     refusals += 1;
                     break;
@@ -41,10 +42,10 @@ async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
         server.kill().unwrap();
         server.restart().unwrap();
         let store = open(&server.url(), 1).await;
-        let found: Vec<_> =
+        let found_ids: Vec<_> =
             all_dispatches(&*mailbox(&*store)).await.into_iter().map(|found| found.id.to_string()).collect();
-        let lost: Vec<_> = accepted.iter().filter(|id| !found.contains(*id)).collect();
-        assert!(lost.is_empty(), "round {round}: {lost:?} were lost");
+        let lost_ids: Vec<_> = accepted_ids.iter().filter(|id| !found_ids.contains(*id)).collect();
+        assert!(lost_ids.is_empty(), "round {round}: {lost_ids:?} were lost");
         store.close().await.unwrap();
     }
     println!("{rounds} failed syncs, reported by {refusals} calls; a kill lost no acknowledged data");

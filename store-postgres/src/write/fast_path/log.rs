@@ -5,7 +5,7 @@ use store_core::{Result, RunId, codec::Codec};
 use super::{LOG_COLUMN, NumberedBatches, Statement};
 use crate::write::{
     arguments::millis,
-    rows::{NameRow, RunRow},
+    rows::{InputRow, LeafRow, NameRow, RunRow, StateRow},
 };
 
 pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
@@ -16,7 +16,7 @@ pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Re
         rows.column("body", |row| row.body.as_str())?.insert("entries", "entry", LOG_COLUMN, "");
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.keys, |_| true)? {
-        let rows = rows.column("key", |row| row.1.as_str())?.column("record", |row| row.2.as_str())?;
+        let rows = rows.column("key", |row| row.key.as_str())?.column("record", |row| row.record.as_str())?;
         let key = rows.conditions(&["key"]);
         rows.insert("keys", "commit_key", LOG_COLUMN, "");
         if batches.has_one_batch() {
@@ -74,14 +74,14 @@ fn add_marks_leaves_and_names(batches: &NumberedBatches<'_>, to: &mut Statement)
             "ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record",
         );
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.leaves, |(_, _, is_listed)| !is_listed)? {
-        let rows = rows.column("seq", |row| row.1)?;
+    if let Some(rows) = batches.rows(to, |batch| &batch.leaves, |row: &LeafRow| !row.is_listed)? {
+        let rows = rows.column("seq", |row| row.seq)?;
         let key = format!("x.log = written.log AND {}", rows.conditions(&["seq"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "tip", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_leaves", &delete);
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.leaves, |(_, _, is_listed)| *is_listed)? {
-        rows.column("seq", |row| row.1)?.insert("leaves", "tip", LOG_COLUMN, "ON CONFLICT DO NOTHING");
+    if let Some(rows) = batches.rows(to, |batch| &batch.leaves, |row: &LeafRow| row.is_listed)? {
+        rows.column("seq", |row| row.seq)?.insert("leaves", "tip", LOG_COLUMN, "ON CONFLICT DO NOTHING");
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_replace_name)? {
         let rows = rows.column("seq", |row| row.seq)?.column("name", NameRow::bytes)?;
@@ -105,36 +105,38 @@ fn add_marks_leaves_and_names(batches: &NumberedBatches<'_>, to: &mut Statement)
 }
 
 fn add_state(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
-    if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |(_, _, value)| value.is_none())? {
-        let rows = rows.column("key", |row| row.1.as_bytes())?;
+    if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |row: &StateRow| row.value.is_none())? {
+        let rows = rows.column("key", |row| row.key.as_bytes())?;
         let key = format!("x.log = written.log AND {}", rows.conditions(&["key"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "state", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_values", &delete);
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |(_, _, value)| value.is_some())? {
-        let rows = rows.column("key", |row| row.1.as_bytes())?.column("value", |row| row.2.as_deref())?;
+    if let Some(rows) = batches.rows(to, |batch| &batch.state_values, |row: &StateRow| row.value.is_some())? {
+        let rows = rows.column("key", |row| row.key.as_bytes())?.column("value", |row| row.value.as_deref())?;
         rows.insert("state", "state", LOG_COLUMN, "ON CONFLICT (log, key) DO UPDATE SET value = excluded.value");
     }
     Ok(())
 }
 
 fn add_inputs_and_decisions(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
-    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_none())? {
-        let rows = rows.column("id", |row| row.1.as_str())?;
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row: &InputRow| row.rank.is_none())? {
+        let rows = rows.column("id", |row| row.id.as_str())?;
         let key = format!("x.log = written.log AND {}", rows.conditions(&["id"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "input", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_inputs", &delete);
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_some() && row.3.is_none())? {
-        let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
+    if let Some(rows) =
+        batches.rows(to, |batch| &batch.inputs, |row: &InputRow| row.rank.is_some() && row.record.is_none())?
+    {
+        let rows = rows.column("id", |row| row.id.as_str())?.column("rank", |row| row.rank)?;
         let rank = format!("SET {} FROM", rows.assignments(&["rank"]));
         let key = format!("x.log = written.log AND {}", rows.conditions(&["id"]));
         let update = rows.update_or_delete_each(("UPDATE", "input", &rank), &rows.written_rows(), &key, &[]);
         rows.part("ranks", &update);
     }
-    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.3.is_some())? {
-        let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
-        rows.column("record", |row| row.3.as_deref())?.insert(
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row: &InputRow| row.record.is_some())? {
+        let rows = rows.column("id", |row| row.id.as_str())?.column("rank", |row| row.rank)?;
+        rows.column("record", |row| row.record.as_deref())?.insert(
             "inputs",
             "input",
             LOG_COLUMN,
@@ -142,8 +144,8 @@ fn add_inputs_and_decisions(batches: &NumberedBatches<'_>, to: &mut Statement) -
         );
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.decisions, |_| true)? {
-        let rows = rows.column("run", |row| row.1.as_str())?.column("ticket", |row| row.2.as_bytes())?;
-        rows.column("record", |row| row.3.as_str())?.insert(
+        let rows = rows.column("run", |row| row.run.as_str())?.column("ticket", |row| row.ticket.as_bytes())?;
+        rows.column("record", |row| row.record.as_str())?.insert(
             "decisions",
             "decision",
             LOG_COLUMN,

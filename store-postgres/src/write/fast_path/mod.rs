@@ -1,7 +1,7 @@
-//! Writes ordinary commits, each to one existing thread, in one statement that consists only of the parts that they
-//! need. Nothing is written to a thread that other calls have changed since the decision. Nothing at all is written if
-//! another record that belongs to one of the threads has changed. The text of the statement depends on which parts
-//! there are, never on their values.
+//! Writes ordinary commits, each to one existing thread, in one statement. The statement consists only of the parts
+//! that these commits need. If other calls have changed a thread since the decision, nothing is written to this thread.
+//! If they have changed another record that belongs to one of the threads, nothing at all is written. The text of the
+//! statement depends on which parts there are, never on their values.
 
 mod log;
 mod outside_log;
@@ -44,14 +44,14 @@ pub(super) async fn write(
 
 /// Batches with their numbers.
 struct NumberedBatches<'q> {
-    numbered: Vec<(i32, &'q Batch)>,
+    items: Vec<(i32, &'q Batch)>,
     /// The array of the logs of their threads, if there are several.
     logs: Option<String>,
 }
 
 impl<'q> NumberedBatches<'q> {
     const fn has_one_batch(&self) -> bool {
-        self.numbered.len() == 1
+        self.items.len() == 1
     }
 
     /// Returns the rows of one kind of all batches, or `None` if there are none.
@@ -62,7 +62,7 @@ impl<'q> NumberedBatches<'q> {
         includes: impl Fn(&R) -> bool,
     ) -> Result<Option<StatementRows<'s, 'q, R>>> {
         let mut found = Vec::new();
-        for (batch_number, batch) in &self.numbered {
+        for (batch_number, batch) in &self.items {
             found.extend(rows(batch).iter().filter(|row| includes(row)).map(|row| (*batch_number, row)));
         }
         if found.is_empty() { Ok(None) } else { StatementRows::new(to, found, self.logs.as_deref()).map(Some) }
@@ -75,9 +75,9 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     let _placeholder = statement.add_argument(tenant.as_str())?;
     let logs: Vec<_> = batches.iter().map(|batch| batch.threads.first().and_then(|row| row.log)).collect();
     let logs = if logs.len() > 1 { Some(statement.add_argument(logs)?) } else { None };
-    let mut batches = NumberedBatches { numbered: (0..).zip(batches.iter().copied()).collect(), logs };
+    let mut batches = NumberedBatches { items: (0..).zip(batches.iter().copied()).collect(), logs };
     // A fixed order keeps two such statements from waiting for each other.
-    batches.numbered.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
+    batches.items.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
     statement.part("clock", "SELECT $schema$.now() AS now");
     let guards = add_guards(&batches, &mut statement)?;
     add_threads(&batches, &mut statement, &guards)?;
@@ -91,14 +91,14 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
 /// Adds the part that locks the mailbox rows of the threads whose mailbox must be unchanged. Returns the condition that
 /// they are unchanged. As everywhere, mailboxes are locked before threads.
 fn add_guards(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<String> {
-    let count: usize = batches.numbered.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
+    let count: usize = batches.items.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
     let rows =
         rows.column("thread", |row| row.thread.as_str())?.column("revision", |row| saturating_i64(row.before))?;
     let condition = rows.conditions(&["thread", "revision"]);
     let guard = format!("SELECT FROM $schema$.mailbox x WHERE x.tenant = $1 AND {condition} FOR NO KEY UPDATE");
-    let guards = match rows.rows() {
-        Some(rows) => format!("SELECT FROM {rows} CROSS JOIN LATERAL ({guard}) x"),
+    let guards = match rows.table_of_arrays() {
+        Some(table) => format!("SELECT FROM {table} CROSS JOIN LATERAL ({guard}) x"),
         None => guard,
     };
     rows.part("guards", &guards);
@@ -140,13 +140,13 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
         .column("deleted_at", |row| row.id_record.deleted_at.map(millis))?
         .column("record", |row| row.thread.as_ref().map(Codec::encode))?
         .column("id_record", |row| row.id_record.encode())?;
-    let (from, each) = rows.rows().map_or_else(Default::default, |rows| ("FROM", rows));
+    let (from, table) = rows.table_of_arrays().map_or_else(Default::default, |table| ("FROM", table));
     let changes = format!("SET stamp = pg_current_xact_id()::text::bigint, {} {from}", rows.assignments(&COLUMNS));
     let key = format!("x.tenant = $1 AND {}", rows.conditions(&["id"]));
     let update = format!(
         "{} {guards} AND $sent$ <= (SELECT now FROM clock) AND $sent$ >= (SELECT now FROM clock) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
-        rows.update_or_delete_each(("UPDATE", "thread", &changes), &each, &key, &[("stamp", "stamp")]),
+        rows.update_or_delete_each(("UPDATE", "thread", &changes), &table, &key, &[("stamp", "stamp")]),
         rows.thread_number_expression(),
     );
     let current_row = format!(
@@ -173,16 +173,21 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write::rows::{CommitKeyRow, DecisionRow, EventKeyRow, InputRow, StateRow};
 
     const SQL_INJECTION: &str = "'; DROP TABLE $schema$.thread; -- $1 \\ \" $sent$";
 
     fn batch_with_value(value: &str) -> Batch {
+        let text = || value.to_owned();
         Batch {
-            keys: vec![(1, value.to_owned(), value.to_owned())],
-            state_values: vec![(1, value.to_owned(), None), (1, value.to_owned(), Some(value.to_owned()))],
-            inputs: vec![(1, value.to_owned(), Some(1), Some(value.to_owned()))],
-            decisions: vec![(1, value.to_owned(), value.to_owned(), value.to_owned())],
-            event_keys: vec![(value.to_owned(), value.to_owned(), value.to_owned())],
+            keys: vec![CommitKeyRow { thread: 1, key: text(), record: text() }],
+            state_values: vec![
+                StateRow { thread: 1, key: text(), value: None },
+                StateRow { thread: 1, key: text(), value: Some(text()) },
+            ],
+            inputs: vec![InputRow { thread: 1, id: text(), rank: Some(1), record: Some(text()) }],
+            decisions: vec![DecisionRow { thread: 1, run: text(), ticket: text(), record: text() }],
+            event_keys: vec![EventKeyRow { writer: text(), key: text(), record: text() }],
             ..Batch::default()
         }
     }
@@ -201,9 +206,9 @@ mod tests {
 
     #[test]
     fn the_statement_text_does_not_depend_on_the_number_of_rows() {
-        let (one, mut more) = (batch_with_value("a"), batch_with_value("b"));
-        more.keys.extend(batch_with_value("c").keys);
-        assert_eq!(statement_text(&[&one, &more]), statement_text(&[&one, &one]));
-        assert_eq!(statement_text(&[&one, &more, &more]), statement_text(&[&one, &one]));
+        let (one_key, mut two_keys) = (batch_with_value("a"), batch_with_value("b"));
+        two_keys.keys.extend(batch_with_value("c").keys);
+        assert_eq!(statement_text(&[&one_key, &two_keys]), statement_text(&[&one_key, &one_key]));
+        assert_eq!(statement_text(&[&one_key, &two_keys, &two_keys]), statement_text(&[&one_key, &one_key]));
     }
 }

@@ -24,8 +24,8 @@ pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Re
         rows.column("record", |row| row.stored.event.encode())?.insert("events", "event", TENANT_COLUMN, "");
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.event_keys, |_| true)? {
-        let rows = rows.column("writer", |row| row.0.as_str())?.column("key", |row| row.1.as_str())?;
-        rows.column("record", |row| row.2.as_str())?.insert("event_keys", "event_key", TENANT_COLUMN, "");
+        let rows = rows.column("writer", |row| row.writer.as_str())?.column("key", |row| row.key.as_str())?;
+        rows.column("record", |row| row.record.as_str())?.insert("event_keys", "event_key", TENANT_COLUMN, "");
     }
     add_outbox_rows(batches, to)
 }

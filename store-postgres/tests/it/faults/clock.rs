@@ -51,8 +51,8 @@ impl Worker {
     }
 
     async fn settle(&self, claim: &ClaimedDispatch) -> Result<(), ErrorKind> {
-        let ends = vec![(claim.claim(), Settlement::Ack { result: None })];
-        let answer = stores(&*self.store).mailbox.unwrap().settle(ends).await.unwrap().pop().unwrap();
+        let settlements = vec![(claim.claim(), Settlement::Ack { result: None })];
+        let answer = stores(&*self.store).mailbox.unwrap().settle(settlements).await.unwrap().pop().unwrap();
         answer.map(|_| ()).map_err(|error| error.kind())
     }
 

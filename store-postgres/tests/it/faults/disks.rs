@@ -103,15 +103,15 @@ async fn a_full_disk_loses_nothing() {
     for round in 0..2 {
         let filler = disk.fill(30).unwrap();
         // The server stops when it has no space for its log.
-        let refused = loop {
+        let error = loop {
             number += 1;
             if let Err(error) = commits(&store).commit(large_commit(number)).await {
                 break error;
             }
-            assert!(number < 200, "the disk is never full");
+            assert!(number < 200, "the disk accepts more than its size");
         };
         let kinds = [ErrorKind::StorageFull, ErrorKind::CommitUnknown, ErrorKind::Unavailable];
-        assert!(kinds.contains(&refused.kind()), "{refused:?}");
+        assert!(kinds.contains(&error.kind()), "{error:?}");
         std::fs::remove_file(filler).unwrap();
         server.kill().unwrap();
         server.restart().unwrap();
@@ -126,7 +126,7 @@ async fn a_full_disk_loses_nothing() {
         // Each commit appends two entries.
         assert_eq!(found.version.number(), 2 * number);
     }
-    println!("a disk that was full twice, {number} commits: none lost");
+    println!("the disk was full twice, {number} commits: none lost");
     store.close().await.unwrap();
     drop(store);
     server.stop().unwrap();

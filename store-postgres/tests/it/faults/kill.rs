@@ -20,7 +20,7 @@ use super::helpers::{commit_with_all_parts, commits, stores, thread, was_not_app
 
 pub(super) const WRITERS: usize = 16;
 
-/// Makes one commit after the other until one fails. Then repeats that commit with its key until it succeeds, at most
+/// Makes one commit after another until one fails. Then repeats that commit with its key until it succeeds, at most
 /// 10 s after the server is back. Returns the number of the last commit.
 async fn write_until_after_fault(
     commits: Arc<dyn CommitCoordinator>,
@@ -65,11 +65,11 @@ pub(super) async fn write_during(
             Arc::clone(&restarted_at),
         ))
     };
-    let writing: Vec<_> = numbers.iter().enumerate().map(begin).collect();
+    let writers: Vec<_> = numbers.iter().enumerate().map(begin).collect();
     sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
     cause_fault();
     restarted_at.set(Instant::now()).unwrap();
-    for (number, writer) in numbers.iter_mut().zip(writing) {
+    for (number, writer) in numbers.iter_mut().zip(writers) {
         *number = writer.await.unwrap();
     }
     expect_all_commits_exist(store, numbers).await;
@@ -101,7 +101,7 @@ async fn subscriptions_continue_after_kills() {
     let cycles = TestLength::pick_by_env(1, 3, 20);
     let mut server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
-    let (store, other) =
+    let (store, other_store) =
         (PostgresStore::open(config.clone()).await.unwrap(), PostgresStore::open(config).await.unwrap());
     let scope = Scope::Thread(thread("t"));
     let follow = Subscribe::new(scope.clone(), SubscriptionStart::First);
@@ -114,19 +114,19 @@ async fn subscriptions_continue_after_kills() {
             let key = EventKey::new(number.to_string()).unwrap();
             let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
             let append = AppendEvents::new([event]).with_key(WriterId::new("w").unwrap(), key);
-            match stores(&other).events.unwrap().append_events(append).await {
+            match stores(&other_store).events.unwrap().append_events(append).await {
                 Ok(_) => break,
                 Err(error) => assert!(began.elapsed() < Duration::from_secs(10), "{error:?}"),
             }
             sleep(Duration::from_millis(5)).await;
         }
-        let heard = timeout(Duration::from_secs(10), events.next()).await.unwrap().unwrap().unwrap();
-        assert_eq!(heard.kind.as_str(), format!("n-{number}"));
+        let received = timeout(Duration::from_secs(10), events.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(received.kind.as_str(), format!("n-{number}"));
     }
     println!("{cycles} kills: a subscription received every event once");
 }
 
-/// Checks that everything that the commits contained, up to the last one of each writer, exists once.
+/// Checks that every part of every commit, up to the last commit of each writer, exists exactly once.
 async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
     let found = store.verify(&IgnoreProgress).await.unwrap();
     assert_eq!(found.findings, []);
@@ -144,9 +144,9 @@ async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
         let id = thread(format!("t-{writer}"));
         let found = stores.threads.as_ref().unwrap().load_thread(&id).await.unwrap().unwrap();
         assert_eq!(found.version.number(), *number);
-        let last =
+        let query =
             EventQuery::new(Scope::Thread(id)).with_direction(Direction::Backward).with_page(PageRequest::first(1));
-        let last = stores.events.as_ref().unwrap().list_events(last).await.unwrap();
-        assert_eq!(last.items[0].kind.as_str(), format!("n-{number}"));
+        let last_page = stores.events.as_ref().unwrap().list_events(query).await.unwrap();
+        assert_eq!(last_page.items[0].kind.as_str(), format!("n-{number}"));
     }
 }

@@ -25,8 +25,8 @@ fn config_of_new_schema(url: &str) -> PostgresConfig {
 async fn many_concurrent_openings_create_one_schema() {
     for _ in 0..TestLength::pick_by_env(1, 3, 20) {
         let config = config_of_new_schema(&server_url());
-        let opening: Vec<_> = (0..PROCESSES).map(|_| tokio::spawn(PostgresStore::open(config.clone()))).collect();
-        for (number, opened) in opening.into_iter().enumerate() {
+        let openings: Vec<_> = (0..PROCESSES).map(|_| tokio::spawn(PostgresStore::open(config.clone()))).collect();
+        for (number, opened) in openings.into_iter().enumerate() {
             let store = opened.await.unwrap().unwrap();
             let receipt = commits(&store).commit(commit_with_message(&thread("t"), &number.to_string())).await.unwrap();
             assert_eq!(receipt.version.number(), number as u64 + 1);
@@ -41,7 +41,7 @@ async fn a_schema_is_created_completely_or_not_at_all() {
     let proxy = Proxy::start(server_socket()).await;
     let mut cuts = 0;
     for cut_at in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
-        // The server sends many messages at a time, so not every one of them is tried.
+        // The server sends many messages, so only every `step`-th message is tried.
         let step = if cut_at(0) == Cut::BeforeServer(0) {
             TestLength::pick_by_env(21, 7, 1)
         } else {

@@ -29,7 +29,7 @@ impl Cut {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProxyFields {
     cut: Option<Cut>,
     client_messages: usize,
     server_messages: usize,
@@ -41,13 +41,13 @@ struct State {
 
 #[derive(Debug, Default)]
 struct ProxyState {
-    state: Mutex<State>,
+    fields: Mutex<ProxyFields>,
     changed: Notify,
 }
 
 impl ProxyState {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    fn state(&self) -> MutexGuard<'_, ProxyFields> {
+        self.fields.lock().unwrap()
     }
 
     async fn wait_while_silent(&self) {
@@ -119,10 +119,10 @@ impl Proxy {
         format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable&allow_unsafe=true", self.port)
     }
 
-    /// Requests a cut at this message, on the connection on which it comes.
+    /// Requests a cut at this message, on the connection that carries it.
     pub(crate) fn request_cut(&self, at: Cut) {
         let mut state = self.shared.state();
-        *state = State { cut: Some(at), ..State::default() };
+        *state = ProxyFields { cut: Some(at), ..ProxyFields::default() };
     }
 
     /// Ends the request for a cut. Returns whether a connection was cut.

@@ -42,9 +42,9 @@ async fn a_call_without_a_connection_fails_in_time() {
         let _receipt = commits.commit(commit_with_message(&thread(format!("t-{number}")), "before")).await.unwrap();
     }
     proxy.set_silent(true);
-    let holding = {
+    let first_call = {
         let commits = std::sync::Arc::clone(&commits);
-        tokio::spawn(async move { commits.commit(commit_with_message(&thread("held"), "k")).await })
+        tokio::spawn(async move { commits.commit(commit_with_message(&thread("first"), "k")).await })
     };
     sleep(Duration::from_millis(50)).await;
     let calls = (0..100).map(|number| {
@@ -57,16 +57,16 @@ async fn a_call_without_a_connection_fails_in_time() {
         })
     });
     for call in calls.collect::<Vec<_>>() {
-        let (took, kind, outcome) = call.await.unwrap();
+        let (elapsed, kind, outcome) = call.await.unwrap();
         assert_eq!((kind, outcome), (ErrorKind::Unavailable, Outcome::NotApplied));
-        assert!(took <= Duration::from_millis(400), "{took:?}");
+        assert!(elapsed <= Duration::from_millis(400), "{elapsed:?}");
     }
     proxy.set_silent(false);
     // The store itself may have used the connection, to look for notifications. Then this call also failed.
-    let held = holding.await.unwrap();
-    assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
-    let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
-    assert_eq!(all, 51 + u64::from(held.is_ok()));
+    let first_answer = first_call.await.unwrap();
+    assert!(first_answer.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
+    let thread_count = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
+    assert_eq!(thread_count, 51 + u64::from(first_answer.is_ok()));
 }
 
 /// Enqueues to one thread wait for each other, and for a connection.
@@ -89,19 +89,19 @@ async fn an_enqueue_without_a_connection_fails_in_time() {
             (began.elapsed(), answer.map_err(|error| (error.kind(), error.outcome())))
         })
     };
-    let holding = enqueue();
+    let first_call = enqueue();
     sleep(Duration::from_millis(50)).await;
     for call in (0..100).map(|_| enqueue()).collect::<Vec<_>>() {
-        let (took, answer) = call.await.unwrap();
+        let (elapsed, answer) = call.await.unwrap();
         assert_eq!(answer.unwrap_err(), (ErrorKind::Unavailable, Outcome::NotApplied));
-        assert!(took <= Duration::from_millis(400), "{took:?}");
+        assert!(elapsed <= Duration::from_millis(400), "{elapsed:?}");
     }
     proxy.set_silent(false);
     // The store itself may have used the connection, to look for notifications. Then this call also failed.
-    let (_, held) = holding.await.unwrap();
-    assert!(held.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
+    let (_, first_answer) = first_call.await.unwrap();
+    assert!(first_answer.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
     let queued = mailbox.count_dispatches(None).await.unwrap().queued;
-    assert_eq!(queued, 1 + 2 * u64::from(held.is_ok()));
+    assert_eq!(queued, 1 + 2 * u64::from(first_answer.is_ok()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,12 +132,12 @@ async fn calls_end_though_the_server_is_silent() {
         assert!(began.elapsed() <= DEADLINE + SLACK, "a claim took {:?}", began.elapsed());
     }
     proxy.set_silent(false);
-    let again = timeout(Duration::from_secs(10), async {
+    let repeated_commit = timeout(Duration::from_secs(10), async {
         loop {
             if let Ok(receipt) = commits.commit(commit_with_message(&thread("t"), "b")).await {
                 return receipt;
             }
         }
     });
-    assert_eq!(again.await.unwrap().version.number(), 2);
+    assert_eq!(repeated_commit.await.unwrap().version.number(), 2);
 }

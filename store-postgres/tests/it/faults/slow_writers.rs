@@ -23,10 +23,10 @@ async fn a_follower_of_slow_writers_misses_nothing() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let (store, reader) = (test_schema.open().await.unwrap(), test_schema.open().await.unwrap());
     let thread_of = |number: usize| thread(format!("t-{}", number % 8));
-    let mut writing = Vec::new();
+    let mut writers = Vec::new();
     for writer in 0..WRITERS {
         let (store, mut random) = (store.clone(), Random::new(writer as u64));
-        writing.push(tokio::spawn(async move {
+        writers.push(tokio::spawn(async move {
             let mut connection = PgConnection::connect(&server_url()).await.unwrap();
             for number in 0..commits_per_writer {
                 let mut transaction = connection.begin().await.unwrap();
@@ -41,23 +41,23 @@ async fn a_follower_of_slow_writers_misses_nothing() {
         }));
     }
     let events = stores(&reader).events.unwrap();
-    let reading = (0..8).map(|number| {
+    let readers = (0..8).map(|number| {
         let events = std::sync::Arc::clone(&events);
         tokio::spawn(async move {
-            let mut heard = events
+            let mut subscription = events
                 .subscribe(Subscribe::new(Scope::Thread(thread_of(number)), SubscriptionStart::First))
                 .await
                 .unwrap()
                 .events;
             let mut kinds = Vec::new();
             while kinds.len() < commits_per_writer * WRITERS / 8 {
-                let next = tokio::time::timeout(Duration::from_secs(30), heard.next()).await;
+                let next = tokio::time::timeout(Duration::from_secs(30), subscription.next()).await;
                 kinds.push(next.expect("an event was missed").unwrap().unwrap().kind.to_string());
             }
             kinds
         })
     });
-    for task in reading.collect::<Vec<_>>() {
+    for task in readers.collect::<Vec<_>>() {
         let kinds = task.await.unwrap();
         let mut distinct = kinds.clone();
         distinct.sort();
@@ -65,11 +65,12 @@ async fn a_follower_of_slow_writers_misses_nothing() {
         assert_eq!(distinct.len(), kinds.len(), "an event was received twice");
         // The events of one writer arrive in the order in which it wrote them.
         for writer in 0..WRITERS {
-            let own = kinds.iter().filter_map(|kind| kind.strip_prefix(&format!("{writer}-"))?.parse::<usize>().ok());
-            assert!(own.is_sorted());
+            let numbers_of_writer =
+                kinds.iter().filter_map(|kind| kind.strip_prefix(&format!("{writer}-"))?.parse::<usize>().ok());
+            assert!(numbers_of_writer.is_sorted());
         }
     }
-    for writer in writing {
+    for writer in writers {
         writer.await.unwrap();
     }
 }
@@ -80,9 +81,9 @@ async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let table = format!("{}.naive", test_schema.config().schema());
     let mut reader = PgConnection::connect(&server_url()).await.unwrap();
-    let made = format!("CREATE TABLE {table} (position bigserial PRIMARY KEY)");
-    sqlx::raw_sql(AssertSqlSafe(made)).execute(&mut reader).await.unwrap();
-    let writing: Vec<_> = (0..WRITERS)
+    let create_table = format!("CREATE TABLE {table} (position bigserial PRIMARY KEY)");
+    sqlx::raw_sql(AssertSqlSafe(create_table)).execute(&mut reader).await.unwrap();
+    let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (table, mut random) = (table.clone(), Random::new(writer as u64));
             tokio::spawn(async move {
@@ -97,16 +98,16 @@ async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
             })
         })
         .collect();
-    let (mut seen, mut last) = (0, 0_i64);
-    while seen < WRITERS * 20 {
-        let all_done = writing.iter().all(tokio::task::JoinHandle::is_finished);
-        let next = format!("SELECT position FROM {table} WHERE position > {last} ORDER BY position");
-        let found: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(next)).fetch_all(&mut reader).await.unwrap();
-        seen += found.len();
-        last = found.last().copied().unwrap_or(last);
+    let (mut found_count, mut last_position) = (0, 0_i64);
+    while found_count < WRITERS * 20 {
+        let all_done = writers.iter().all(tokio::task::JoinHandle::is_finished);
+        let query = format!("SELECT position FROM {table} WHERE position > {last_position} ORDER BY position");
+        let found: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(query)).fetch_all(&mut reader).await.unwrap();
+        found_count += found.len();
+        last_position = found.last().copied().unwrap_or(last_position);
         if all_done {
             break;
         }
     }
-    assert!(seen < WRITERS * 20, "the control found all {seen}: the test shows nothing");
+    assert!(found_count < WRITERS * 20, "the control found all {found_count}: the test shows nothing");
 }

@@ -21,10 +21,10 @@ impl Certificates {
         let folder = PathBuf::from(format!("/tmp/agentstore-tls-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let certificates = Self(folder);
-        let [ours, theirs] = ["ours", "theirs"].map(|name| certificates.create_authority(name));
-        certificates.write_server_certificate("good", &ours, 2_000..4_000);
-        certificates.write_server_certificate("expired", &ours, 2_000..2_001);
-        drop(theirs);
+        let [own_authority, other_authority] = ["ours", "theirs"].map(|name| certificates.create_authority(name));
+        certificates.write_server_certificate("good", &own_authority, 2_000..4_000);
+        certificates.write_server_certificate("expired", &own_authority, 2_000..2_001);
+        drop(other_authority);
         certificates
     }
 
@@ -38,11 +38,11 @@ impl Certificates {
     }
 
     /// Writes a certificate of `localhost` that is valid in these years, and its key.
-    fn write_server_certificate(&self, name: &str, by: &CertifiedIssuer<'_, KeyPair>, years: std::ops::Range<i32>) {
+    fn write_server_certificate(&self, name: &str, issuer: &CertifiedIssuer<'_, KeyPair>, years: std::ops::Range<i32>) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(years.start, 1, 1), date_time_ymd(years.end, 1, 1));
-        fs::write(self.file(name, "crt"), params.signed_by(&key, by).unwrap().pem()).unwrap();
+        fs::write(self.file(name, "crt"), params.signed_by(&key, issuer).unwrap().pem()).unwrap();
         let file = self.file(name, "key");
         fs::write(&file, key.serialize_pem()).unwrap();
         // PostgreSQL refuses a key that other users can read.
@@ -79,20 +79,20 @@ impl Certificates {
 
 impl Drop for Certificates {
     fn drop(&mut self) {
-        let _gone = fs::remove_dir_all(&self.0);
+        let _removed = fs::remove_dir_all(&self.0);
     }
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_be_verified_is_refused() {
     let certificates = Certificates::new();
-    let (good, port) = certificates.start_server(Some("good"));
+    let (server, port) = certificates.start_server(Some("good"));
     certificates.open("localhost", port, "ours").await.unwrap().close().await.unwrap();
     for (host, authority) in [("localhost", "theirs"), ("127.0.0.1", "ours")] {
         let error = certificates.open(host, port, authority).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{host} {authority}: {error:?}");
     }
-    good.stop().unwrap();
+    server.stop().unwrap();
     for certificate in [Some("expired"), None] {
         let (server, port) = certificates.start_server(certificate);
         let error = certificates.open("localhost", port, "ours").await.unwrap_err();

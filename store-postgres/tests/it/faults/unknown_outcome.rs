@@ -1,5 +1,5 @@
 //! Test P3 of docs/reliability.md: the connection is cut at every message of a commit. The outcome that is reported is
-//! true, and after a repetition with the same key there is exactly one effect (ER-2, ER-3, ER-4, CM-10).
+//! true. After the commit was repeated with the same key, it has exactly one effect (ER-2, ER-3, ER-4, CM-10).
 
 use conformance_tests::TestLength;
 use store_core::{EntryQuery, Limits};
@@ -19,7 +19,7 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
     (config.connections, config.uses_test_clock) = (1, true);
     let (direct, proxied) = (test_schema.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
     let (direct, proxied, threads) = (commits(&direct), commits(&proxied), stores(&direct).threads.unwrap());
-    let (mut cuts, mut lost, mut unknown) = (0, 0, 0);
+    let (mut cuts, mut without_effect, mut without_answer) = (0, 0, 0);
     while cuts < TestLength::pick_by_env(30, 100, 1_000) {
         for cut_at in Cut::ALL {
             for at in 0.. {
@@ -33,22 +33,25 @@ async fn a_commit_whose_connection_is_cut_has_one_effect() {
                     break;
                 }
                 cuts += 1;
-                let again = direct.commit(commit_with_message(&id, "second")).await.unwrap();
-                assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", cut_at(at));
+                let repeated = direct.commit(commit_with_message(&id, "second")).await.unwrap();
+                assert!(answer.is_err() || repeated.deduplicated, "{:?}: an acknowledged commit is lost", cut_at(at));
                 assert!(
-                    !was_not_applied(&answer) || !again.deduplicated,
+                    !was_not_applied(&answer) || !repeated.deduplicated,
                     "{:?}: a commit that was `NotApplied` exists",
                     cut_at(at)
                 );
-                lost += usize::from(!again.deduplicated);
-                unknown += usize::from(answer.is_err());
+                without_effect += usize::from(!repeated.deduplicated);
+                without_answer += usize::from(answer.is_err());
                 let page = threads.list_entries(&id, EntryQuery::default()).await.unwrap();
                 assert_eq!(page.items.len(), 2, "{:?}", cut_at(at));
             }
         }
     }
-    println!("{cuts} cuts: {unknown} commits without an answer, of which {lost} had no effect");
-    assert!(lost > 0 && unknown > lost, "all cuts were before the effect, or all were after it");
+    println!("{cuts} cuts: {without_answer} commits without an answer, of which {without_effect} had no effect");
+    assert!(
+        without_effect > 0 && without_answer > without_effect,
+        "all cuts were before the effect, or all were after it"
+    );
 }
 
 /// Returns the path of the socket of the server that tests use.

@@ -16,9 +16,9 @@ async fn refused_setting(server: &Postgres) -> (String, String) {
 #[tokio::test]
 async fn unsafe_settings_are_refused_by_name() {
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
-        let wrong = format!("{setting}=off");
-        let server = Postgres::start(&[&wrong]).unwrap();
-        assert_eq!(refused_setting(&server).await, (wrong, "allow_unsafe=true".to_owned()));
+        let unsafe_setting = format!("{setting}=off");
+        let server = Postgres::start(&[&unsafe_setting]).unwrap();
+        assert_eq!(refused_setting(&server).await, (unsafe_setting, "allow_unsafe=true".to_owned()));
         let allowed = PostgresConfig::new(&format!("{}&allow_unsafe=true", server.url())).unwrap();
         let _store = PostgresStore::open(allowed).await.unwrap();
     }
@@ -33,10 +33,10 @@ async fn a_standby_is_refused() {
     server.restart().unwrap();
     assert_eq!(refused_setting(&server).await.0, "a standby");
     // If the URL asks for a server that accepts writes, the error names that parameter, even with `allow_unsafe`.
-    for asked in ["primary", "read-write"] {
-        let url = format!("{}&allow_unsafe=true&target_session_attrs={asked}", server.url());
-        let refused = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Invalid);
-        assert!(refused.to_string().contains("target_session_attrs"), "{refused}");
+    for requirement in ["primary", "read-write"] {
+        let url = format!("{}&allow_unsafe=true&target_session_attrs={requirement}", server.url());
+        let refusal = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+        assert_eq!(refusal.kind(), ErrorKind::Invalid);
+        assert!(refusal.to_string().contains("target_session_attrs"), "{refusal}");
     }
 }

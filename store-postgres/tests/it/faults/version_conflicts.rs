@@ -11,7 +11,7 @@ use crate::fixture::SchemaGuard;
 const WRITERS: usize = 64;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_several_commits_with_the_same_version_succeeds() {
+async fn one_of_several_commits_that_expect_the_same_version_succeeds() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
     let stores = [test_schema.store().await.unwrap(), test_schema.store().await.unwrap()];
     let mut expect = Expect::Absent;
@@ -21,16 +21,16 @@ async fn one_of_several_commits_with_the_same_version_succeeds() {
             let commit = commit_with_message(&thread("t"), &format!("{round}-{writer}")).expecting(expect);
             tokio::spawn(async move { Arc::clone(&commits).commit(commit).await })
         };
-        let writing: Vec<_> = (0..WRITERS).map(write).collect();
-        let (mut succeeded, mut others) = (Vec::new(), Vec::new());
-        for writer in writing {
+        let writers: Vec<_> = (0..WRITERS).map(write).collect();
+        let (mut new_versions, mut error_kinds) = (Vec::new(), Vec::new());
+        for writer in writers {
             match writer.await.unwrap() {
-                Ok(receipt) => succeeded.push(receipt.version),
-                Err(error) => others.push(error.kind()),
+                Ok(receipt) => new_versions.push(receipt.version),
+                Err(error) => error_kinds.push(error.kind()),
             }
         }
-        assert_eq!(succeeded.len(), 1, "{succeeded:?}");
-        assert!(others.iter().all(|kind| *kind == ErrorKind::Conflict), "{others:?}");
-        expect = Expect::Version(succeeded[0]);
+        assert_eq!(new_versions.len(), 1, "{new_versions:?}");
+        assert!(error_kinds.iter().all(|kind| *kind == ErrorKind::Conflict), "{error_kinds:?}");
+        expect = Expect::Version(new_versions[0]);
     }
 }

@@ -52,7 +52,7 @@ fn a_child_process_performs_its_task() {
             "write until it fails" => write_until_it_fails(file, &name).await,
             "interrupt" => interrupt(file, number).await,
             "work" => work_until_none_left(file).await,
-            "take a key" => take_a_key(file, &name, number).await,
+            "enqueue with contended keys" => enqueue_with_contended_keys(file, &name, number).await,
             "hold" => claim_and_hold(file, &name).await,
             "wait" => wait_and_work(file).await,
             "sync" => sync(file, number).await,
@@ -122,8 +122,8 @@ async fn write_until_it_fails(file: &Path, name: &str) {
     for at in 0..1_000 {
         let Err(error) = enqueue_and_ack(&*queue, &format!("{name}-a-{at}")).await else { continue };
         send_line(format_args!("first {}", error.kind().name()));
-        let again = queue.enqueue(vec![new_dispatch("again", &format!("{name}-again"))]).await;
-        send_line(format_args!("then {}", again.map_or_else(|error| error.kind().name(), |_| "ok")));
+        let second_answer = queue.enqueue(vec![new_dispatch("again", &format!("{name}-again"))]).await;
+        send_line(format_args!("then {}", second_answer.map_or_else(|error| error.kind().name(), |_| "ok")));
         // Reads still work.
         queue.load_dispatch(&format!("{name}-a-0").parse().unwrap()).await.unwrap();
         break;
@@ -133,7 +133,7 @@ async fn write_until_it_fails(file: &Path, name: &str) {
     let queue = mailbox(&store);
     enqueue_and_ack(&*queue, &format!("{name}-b")).await.unwrap();
     store.close().await.unwrap();
-    send_line("went on");
+    send_line("wrote after reopening");
 }
 
 /// Interrupts one thread `number` times.
@@ -144,7 +144,7 @@ async fn interrupt(file: &Path, number: usize) {
     for _ in 0..number {
         let request = Interrupt::new(thread("t"));
         match mailbox(&store).interrupt(request).await {
-            Ok(done) => send_line(format_args!("epoch {}", done.epoch)),
+            Ok(interrupted) => send_line(format_args!("epoch {}", interrupted.epoch)),
             Err(error) => send_line(format_args!("error {error:?}")),
         }
     }
@@ -174,7 +174,7 @@ async fn work_until_none_left(file: &Path) {
 }
 
 /// Enqueues `number` dispatches, each with a different dedupe key, while other processes use the same keys.
-async fn take_a_key(file: &Path, name: &str, number: usize) {
+async fn enqueue_with_contended_keys(file: &Path, name: &str, number: usize) {
     let store = open(file).await;
     send_line("open");
     wait_for_parent();
@@ -182,7 +182,7 @@ async fn take_a_key(file: &Path, name: &str, number: usize) {
         let new = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id(format!("{name}-{at}").parse().unwrap());
         let new = new.with_dedupe_key(format!("k-{at}").parse().unwrap());
         match mailbox(&store).enqueue(vec![new]).await.unwrap().remove(0) {
-            Ok(_) => send_line(format_args!("took {at}")),
+            Ok(_) => send_line(format_args!("accepted {at}")),
             Err(error) => send_line(format_args!("{} {at}", error.kind().name())),
         }
     }
@@ -197,8 +197,8 @@ async fn claim_and_hold(file: &Path, id: &str) {
     let claimed = mailbox(&store).claim(request).await.unwrap().claimed.remove(0);
     send_line("held");
     wait_for_parent();
-    let end = mailbox(&store).settle(vec![(claimed.claim(), ack(id))]).await.unwrap().remove(0);
-    send_line(end.map_or_else(|error| error.kind().name().to_owned(), |end| format!("{:?}", end.status)));
+    let answer = mailbox(&store).settle(vec![(claimed.claim(), ack(id))]).await.unwrap().remove(0);
+    send_line(answer.map_or_else(|error| error.kind().name().to_owned(), |settled| format!("{:?}", settled.status)));
 }
 
 /// Waits for work and claims it, until the process is killed.

@@ -22,7 +22,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
     enqueue(&*mailbox(&store), new_dispatch("t", "taken")).await;
-    let before = count_commits(&folder.file());
+    let commits_before = count_commits(&folder.file());
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             let mailbox = mailbox(&store);
@@ -35,7 +35,7 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
         let kind = call.await.unwrap().err().map(|error| error.kind());
         assert_eq!(kind, (at % 4 == 0).then_some(ErrorKind::AlreadyExists), "{at}");
     }
-    let commit_count = count_commits(&folder.file()) - before;
+    let commit_count = count_commits(&folder.file()) - commits_before;
     println!("{CALLS} calls at once took {commit_count} commits");
     assert!(commit_count < CALLS / 2, "{commit_count} commits");
     let counts = mailbox(&store).count_dispatches(Some(&thread("t"))).await.unwrap();
@@ -44,27 +44,27 @@ async fn concurrent_calls_share_a_transaction_and_get_their_own_answers() {
     store.close().await.unwrap();
 }
 
-/// When another process has written, a process discards its cached rows. So its decisions are based on the stored rows.
+/// If another process has written, a process discards its cached rows. So its decisions are based on the stored rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_forgets_cached_data_when_another_one_writes() {
     let folder = Folder::new();
-    let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
-    let (one, other) = (mailbox(&one), mailbox(&other));
-    enqueue(&*one, new_dispatch("t", "first")).await;
-    enqueue(&*one, new_dispatch("t", "second")).await;
+    let (first_store, second_store) = (open(&folder.file()).await, open(&folder.file()).await);
+    let (first_mailbox, second_mailbox) = (mailbox(&first_store), mailbox(&second_store));
+    enqueue(&*first_mailbox, new_dispatch("t", "first")).await;
+    enqueue(&*first_mailbox, new_dispatch("t", "second")).await;
     // The other process claims and settles what the first one enqueued and read.
-    let claimed = other.claim(claim_request()).await.unwrap().claimed.remove(0);
-    assert!(one.claim(claim_request()).await.unwrap().claimed.is_empty());
-    settle(&*other, &claimed, ack("first")).await;
-    let claimed = one.claim(claim_request()).await.unwrap().claimed.remove(0);
+    let claimed = second_mailbox.claim(claim_request()).await.unwrap().claimed.remove(0);
+    assert!(first_mailbox.claim(claim_request()).await.unwrap().claimed.is_empty());
+    settle(&*second_mailbox, &claimed, ack("first")).await;
+    let claimed = first_mailbox.claim(claim_request()).await.unwrap().claimed.remove(0);
     assert_eq!(claimed.dispatch.payload, new_dispatch("t", "second").payload);
-    other.interrupt(Interrupt::new(thread("t"))).await.unwrap();
-    let refused = one.settle(vec![(claimed.claim(), ack("second"))]).await.unwrap().remove(0);
-    assert_eq!(refused.unwrap_err().kind(), ErrorKind::StaleEpoch);
-    enqueue(&*other, new_dispatch("t", "third")).await;
-    let claimed = one.claim(claim_request()).await.unwrap().claimed.remove(0);
+    second_mailbox.interrupt(Interrupt::new(thread("t"))).await.unwrap();
+    let answer = first_mailbox.settle(vec![(claimed.claim(), ack("second"))]).await.unwrap().remove(0);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::StaleEpoch);
+    enqueue(&*second_mailbox, new_dispatch("t", "third")).await;
+    let claimed = first_mailbox.claim(claim_request()).await.unwrap().claimed.remove(0);
     assert_eq!((claimed.dispatch.id.as_str(), claimed.dispatch.epoch), ("third", 1));
-    settle(&*one, &claimed, Settlement::Release).await;
-    other.cancel(&claimed.dispatch.id).await.unwrap();
-    assert!(one.claim(claim_request()).await.unwrap().claimed.is_empty());
+    settle(&*first_mailbox, &claimed, Settlement::Release).await;
+    second_mailbox.cancel(&claimed.dispatch.id).await.unwrap();
+    assert!(first_mailbox.claim(claim_request()).await.unwrap().claimed.is_empty());
 }

@@ -41,28 +41,31 @@ async fn no_changed_bit_changes_the_data_that_is_read() {
         let claimed = mailbox(&store).claim(claim_request()).await.unwrap().claimed.remove(0);
         settle(&*mailbox(&store), &claimed, ack(claimed.dispatch.id.as_str())).await;
     }
-    let all = DispatchQuery::default().with_page(PageRequest::first(1_000));
-    let all = mailbox(&store).list_dispatches(all).await.unwrap().items;
+    let query = DispatchQuery::default().with_page(PageRequest::first(1_000));
+    let all = mailbox(&store).list_dispatches(query).await.unwrap().items;
     let expected: Vec<_> = all.iter().map(|found| (found.id.to_string(), format!("{found:?}"))).collect();
     assert_eq!(count_readable(&store, &expected).await, DISPATCH_COUNT);
     store.close().await.unwrap();
     let bytes = fs::read(folder.file()).unwrap();
-    let (mut random, mut refused, mut unread) = (Random::new(7), 0, 0);
+    let (mut random, mut refused_openings, mut unreadable_count) = (Random::new(7), 0, 0);
     for _ in 0..flip_count {
         let (at, bit) = (random.below(bytes.len()), random.below(8));
-        let mut changed = bytes.clone();
-        changed[at] ^= 1 << bit;
-        fs::write(folder.file(), changed).unwrap();
+        let mut changed_bytes = bytes.clone();
+        changed_bytes[at] ^= 1 << bit;
+        fs::write(folder.file(), changed_bytes).unwrap();
         match SqliteMailbox::open(SqliteConfig::new(folder.file())).await {
             Ok(store) => {
-                unread += DISPATCH_COUNT - count_readable(&store, &expected).await;
+                unreadable_count += DISPATCH_COUNT - count_readable(&store, &expected).await;
                 store.close().await.unwrap();
             }
-            Err(_) => refused += 1,
+            Err(_) => refused_openings += 1,
         }
     }
-    println!("{flip_count} changed bits: {refused} openings refused, {unread} dispatches not read, no wrong data read");
-    assert!(unread > 0);
+    println!(
+        "{flip_count} changed bits: {refused_openings} openings refused, {unreadable_count} dispatches not read, \
+         no wrong data read"
+    );
+    assert!(unreadable_count > 0);
 }
 
 /// Changes the file while no store has it open.
@@ -104,10 +107,10 @@ async fn a_damaged_payload_affects_only_its_dispatch() {
 /// Data that was written for another dispatch or for another tenant is `Corrupt`.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_of_another_dispatch_or_tenant_is_not_read() {
-    let one = "(SELECT body, body_crc FROM dispatches WHERE id = 'd-1')";
-    for (sql, damaged) in [
+    let other_body = "(SELECT body, body_crc FROM dispatches WHERE id = 'd-1')";
+    for (sql, damaged_ids) in [
         ("UPDATE dispatches SET payload = 3 - payload".to_owned(), &["d-0", "d-1"][..]),
-        (format!("UPDATE dispatches SET (body, body_crc) = {one} WHERE id = 'd-0'"), &["d-0"]),
+        (format!("UPDATE dispatches SET (body, body_crc) = {other_body} WHERE id = 'd-0'"), &["d-0"]),
         ("UPDATE dispatches SET tenant = 7".to_owned(), &["d-0", "d-1"]),
     ] {
         let folder = Folder::new();
@@ -120,7 +123,7 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
             change_file(&folder, "UPDATE tenants SET no = 7");
         }
         let store = open(&folder.file()).await;
-        for id in damaged {
+        for id in damaged_ids {
             assert_eq!(load_error_kind(&store, id).await, Some(ErrorKind::Corrupt), "{sql}");
         }
         store.close().await.unwrap();

@@ -49,11 +49,11 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
     // The writes are so few that the WAL does not become long enough to be synced.
-    let (each, all) = (20, 8 * 20 * 2);
+    let (dispatches_per_task, line_count) = (20, 8 * 20 * 2);
     for cycle in 0..20 {
-        let mut writer = start_child("write unsafely", &file, cycle, each);
+        let mut writer = start_child("write unsafely", &file, cycle, dispatches_per_task);
         assert_eq!(writer.next_line().unwrap(), "open");
-        let printed: Vec<_> = (0..all).map(|_| writer.next_line().unwrap()).collect();
+        let printed: Vec<_> = (0..line_count).map(|_| writer.next_line().unwrap()).collect();
         disk.cut_power().unwrap();
         writer.kill();
         disk.power_on().unwrap();
@@ -64,7 +64,7 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
         }
         store.close().await.unwrap();
         if lost_count > 0 {
-            println!("power cut {cycle}: {lost_count} of {} acknowledged dispatches are lost", all / 2);
+            println!("power cut {cycle}: {lost_count} of {} acknowledged dispatches are lost", line_count / 2);
             return;
         }
     }
@@ -94,17 +94,17 @@ async fn a_full_disk_loses_nothing() {
     let (mut acknowledged, queue) = (Vec::new(), mailbox(&store));
     for round in 0..2 {
         let filler = disk.fill(2).unwrap();
-        let refused = loop {
+        let error = loop {
             let id = format!("{round}-{}", acknowledged.len());
-            let long = new_dispatch(&id, &id).with_dedupe_key(id.parse().unwrap());
-            let long = long.with_payload(Json::of(&"x".repeat(100_000)).unwrap());
-            match queue.enqueue(vec![long]).await.and_then(|mut answers| answers.remove(0)) {
+            let large_payload = Json::of(&"x".repeat(100_000)).unwrap();
+            let new = new_dispatch(&id, &id).with_dedupe_key(id.parse().unwrap()).with_payload(large_payload);
+            match queue.enqueue(vec![new]).await.and_then(|mut answers| answers.remove(0)) {
                 Ok(_) => acknowledged.push(id),
                 Err(error) => break error,
             }
-            assert!(acknowledged.len() < 5_000, "the disk is never full");
+            assert!(acknowledged.len() < 5_000, "the disk accepts more than its size");
         };
-        assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::StorageFull, Outcome::NotApplied), "{refused:?}");
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::StorageFull, Outcome::NotApplied), "{error:?}");
         for id in &acknowledged {
             assert!(queue.load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
         }
@@ -118,5 +118,5 @@ async fn a_full_disk_loses_nothing() {
         assert!(mailbox(&store).load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
     }
     store.close().await.unwrap();
-    println!("a disk that was full twice, {} dispatches of 100 kB: none lost", acknowledged.len());
+    println!("the disk was full twice, {} dispatches of 100 kB: none lost", acknowledged.len());
 }

@@ -12,10 +12,10 @@ const CALLS: usize = 200;
 /// Polls a call until it ends, but at most `polls` times, and drops it.
 async fn poll_and_drop<F: Future>(call: F, polls: usize) {
     let mut call = pin!(call);
-    let mut left = polls;
+    let mut remaining_polls = polls;
     std::future::poll_fn(|context| {
-        left = left.saturating_sub(1);
-        if call.as_mut().poll(context).is_ready() || left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        remaining_polls = remaining_polls.saturating_sub(1);
+        if call.as_mut().poll(context).is_ready() || remaining_polls == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
@@ -32,8 +32,8 @@ async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
         let counts = mailbox.count_dispatches(Some(&thread("t"))).await.unwrap();
         assert_eq!(counts.total(), at as u64 + 1);
     }
-    let listed = store_core::DispatchQuery::new(DispatchFilter::of_thread(thread("t")));
-    let listed = mailbox.list_dispatches(listed.with_page(store_core::PageRequest::first(1_000))).await.unwrap();
+    let query = store_core::DispatchQuery::new(DispatchFilter::of_thread(thread("t")));
+    let listed = mailbox.list_dispatches(query.with_page(store_core::PageRequest::first(1_000))).await.unwrap();
     assert_eq!(listed.items.len(), CALLS);
     // Dispatches of the same millisecond are listed by their ids.
     let mut numbers: Vec<_> = listed.items.iter().map(|found| found.number).collect();

@@ -75,19 +75,19 @@ async fn a_missing_file_is_created_or_refused() {
 /// A file of another program or of a later release is refused, and no byte of it changes.
 #[tokio::test]
 async fn a_foreign_file_is_refused_and_left_unchanged() {
-    let others: [(&str, &str); 4] = [
+    let foreign_databases: [(&str, &str); 4] = [
         ("a database without an application id", "CREATE TABLE notes (id); INSERT INTO notes VALUES (1)"),
         ("a database with another application id", "PRAGMA application_id = 7; CREATE TABLE notes (id)"),
         ("a database with a WAL", "PRAGMA application_id = 7; PRAGMA journal_mode = WAL; CREATE TABLE notes (id)"),
         ("a later release", "PRAGMA application_id = 1097289058; PRAGMA user_version = 2; CREATE TABLE meta (id)"),
     ];
-    for (what, sql) in others {
+    for (what, sql) in foreign_databases {
         let folder = Folder::new();
         Connection::open(folder.file()).unwrap().execute_batch(sql).unwrap();
-        let before = fs::read(folder.file()).unwrap();
+        let bytes_before = fs::read(folder.file()).unwrap();
         let error = open_error(SqliteConfig::new(folder.file())).await;
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{what}: {error}");
-        assert_eq!(fs::read(folder.file()).unwrap(), before, "{what}");
+        assert_eq!(fs::read(folder.file()).unwrap(), bytes_before, "{what}");
         assert_eq!(read_pragma(&folder.file(), "user_version") == "Integer(2)", what == "a later release");
     }
     for bytes in [
@@ -106,19 +106,19 @@ async fn a_foreign_file_is_refused_and_left_unchanged() {
 /// A store with an injected clock has exclusive use of the file: while it is open, other processes cannot open the
 /// file. While another process has the file open, such a store cannot be opened.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_with_an_injected_clock_has_the_file_to_itself() {
+async fn a_store_with_an_injected_clock_has_exclusive_use_of_its_file() {
     let folder = Folder::new();
     let clock = Arc::new(ManualClock::new(Timestamp::MIN));
-    let alone = SqliteConfig::new(folder.file()).with_clock(clock);
-    let store = SqliteMailbox::open(alone.clone()).await.unwrap();
+    let config_with_clock = SqliteConfig::new(folder.file()).with_clock(clock);
+    let store = SqliteMailbox::open(config_with_clock.clone()).await.unwrap();
     assert_eq!(store.capabilities().processes, Processes::One);
-    let other = start_child("write until it fails", &folder.file(), "x", 0).end();
-    assert_eq!(other, ["refused unavailable"]);
+    let printed = start_child("write until it fails", &folder.file(), "x", 0).end();
+    assert_eq!(printed, ["refused unavailable"]);
     store.close().await.unwrap();
-    let mut other = start_child("write", &folder.file(), "x", usize::MAX);
-    assert_eq!(other.next_line().unwrap(), "open");
-    assert_eq!(open_error(alone.clone()).await.kind(), ErrorKind::Unavailable);
-    other.kill();
-    SqliteMailbox::open(alone).await.unwrap().close().await.unwrap();
+    let mut other_process = start_child("write", &folder.file(), "x", usize::MAX);
+    assert_eq!(other_process.next_line().unwrap(), "open");
+    assert_eq!(open_error(config_with_clock.clone()).await.kind(), ErrorKind::Unavailable);
+    other_process.kill();
+    SqliteMailbox::open(config_with_clock).await.unwrap().close().await.unwrap();
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -59,18 +59,19 @@ pub(super) async fn enqueue(mailbox: &dyn MailboxStore, new: NewDispatch) {
     mailbox.enqueue(vec![new]).await.unwrap().remove(0).unwrap();
 }
 
-pub(super) async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, end: Settlement) {
-    mailbox.settle(vec![(claimed.claim(), end)]).await.unwrap().remove(0).unwrap();
+pub(super) async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, settlement: Settlement) {
+    mailbox.settle(vec![(claimed.claim(), settlement)]).await.unwrap().remove(0).unwrap();
 }
 
-/// Returns whether a dispatch exists and, if `acked` is set, is acknowledged. Checks its payload and its result.
-pub(super) async fn is_stored(mailbox: &dyn MailboxStore, id: &str, acked: bool) -> bool {
+/// Returns whether a dispatch exists and, if `must_be_acked` is set, is acknowledged. Checks its payload and its
+/// result.
+pub(super) async fn is_stored(mailbox: &dyn MailboxStore, id: &str, must_be_acked: bool) -> bool {
     let Some(found) = mailbox.load_dispatch(&id.parse().unwrap()).await.unwrap() else { return false };
     assert_eq!(found.payload, Some(Json::of(&format!("payload of {id}")).unwrap()), "{id}");
-    if acked {
+    if must_be_acked {
         assert_eq!(found.result, Some(Json::of(&format!("result of {id}")).unwrap()), "{id}");
     }
-    !acked || found.status == DispatchStatus::Acked
+    !must_be_acked || found.status == DispatchStatus::Acked
 }
 
 /// Checks that every record can be read, and that the derived data agrees with the records.

@@ -14,17 +14,17 @@ use super::{
 /// Checks that the mailbox contains all changes in the lines that a process printed. Returns the number of changes.
 pub(super) async fn check_changes(file: &Path, printed: &[String]) -> usize {
     let store = open(file).await;
-    let mut checked = 0;
+    let mut change_count = 0;
     for line in printed {
         let Some((what, id)) = line.split_once(' ') else { continue };
         if let "put" | "ack" = what {
             assert!(is_stored(&*mailbox(&store), id, what == "ack").await, "{line} is lost");
-            checked += 1;
+            change_count += 1;
         }
     }
     expect_no_findings(&store).await;
     store.close().await.unwrap();
-    checked
+    change_count
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,19 +34,19 @@ async fn work_of_one_process_wakes_another() {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let began = Instant::now();
         enqueue(&*mailbox(&store), new_dispatch("t", &format!("{round}"))).await;
-        let enqueued = began.elapsed();
+        let enqueue_time = began.elapsed();
         assert_eq!(waiter.next_line().unwrap(), format!("got {round}"));
-        delays.push(began.elapsed().saturating_sub(enqueued));
+        delays.push(began.elapsed().saturating_sub(enqueue_time));
     }
     delays.sort_unstable();
     let (median, longest) = (delays[rounds / 2], delays[rounds - 1]);
     println!("{rounds} dispatches woke another process: {median:?} median, {longest:?} at most");
     assert!(median < Duration::from_millis(50), "{median:?}");
-    let (before, seconds) = (processor_time(waiter.id()), 3);
+    let (time_before, seconds) = (processor_time(waiter.id()), 3);
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let spent = processor_time(waiter.id()) - before;
-    println!("{seconds} s of waiting took {spent} hundredths of a second of processor time");
-    assert!(spent <= 10 * seconds, "the wait keeps the processor busy");
+    let time_spent = processor_time(waiter.id()) - time_before;
+    println!("{seconds} s of waiting took {time_spent} hundredths of a second of processor time");
+    assert!(time_spent <= 10 * seconds, "the wait keeps the processor busy");
     waiter.kill();
     store.close().await.unwrap();
 }

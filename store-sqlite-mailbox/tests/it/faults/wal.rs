@@ -29,32 +29,33 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     let reader = Connection::open(folder.file()).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
     let until = Instant::now() + Duration::from_secs(seconds);
-    let long = Json::of(&"x".repeat(100_000)).unwrap();
+    let large_payload = Json::of(&"x".repeat(100_000)).unwrap();
     let tasks: Vec<_> = (0..4)
         .map(|task| {
-            let (mailbox, long) = (mailbox(&store), long.clone());
+            let (mailbox, large_payload) = (mailbox(&store), large_payload.clone());
             tokio::spawn(async move {
-                let (mut at, mut slowest) = (0, Duration::ZERO);
-                while Instant::now() < until || at < 250 {
+                let (mut count, mut slowest) = (0, Duration::ZERO);
+                while Instant::now() < until || count < 250 {
                     let began = Instant::now();
-                    let id = format!("{task}-{at}");
-                    enqueue(&*mailbox, new_dispatch(format!("t-{task}"), &id).with_payload(long.clone())).await;
+                    let id = format!("{task}-{count}");
+                    enqueue(&*mailbox, new_dispatch(format!("t-{task}"), &id).with_payload(large_payload.clone()))
+                        .await;
                     slowest = slowest.max(began.elapsed());
-                    at += 1;
+                    count += 1;
                     // The first writes have no pauses, so that the WAL becomes long. Later writes have pauses, so that
                     // the disk does not become full.
-                    tokio::time::sleep(Duration::from_millis(if at < 250 { 0 } else { 100 })).await;
+                    tokio::time::sleep(Duration::from_millis(if count < 250 { 0 } else { 100 })).await;
                 }
-                (at, slowest)
+                (count, slowest)
             })
         })
         .collect();
     // All writers end although the other program still reads. So none of them waits for that program.
-    let mut written = 0;
+    let mut total_count = 0;
     let mut slowest = Duration::ZERO;
     for task in tasks {
-        let (at, longest) = task.await.unwrap();
-        (written, slowest) = (written + at, slowest.max(longest));
+        let (count, slowest_of_task) = task.await.unwrap();
+        (total_count, slowest) = (total_count + count, slowest.max(slowest_of_task));
     }
     let wal_bytes = wal_file_bytes();
     assert!(wal_bytes > 48 << 20, "the WAL has only {wal_bytes} bytes: the read did not prevent its restart");
@@ -70,12 +71,15 @@ async fn a_long_read_by_another_program_blocks_no_call() {
     for at in 0..3 {
         enqueue(&*mailbox(&store), new_dispatch("t", &format!("after-{at}"))).await;
     }
-    let (after, reported) = (wal_file_bytes(), store.wal_bytes_in_use_by_readers());
+    let (bytes_after_read, reported_bytes) = (wal_file_bytes(), store.wal_bytes_in_use_by_readers());
     println!(
-        "{written} dispatches written during a read of {seconds} s: the slowest took {slowest:?}, the WAL had \
-         {wal_bytes} bytes, and {after} bytes after the read"
+        "{total_count} dispatches written during a read of {seconds} s: the slowest took {slowest:?}, the WAL had \
+         {wal_bytes} bytes, and {bytes_after_read} bytes after the read"
     );
-    assert!(after <= MAX_WAL_BYTES && reported == 0, "{after} bytes, {reported} reported");
+    assert!(
+        bytes_after_read <= MAX_WAL_BYTES && reported_bytes == 0,
+        "{bytes_after_read} bytes, {reported_bytes} reported"
+    );
     expect_no_findings(&store).await;
     store.close().await.unwrap();
 }
@@ -85,7 +89,7 @@ async fn a_long_read_by_another_program_blocks_no_call() {
 async fn the_wal_stays_short_under_load() {
     let folder = Folder::new();
     let store = open(&folder.file()).await;
-    let reading: Vec<_> = (0..4)
+    let read_tasks: Vec<_> = (0..4)
         .map(|_| {
             let mailbox = mailbox(&store);
             tokio::spawn(async move {
@@ -95,14 +99,14 @@ async fn the_wal_stays_short_under_load() {
             })
         })
         .collect();
-    let (mailbox, long) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
-    let mut longest = 0;
+    let (mailbox, large_payload) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
+    let mut longest_wal = 0;
     for at in 0..TestLength::pick_by_env(100, 300, 2_000) {
-        enqueue(&**mailbox, new_dispatch("t", &format!("{at}")).with_payload(long.clone())).await;
-        longest = longest.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
+        enqueue(&**mailbox, new_dispatch("t", &format!("{at}")).with_payload(large_payload.clone())).await;
+        longest_wal = longest_wal.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
     }
-    println!("the WAL had {longest} bytes at most");
-    assert!(longest < MAX_WAL_BYTES, "{longest} bytes");
-    reading.iter().for_each(tokio::task::JoinHandle::abort);
+    println!("the WAL had {longest_wal} bytes at most");
+    assert!(longest_wal < MAX_WAL_BYTES, "{longest_wal} bytes");
+    read_tasks.iter().for_each(tokio::task::JoinHandle::abort);
     store.close().await.unwrap();
 }
