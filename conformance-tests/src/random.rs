@@ -15,8 +15,8 @@ impl Random {
         Self(seed)
     }
 
-    /// A new generator. Its numbers are independent of the numbers that the current generator returns next. Concurrent tasks, for example,
-    /// get a generator each.
+    /// A new generator. Its numbers are independent of the numbers that the current generator returns next. Concurrent
+    /// tasks, for example, get a generator each.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next())

@@ -2,8 +2,8 @@
 //!
 //! [`normalize`] reads a request, a reply or a streamed reply. [`compile`] makes the body of a request from a context.
 //! For the model that produced the blocks, the body has the same history as the one that was read, with signatures and
-//! encrypted reasoning. For any other model, [`Compiled::losses`] lists what the body does not hold, and [`check`] reports it
-//! before anything is sent.
+//! encrypted reasoning. For any other model, [`Compiled::losses`] lists what the body does not hold, and [`check`]
+//! reports it before anything is sent.
 //!
 //! Nothing is sent. Only [`convert`] stores something; the other functions are pure.
 //!

@@ -125,7 +125,8 @@ async fn handle<S: JobSource>(
 }
 
 /// Waits until the handler has ended. The handler is told to stop when its claim is lost, when its deadline has passed,
-/// or when the worker aborts its attempts. If it has not ended after the grace period, this function stops waiting for it.
+/// or when the worker aborts its attempts. If it has not ended after the grace period, this function stops waiting for
+/// it.
 async fn supervise<S: JobSource>(
     loop_state: &LoopState<S>,
     job: &S::Job,
