@@ -2,7 +2,7 @@
 
 use super::{CallRole, LineData};
 use crate::{
-    compact::{digest, push, to_u32},
+    compact::{digest, to_u32},
     json::Object,
     lines::ObjectLine,
     tree::Tree,
@@ -79,7 +79,7 @@ pub(super) struct KnownCalls {
 impl KnownCalls {
     /// Notes the calls of a line.
     pub(super) fn note<'a>(&mut self, line: u64, ids: impl Iterator<Item = &'a String>) {
-        ids.for_each(|id| push(&mut self.lines, (digest(id), to_u32(line))));
+        ids.for_each(|id| self.lines.push((digest(id), to_u32(line))));
     }
 
     pub(super) fn sort(&mut self) {

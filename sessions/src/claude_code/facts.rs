@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::preserved_segment::PreservedSegment;
 use crate::{
-    compact::{BitSet, TextTable, push, to_u32},
+    compact::{BitSet, TextTable, to_u32},
     error::Result,
     issue::Issues,
     json::{Object, parse_json_string},
@@ -200,7 +200,7 @@ impl FileFacts {
 
     fn add_sidechain_line(&mut self, line: FactLine, object: &Object<'_>) {
         let at = self.position_of_sidechain(&line);
-        push(&mut self.sidechain_lines, (to_u32(line.number), to_u32(at)));
+        self.sidechain_lines.push((to_u32(line.number), to_u32(at)));
         if let Some(sidechain) = self.sidechains.get_mut(at)
             && sidechain.prompt.is_none()
             && line.kind == "user"

@@ -13,7 +13,7 @@ use std::num::NonZeroU32;
 
 use super::line_format::{LineData, LinePlace, NodeKind};
 use crate::{
-    compact::{TextTable, digest, push, to_u32},
+    compact::{List, TextTable, digest, to_u32},
     source::hex,
     tree::{Parents, Tree},
 };
@@ -24,9 +24,9 @@ pub(super) struct MessageLinks {
     messages: TextTable,
     call_ids: TextTable,
     /// Lines with calls, and the numbers of the calls.
-    calls: Vec<(u32, u32)>,
+    calls: List<(u32, u32)>,
     /// Lines with results, and the numbers of the calls that they answer.
-    results: Vec<(u32, u32)>,
+    results: List<(u32, u32)>,
 }
 
 impl MessageLinks {
@@ -35,7 +35,7 @@ impl MessageLinks {
         for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
             for id in ids {
                 if let Some(number) = number_of(&mut self.call_ids, id) {
-                    push(links, (to_u32(line), number));
+                    links.push((to_u32(line), number));
                 }
             }
         }
@@ -53,9 +53,9 @@ fn number_of(ids: &mut TextTable, id: &str) -> Option<u32> {
 }
 
 /// The numbers of the calls that a line names.
-fn calls_of_line(links: &[(u32, u32)], line: u64) -> impl Iterator<Item = u32> {
+fn calls_of_line(links: &List<(u32, u32)>, line: u64) -> impl Iterator<Item = u32> {
     let first = links.partition_point(|(other, _)| u64::from(*other) < line);
-    let links_of_line = links.iter().skip(first).take_while(move |(other, _)| u64::from(*other) == line);
+    let links_of_line = links.iter_from(first).take_while(move |(other, _)| u64::from(*other) == line);
     links_of_line.map(|(_, number)| *number)
 }
 
@@ -91,7 +91,7 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
 }
 
 /// The newest message for each number of an id or of a call. `u32::MAX` stands for none.
-struct NewestMessages(Vec<u32>);
+struct NewestMessages(List<u32>);
 
 impl NewestMessages {
     fn get(&self, number: u32) -> Option<usize> {
@@ -108,7 +108,7 @@ impl NewestMessages {
 struct Adjuster<'a> {
     links: &'a MessageLinks,
     parents: Parents,
-    messages: Vec<MessageLines>,
+    messages: List<MessageLines>,
     /// Assistant lines without the id of a message.
     single_lines: Vec<u32>,
     /// The newest message with each id, as a position in `messages`.
@@ -116,7 +116,7 @@ struct Adjuster<'a> {
     /// The newest message with each call.
     by_call: NewestMessages,
     /// The lines and results that are part of messages: each with its position in the tree, and its message.
-    message_of_node: Vec<(u32, u32)>,
+    message_of_node: List<(u32, u32)>,
     /// The messages that are not closed.
     open_messages: Vec<usize>,
 }
@@ -126,11 +126,11 @@ impl<'a> Adjuster<'a> {
         Self {
             links,
             parents: Parents::default(),
-            messages: Vec::new(),
+            messages: List::default(),
             single_lines: Vec::new(),
-            by_id: NewestMessages(vec![u32::MAX; links.messages.len() as usize]),
-            by_call: NewestMessages(vec![u32::MAX; links.call_ids.len() as usize]),
-            message_of_node: Vec::new(),
+            by_id: NewestMessages(List::filled(&u32::MAX, links.messages.len() as usize)),
+            by_call: NewestMessages(List::filled(&u32::MAX, links.call_ids.len() as usize)),
+            message_of_node: List::default(),
             open_messages: Vec::new(),
         }
     }
@@ -190,7 +190,7 @@ impl<'a> Adjuster<'a> {
         named_parent: Option<usize>,
         (at, line, data): (usize, u64, &LineData),
     ) -> Option<usize> {
-        push(&mut self.message_of_node, (to_u32(at), to_u32(message)));
+        self.message_of_node.push((to_u32(at), to_u32(message)));
         let previous_node = self.messages.get(message).map(|lines| lines.last as usize)?;
         if let Some(lines) = self.messages.get_mut(message) {
             lines.last = to_u32(at);
@@ -228,19 +228,19 @@ impl<'a> Adjuster<'a> {
         };
         let message = self.messages.len();
         let lines = MessageLines { first: position, last: position, last_line: position, is_closed: false };
-        push(&mut self.messages, lines);
+        self.messages.push(lines);
         self.open_messages.push(message);
         self.by_id.set(id.get() - 1, message);
         calls_of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
-        push(&mut self.message_of_node, (position, to_u32(message)));
+        self.message_of_node.push((position, to_u32(message)));
     }
 
     /// The parent of a line that is not part of a message. If the line names any line of a message as its parent, it
     /// gets the last one.
     fn after_message(&self, named_parent: Option<usize>, at: usize) -> Option<usize> {
         let named_parent = named_parent?;
-        let node = self.message_of_node.binary_search_by_key(&to_u32(named_parent), |(node, _)| *node).ok();
-        let message = node.and_then(|node| self.messages.get(self.message_of_node.get(node)?.1 as usize));
+        let node_and_message = self.message_of_node.find_by_key(&to_u32(named_parent), |(node, _)| *node);
+        let message = node_and_message.and_then(|(_, message)| self.messages.get(*message as usize));
         let last = message.map(|lines| lines.last as usize).filter(|last| *last < at);
         Some(last.unwrap_or(named_parent))
     }

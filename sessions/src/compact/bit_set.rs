@@ -13,8 +13,6 @@ impl BitSet {
     /// Adds a position. If there is no room for it, the set grows.
     pub(crate) fn insert(&mut self, at: usize) {
         if at / 64 >= self.0.len() {
-            let missing = at / 64 + 1 - self.0.len();
-            super::make_room(&mut self.0, missing);
             self.0.resize(at / 64 + 1, 0);
         }
         if let Some(word) = self.0.get_mut(at / 64) {

@@ -1,5 +1,7 @@
 //! The offsets at which the lines of a file end.
 
+use super::List;
+
 const LINES_PER_SAMPLE: usize = 64;
 
 /// The offset at which each line ends, without its line end. It takes about two bytes for each line.
@@ -7,10 +9,10 @@ const LINES_PER_SAMPLE: usize = 64;
 pub(crate) struct LineEnds {
     /// For each line, the distance of its end from that of the preceding line, with seven bits in each byte, the lowest
     /// first. If the eighth bit of a byte is set, more bytes follow.
-    distances: Vec<u8>,
+    distances: List<u8>,
     /// For the first of every 64 lines: the end of the preceding line, and the place of its own distance in
     /// `distances`.
-    samples: Vec<(u64, usize)>,
+    samples: List<(u64, usize)>,
     count: usize,
     /// The end of the last line.
     last_end: u64,
@@ -20,13 +22,13 @@ impl LineEnds {
     /// Adds the end of the next line. No line ends before an earlier one.
     pub(crate) fn push(&mut self, end: u64) {
         if self.count.is_multiple_of(LINES_PER_SAMPLE) {
-            super::push(&mut self.samples, (self.last_end, self.distances.len()));
+            self.samples.push((self.last_end, self.distances.len()));
         }
         let mut remaining = end.saturating_sub(self.last_end);
         loop {
             let low = u8::try_from(remaining & 0x7f).unwrap_or_default();
             remaining >>= 7;
-            super::push(&mut self.distances, if remaining == 0 { low } else { low | 0x80 });
+            self.distances.push(if remaining == 0 { low } else { low | 0x80 });
             if remaining == 0 {
                 break;
             }
@@ -39,7 +41,7 @@ impl LineEnds {
     pub(crate) fn of(&self, line: u64) -> Option<u64> {
         let at = usize::try_from(line.checked_sub(1)?).ok().filter(|at| *at < self.count)?;
         let (mut end, start) = *self.samples.get(at / LINES_PER_SAMPLE)?;
-        let mut bytes = self.distances.get(start..)?.iter();
+        let mut bytes = self.distances.iter_from(start);
         for _ in 0..=at % LINES_PER_SAMPLE {
             let mut shift = 0;
             loop {

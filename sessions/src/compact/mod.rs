@@ -3,30 +3,24 @@
 
 mod bit_set;
 mod line_ends;
+mod list;
 mod range_map;
 mod text_table;
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use self::{bit_set::BitSet, line_ends::LineEnds, range_map::RangeMap, text_table::TextTable};
+pub(crate) use self::{
+    bit_set::BitSet,
+    line_ends::LineEnds,
+    list::{Items, List},
+    range_map::RangeMap,
+    text_table::TextTable,
+};
 
 /// Converts a number to the 32 bits in which it is kept. Larger numbers do not occur, because files with so many lines
 /// are refused (`scan`).
 pub(crate) fn to_u32<T: TryInto<u32>>(number: T) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
-}
-
-/// Makes room for more items. A list grows by a quarter, because one that doubles may waste half of its memory.
-pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) {
-    if list.capacity() - list.len() < more {
-        list.reserve_exact(more.max(list.capacity() / 4).max(16));
-    }
-}
-
-/// Adds an item to a list that grows by a quarter.
-pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
-    make_room(list, 1);
-    list.push(item);
 }
 
 /// Half of the SHA-256 of an id. In practice, two different ids never share it.

@@ -1,9 +1,11 @@
 //! Maps from numbers to numbers that mostly increase together.
 
+use super::List;
+
 /// A map from numbers to numbers. A range of keys and values that both increase by one takes 12 bytes, however long it
 /// is.
 #[derive(Debug, Default)]
-pub(crate) struct RangeMap(Vec<MapRange>);
+pub(crate) struct RangeMap(List<MapRange>);
 
 #[derive(Debug)]
 struct MapRange {
@@ -22,7 +24,7 @@ impl RangeMap {
                 return true;
             }
         }
-        super::push(&mut self.0, MapRange { first_key: key, first_value: value, count: 1 });
+        self.0.push(MapRange { first_key: key, first_value: value, count: 1 });
         true
     }
 
@@ -43,7 +45,7 @@ impl RangeMap {
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.len() == 0
     }
 }
 

@@ -2,9 +2,15 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use super::{List, to_u32};
 use crate::source::hex;
 
 const TEXTS_PER_START: u32 = 16;
+
+const PAGE_BYTES: usize = 64 << 10;
+
+/// A page gets no further texts if it has less room than this. It is enough for 16 ids.
+const MIN_ROOM: usize = 1 << 10;
 
 /// The first byte of a text of at most this many bytes is its length.
 const MAX_SHORT_LENGTH: usize = 127;
@@ -28,14 +34,14 @@ const EMPTY_SLOT: u32 = u32::MAX;
 /// A table of texts. A UUID takes about 24 bytes, and any other text of the same length about 44.
 #[derive(Debug, Default)]
 pub(crate) struct TextTable {
-    /// All texts without gaps, in the form that `encode` returns.
-    bytes: Vec<u8>,
-    /// Where the first of every 16 texts begins.
-    starts: Vec<usize>,
+    /// The texts without gaps, in the form that `encode` returns.
+    pages: Vec<Vec<u8>>,
+    /// Where the first of every 16 texts begins: its page, and its place there. All 16 are on the same page.
+    starts: List<(u32, u32)>,
     count: u32,
     /// The numbers of the texts. The hash of a text gives a slot, and its number is in this slot or, if it was in use,
     /// in the next one that was free.
-    slots: Vec<u32>,
+    slots: List<u32>,
     hasher: RandomState,
 }
 
@@ -51,10 +57,13 @@ impl TextTable {
         }
         let number = self.count;
         if number.is_multiple_of(TEXTS_PER_START) {
-            super::push(&mut self.starts, self.bytes.len());
+            self.begin_page_if_full();
+            let place = self.pages.last().map_or(0, Vec::len);
+            self.starts.push((to_u32(self.pages.len().saturating_sub(1)), to_u32(place)));
         }
-        super::make_room(&mut self.bytes, encoded.len());
-        self.bytes.extend_from_slice(&encoded);
+        if let Some(page) = self.pages.last_mut() {
+            page.extend_from_slice(&encoded);
+        }
         self.count += 1;
         // At most three of four slots are in use.
         if u64::from(self.count) * 4 > to_u64(self.slots.len()) * 3 {
@@ -63,6 +72,14 @@ impl TextTable {
             self.fill_slot(&encoded, number);
         }
         Some((number, true))
+    }
+
+    fn begin_page_if_full(&mut self) {
+        if self.pages.last().is_none_or(|page| page.len() + MIN_ROOM > PAGE_BYTES) {
+            // Most tables are small, so the first page is as large as it needs to be.
+            let capacity = if self.pages.is_empty() { 0 } else { PAGE_BYTES };
+            self.pages.push(Vec::with_capacity(capacity));
+        }
     }
 
     /// The number of a text, if it is in the table.
@@ -95,8 +112,9 @@ impl TextTable {
         if number >= self.count {
             return None;
         }
-        let at = usize::try_from(number / TEXTS_PER_START).ok()?;
-        let mut rest = self.bytes.get(*self.starts.get(at)?..)?;
+        let (page, place) = *self.starts.get(usize::try_from(number / TEXTS_PER_START).ok()?)?;
+        let page = self.pages.get(usize::try_from(page).ok()?)?;
+        let mut rest = page.get(usize::try_from(place).ok()?..)?;
         for _ in 0..number % TEXTS_PER_START {
             rest = rest.get(encoded_len(rest)..)?;
         }
@@ -125,16 +143,21 @@ impl TextTable {
     /// Makes a larger list of slots. The smaller one is freed first, so that both are never in memory together.
     fn rebuild_slots(&mut self) {
         let slots = (self.slots.len() / 2 * 3).max(64);
-        self.slots = Vec::new();
-        self.slots = vec![EMPTY_SLOT; slots];
-        let bytes = std::mem::take(&mut self.bytes);
-        let mut rest = bytes.as_slice();
-        for number in 0..self.count {
-            let (encoded, after) = rest.split_at_checked(encoded_len(rest)).unwrap_or_default();
-            self.fill_slot(encoded, number);
-            rest = after;
+        self.slots = List::default();
+        self.slots = List::filled(&EMPTY_SLOT, slots);
+        let pages = std::mem::take(&mut self.pages);
+        let mut numbers = 0..self.count;
+        for page in &pages {
+            let mut rest = page.as_slice();
+            while !rest.is_empty()
+                && let Some(number) = numbers.next()
+            {
+                let (encoded, after) = rest.split_at_checked(encoded_len(rest)).unwrap_or_default();
+                self.fill_slot(encoded, number);
+                rest = after;
+            }
         }
-        self.bytes = bytes;
+        self.pages = pages;
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
 };
 use crate::{
-    compact::{self, TextTable, to_u32},
+    compact::{List, TextTable, to_u32},
     json::Object,
     source::Line,
 };
@@ -18,16 +18,16 @@ use crate::{
 /// contexts. Lines are counted from 0.
 #[derive(Debug)]
 pub(super) struct ContextLines {
-    kinds: Vec<ContextLineKind>,
+    kinds: List<ContextLineKind>,
     /// For each line, `fingerprint` and `content_hash`. It is `None` if the session has only this context, because the
     /// hashes are compared with those of other contexts only.
-    hashes: Option<Vec<[u64; 2]>>,
+    hashes: Option<List<[u64; 2]>>,
     /// The lines with a user message whose text is plain, and the hash of this text.
-    text_hashes: Vec<(u32, u64)>,
+    text_hashes: List<(u32, u64)>,
     /// The lines with calls, and the number of the id of each call.
-    calls: Vec<(u32, u32)>,
+    calls: List<(u32, u32)>,
     /// The lines with a result, and the number of the id of the call that it answers.
-    answers: Vec<(u32, u32)>,
+    answers: List<(u32, u32)>,
 }
 
 /// What a line is, and what it is compared by.
@@ -44,11 +44,11 @@ impl ContextLines {
     /// No lines yet. `is_only_context` says whether the session has no other context.
     pub(super) fn new(is_only_context: bool) -> Self {
         Self {
-            kinds: Vec::new(),
-            hashes: (!is_only_context).then(Vec::new),
-            text_hashes: Vec::new(),
-            calls: Vec::new(),
-            answers: Vec::new(),
+            kinds: List::default(),
+            hashes: (!is_only_context).then(List::default),
+            text_hashes: List::default(),
+            calls: List::default(),
+            answers: List::default(),
         }
     }
 
@@ -57,36 +57,31 @@ impl ContextLines {
     }
 
     pub(super) fn get(&self, line_index: usize) -> Option<ContextLine> {
-        self.kinds.get(line_index).map(|kind| self.line(line_index, *kind))
-    }
-
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = ContextLine> + ExactSizeIterator {
-        self.kinds.iter().enumerate().map(|(row, kind)| self.line(row, *kind))
-    }
-
-    fn line(&self, row: usize, kind: ContextLineKind) -> ContextLine {
-        let hashes = self.hashes.as_ref().and_then(|hashes| hashes.get(row));
+        let kind = *self.kinds.get(line_index)?;
+        let hashes = self.hashes.as_ref().and_then(|hashes| hashes.get(line_index));
         let [fingerprint, content_hash] = hashes.copied().unwrap_or_default();
-        ContextLine { kind, fingerprint, content_hash }
+        Some(ContextLine { kind, fingerprint, content_hash })
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = ContextLine> {
+        (0..self.len()).filter_map(|line_index| self.get(line_index))
     }
 
     /// For a user message with plain text: the hash of this text.
     pub(super) fn text_hash(&self, line_index: usize) -> Option<u64> {
-        let at = self.text_hashes.binary_search_by_key(&to_u32(line_index), |(line_index, _)| *line_index).ok()?;
-        Some(self.text_hashes.get(at)?.1)
+        self.text_hashes.find_by_key(&to_u32(line_index), |(at, _)| *at).map(|(_, text_hash)| *text_hash)
     }
 
     /// The numbers of the ids of the calls in a line.
     pub(super) fn calls(&self, line_index: usize) -> impl Iterator<Item = u32> {
         let line_index = to_u32(line_index);
         let first = self.calls.partition_point(|(at, _)| *at < line_index);
-        self.calls.iter().skip(first).take_while(move |(at, _)| *at == line_index).map(|(_, call)| *call)
+        self.calls.iter_from(first).take_while(move |(at, _)| *at == line_index).map(|(_, call)| *call)
     }
 
     /// The number of the id of the call that a line answers.
     pub(super) fn answered_call(&self, line_index: usize) -> Option<u32> {
-        let at = self.answers.binary_search_by_key(&to_u32(line_index), |(line_index, _)| *line_index).ok()?;
-        Some(self.answers.get(at)?.1)
+        self.answers.find_by_key(&to_u32(line_index), |(at, _)| *at).map(|(_, call)| *call)
     }
 
     /// The numbers of the ids of all calls.
@@ -142,27 +137,29 @@ impl ContextLines {
 
     /// Adds a line. Its calls, its answer and the hash of its text must have been added already.
     pub(super) fn push(&mut self, line: ContextLine) {
-        compact::push(&mut self.kinds, line.kind);
+        self.kinds.push(line.kind);
         if let Some(hashes) = &mut self.hashes {
-            compact::push(hashes, [line.fingerprint, line.content_hash]);
+            hashes.push([line.fingerprint, line.content_hash]);
         }
     }
 
     /// Adds the hash of the text of the next line.
     pub(super) fn push_text_hash(&mut self, text_hash: u64) {
-        compact::push(&mut self.text_hashes, (to_u32(self.kinds.len()), text_hash));
+        self.text_hashes.push((to_u32(self.kinds.len()), text_hash));
     }
 
     /// Adds a call of the next line.
     pub(super) fn push_call(&mut self, call: u32) {
-        compact::push(&mut self.calls, (to_u32(self.kinds.len()), call));
+        self.calls.push((to_u32(self.kinds.len()), call));
     }
 
     /// Adds a call that the next line answers. If there are several, the last one counts.
     pub(super) fn push_answer(&mut self, call: u32) {
         let line_index = to_u32(self.kinds.len());
-        self.answers.pop_if(|(last, _)| *last == line_index);
-        compact::push(&mut self.answers, (line_index, call));
+        match self.answers.last_mut().filter(|(last, _)| *last == line_index) {
+            Some((_, last_call)) => *last_call = call,
+            None => self.answers.push((line_index, call)),
+        }
     }
 }
 

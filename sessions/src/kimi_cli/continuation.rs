@@ -119,12 +119,12 @@ impl FilePair<'_> {
     /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
     /// the assistant, and the messages between and after them.
     fn find_kept_lines(&self, at: usize, opening_depth: usize) -> Option<Vec<usize>> {
-        let previous = || self.previous.iter().enumerate();
+        let previous = || (0..self.previous.len()).filter_map(|at| Some((at, self.previous.get(at)?)));
         let is_user_or_assistant = |(_, line): &(usize, ContextLine)| line.kind.is_user_or_assistant();
         let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
         let kept: Vec<_> = previous().skip(first).filter(|(_, line)| line.kind.is_message()).collect();
         let following_lines = self.lines.iter().skip(at + 1);
-        if following_lines.len() < kept.len() {
+        if self.lines.len() - (at + 1) < kept.len() {
             return None;
         }
         let is_equal = |((_, line), again): (&(usize, ContextLine), ContextLine)| {

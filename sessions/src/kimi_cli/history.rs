@@ -9,7 +9,7 @@ use super::{
     context_line::ContextLines,
     continuation::{self, Compaction, Continuation},
 };
-use crate::compact::{push, to_u32};
+use crate::compact::{List, to_u32};
 
 /// An entry of the tree.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,7 @@ pub(super) enum StoredDecision {
 pub(super) struct History {
     files: Vec<PlacedFile>,
     /// The line of each entry.
-    line_indexes: Vec<u32>,
+    line_indexes: List<u32>,
     sequences: Vec<EntrySequence>,
 }
 
@@ -180,8 +180,8 @@ impl History {
     fn last_node(&self, (file, line_index): (usize, usize)) -> Option<(usize, usize)> {
         let first = self.files.get(file)?.first_node;
         let end = self.files.get(file + 1).map_or(self.line_indexes.len(), |next| next.first_node);
-        let up_to = self.line_indexes.get(first..end)?.partition_point(|at| *at <= to_u32(line_index));
-        let at = first + up_to.checked_sub(1)?;
+        let after = self.line_indexes.partition_point_in(first..end, |at| *at <= to_u32(line_index));
+        let at = after.checked_sub(1).filter(|at| *at >= first)?;
         Some((at, usize::try_from(*self.line_indexes.get(at)?).ok()?))
     }
 
@@ -240,7 +240,7 @@ impl History {
             let depth = self.depth(parent) + 1;
             self.sequences.push(EntrySequence { first: at, parent, depth });
         }
-        push(&mut self.line_indexes, to_u32(line_index));
+        self.line_indexes.push(to_u32(line_index));
         at
     }
 }

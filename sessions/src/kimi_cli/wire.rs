@@ -5,7 +5,7 @@ use store_core::{Custom, NewBody, Timestamp};
 
 use super::{context_line::hash, message::plain_text};
 use crate::{
-    compact::{self, TextTable, to_u32},
+    compact::{List, TextTable, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::note_bad_field,
@@ -19,11 +19,11 @@ pub(super) const FIRST_VERSION: &str = "1.1";
 /// counted from 0.
 #[derive(Debug, Default)]
 pub(super) struct WireRecords {
-    events: Vec<WireEvent>,
+    events: List<WireEvent>,
     /// For each record, its time in milliseconds, or `NO_TIME`.
-    times: Vec<u64>,
+    times: List<u64>,
     /// The records with which turns begin, and the hash of what the user said.
-    turns: Vec<(u32, Option<u64>)>,
+    turns: List<(u32, Option<u64>)>,
 }
 
 const NO_TIME: u64 = u64::MAX;
@@ -51,7 +51,7 @@ pub(super) enum WireEvent {
 }
 
 impl WireRecords {
-    pub(super) fn events(&self) -> &[WireEvent] {
+    pub(super) const fn events(&self) -> &List<WireEvent> {
         &self.events
     }
 
@@ -112,14 +112,14 @@ impl WireRecords {
 
     /// Adds a record with which a turn begins, and the hash of what the user said.
     pub(super) fn push_turn(&mut self, time: Option<Timestamp>, text_hash: Option<u64>) {
-        compact::push(&mut self.turns, (to_u32(self.events.len()), text_hash));
+        self.turns.push((to_u32(self.events.len()), text_hash));
         self.push(time, WireEvent::Turn);
     }
 
     /// Adds a record that does not begin a turn.
     pub(super) fn push(&mut self, time: Option<Timestamp>, event: WireEvent) {
-        compact::push(&mut self.times, time.map_or(NO_TIME, Timestamp::as_millis));
-        compact::push(&mut self.events, event);
+        self.times.push(time.map_or(NO_TIME, Timestamp::as_millis));
+        self.events.push(event);
     }
 }
 

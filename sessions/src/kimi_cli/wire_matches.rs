@@ -8,7 +8,7 @@ use super::{
     history::History,
     wire::{WireEvent, WireRecords},
 };
-use crate::compact::{BitSet, push, to_u32};
+use crate::compact::{BitSet, to_u32};
 
 /// A line of the history: the number of the file and the number of the line, both from 0.
 pub(super) type HistoryLine = (usize, usize);
@@ -100,7 +100,7 @@ impl RecordsOfCalls {
     fn of(records: &WireRecords, call_of: fn(WireEvent) -> Option<u32>) -> Self {
         let mut calls_and_records = Vec::new();
         for (record, event) in records.events().iter().enumerate() {
-            call_of(*event).into_iter().for_each(|call| push(&mut calls_and_records, (call, to_u32(record))));
+            call_of(*event).into_iter().for_each(|call| calls_and_records.push((call, to_u32(record))));
         }
         calls_and_records.sort_unstable();
         Self(calls_and_records)
@@ -164,10 +164,10 @@ impl Matcher<'_> {
 
     fn add_match(&mut self, record: usize, at: SmallLine) {
         self.matched_records.insert(record);
-        push(&mut self.wire_matches.records, (to_u32(record), at));
+        self.wire_matches.records.push((to_u32(record), at));
         let lines = &mut self.wire_matches.lines;
         match lines.last_mut().filter(|(line, _)| *line == at) {
-            None => push(lines, (at, to_u32(record))),
+            None => lines.push((at, to_u32(record))),
             // Of several records, the last one that has a time counts.
             Some((_, last)) if self.records.time(record).is_some() => *last = to_u32(record),
             Some(_) => {}

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    compact::{digest, push, to_u32},
+    compact::{List, digest, to_u32},
     issue::{IssueCode, Issues},
 };
 
@@ -19,7 +19,7 @@ pub(super) struct CallPairs {
     orphan_results: HashMap<String, u64>,
     paired_ids: PairedIds,
     /// Digests of the ids of the calls in nodes, and the positions of these nodes.
-    positions: Vec<([u8; 16], u32)>,
+    positions: List<([u8; 16], u32)>,
 }
 
 impl CallPairs {
@@ -33,7 +33,7 @@ impl CallPairs {
 
     /// Remembers the node of a call, because lines may name the call as their parent.
     pub(super) fn add_position(&mut self, id: &str, at: usize) {
-        push(&mut self.positions, (digest(id), to_u32(at)));
+        self.positions.push((digest(id), to_u32(at)));
     }
 
     /// The positions of the calls with these ids.
@@ -43,7 +43,7 @@ impl CallPairs {
         if wanted.is_empty() {
             return found;
         }
-        for (digest, at) in &self.positions {
+        for (digest, at) in self.positions.iter() {
             if let (Some(id), Ok(at)) = (wanted.get(digest), usize::try_from(*at)) {
                 found.entry(id.clone()).or_default().push(at);
             }

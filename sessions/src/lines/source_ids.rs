@@ -8,7 +8,7 @@ use std::{
 use store_core::EntryId;
 
 use crate::{
-    compact::{RangeMap, TextTable, push, to_u32},
+    compact::{List, RangeMap, TextTable, to_u32},
     provenance::LineRanges,
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct SourceIds {
     /// The first line with each id, and the number of the id.
     first_lines: RangeMap,
     /// A hash of the bytes of the first line with each id, by the number of the id.
-    hashes: Vec<u32>,
+    hashes: List<u32>,
     hasher: RandomState,
     /// The lines whose id an earlier line contains, with the number of the id.
     repeats: BTreeMap<u32, u32>,
@@ -63,14 +63,14 @@ impl SourceIds {
         let line = to_u32(line);
         let hash = to_u32(self.hasher.hash_one(bytes) >> 32);
         if id.contains('#') || generated_line(id).is_some() {
-            push(&mut self.lines_with_generated_form, line);
+            self.lines_with_generated_form.push(line);
         }
         if EntryId::new(id).is_err() {
-            push(&mut self.invalid_lines, line);
+            self.invalid_lines.push(line);
         }
         let (number, is_new) = self.ids.add(id)?;
         if is_new {
-            push(&mut self.hashes, hash);
+            self.hashes.push(hash);
             self.first_lines.push(line, number);
             return None;
         }
@@ -84,7 +84,7 @@ impl SourceIds {
 
     /// Frees what only [`Self::add`] needs. No id is added after this.
     pub(crate) fn finish(&mut self) {
-        self.hashes = Vec::new();
+        self.hashes = List::default();
     }
 
     /// Notes what the line that was read is.

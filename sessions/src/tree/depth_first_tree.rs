@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::compact::{push, to_u32};
+use crate::compact::to_u32;
 
 /// The parents of all nodes. A parent is found in logarithmic time.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Parents {
     pub(crate) fn push(&mut self, parent: Option<usize>) {
         let parent = parent.map(to_u32);
         if parent.is_none() || parent != self.len.checked_sub(1) {
-            push(&mut self.segments, Segment { start: self.len, parent });
+            self.segments.push(Segment { start: self.len, parent });
         }
         self.len += 1;
     }
@@ -104,7 +104,7 @@ impl DepthFirstTree {
         let mut roots = Vec::new();
         for segment in 0..count {
             match parents.parent_position(segment) {
-                Some((above, parent)) => push(&mut children, (above, parent, to_u32(segment))),
+                Some((above, parent)) => children.push((above, parent, to_u32(segment))),
                 None => roots.push(segment),
             }
         }
@@ -139,7 +139,7 @@ impl DepthFirstTree {
             if let Some(place) = self.places.get_mut(segment) {
                 *place = (first, next.saturating_sub(1));
             }
-            push(&mut self.order, to_u32(segment));
+            self.order.push(to_u32(segment));
             let below = self.children_of(segment).iter().rev().map(|(_, child)| to_position(*child));
             pending.extend(below);
         }

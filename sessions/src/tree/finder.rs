@@ -1,9 +1,10 @@
 //! Finds the parents that lines name.
 
-use std::slice::Iter;
-
 use super::{Link, PackedParent, ParentPolicy, Tree, depth_first_tree::to_position};
-use crate::issue::{IssueCode, Issues};
+use crate::{
+    compact::Items,
+    issue::{IssueCode, Issues},
+};
 
 /// A line without a parent in the file, and the issue to note about it.
 pub(super) struct MissingParent {
@@ -15,7 +16,7 @@ pub(super) struct MissingParent {
 /// Finds the parents of lines, in file order.
 pub(super) struct ParentFinder<'a, D> {
     tree: &'a Tree<D>,
-    links: Iter<'a, Link>,
+    links: Items<'a, Link>,
     policy: &'a ParentPolicy,
     issues: &'a mut Issues,
     missing_parents: Vec<MissingParent>,

@@ -15,7 +15,7 @@ pub(crate) use self::{
     inherited_values::InheritedValues,
 };
 use crate::{
-    compact::{RangeMap, TextTable, push, to_u32},
+    compact::{List, RangeMap, TextTable, to_u32},
     issue::{IssueCode, Issues},
     json::Object,
     lines::SourceIds,
@@ -105,10 +105,10 @@ pub(crate) struct Tree<D> {
     source_ids: SourceIds,
     /// The line of each node.
     lines: RangeMap,
-    data: Vec<D>,
+    data: List<D>,
     /// What each line says about its parent. The list is empty when all parents are found.
-    packed_parents: Vec<PackedParent>,
-    links: Vec<Link>,
+    packed_parents: List<PackedParent>,
+    links: List<Link>,
     /// The names of parents that are not the id of an earlier line.
     unknown_names: TextTable,
     depth_first_tree: DepthFirstTree,
@@ -119,9 +119,9 @@ impl<D> Default for Tree<D> {
         Self {
             source_ids: SourceIds::default(),
             lines: RangeMap::default(),
-            data: Vec::new(),
-            packed_parents: Vec::new(),
-            links: Vec::new(),
+            data: List::default(),
+            packed_parents: List::default(),
+            links: List::default(),
             unknown_names: TextTable::default(),
             depth_first_tree: DepthFirstTree::default(),
         }
@@ -147,14 +147,14 @@ impl<D> Tree<D> {
                 }
             },
         };
-        push(&mut self.packed_parents, packed);
-        push(&mut self.data, data);
+        self.packed_parents.push(packed);
+        self.data.push(data);
         self.lines.push(to_u32(line), to_u32(at));
         at
     }
 
     fn push_link(&mut self, link: Link) -> PackedParent {
-        push(&mut self.links, link);
+        self.links.push(link);
         PackedParent::Link
     }
 
@@ -223,8 +223,8 @@ impl<D> Tree<D> {
     }
 
     /// The data of all nodes.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &D)> + ExactSizeIterator {
-        self.data.iter().enumerate()
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &D)> {
+        (0..self.data.len()).filter_map(|at| Some((at, self.data.get(at)?)))
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -267,7 +267,8 @@ impl<D> Tree<D> {
         let mut parents = Parents::default();
         (0..self.data.len()).for_each(|at| parents.push(finder.parent(at)));
         let missing_parents = finder.into_missing_parents();
-        (self.packed_parents, self.links, self.unknown_names) = (Vec::new(), Vec::new(), TextTable::default());
+        (self.packed_parents, self.links, self.unknown_names) =
+            (List::default(), List::default(), TextTable::default());
         self.source_ids.finish();
         self.cut_cycles(&mut parents, issues);
         let order = self.set_parents(parents);
