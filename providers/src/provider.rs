@@ -43,7 +43,8 @@ pub(crate) trait Api: Sync {
     /// origin that does not name the API.
     fn api_names(&self) -> &'static [Option<&'static str>];
 
-    /// JSON pointers to the fields of a native form that only the model that made them accepts.
+    /// JSON pointers to the bound fields of a block in the provider's own form. Only the model that made a bound field
+    /// accepts it.
     fn bound_fields(&self) -> &'static [&'static str];
 
     /// The fields of a request that hold the history.
@@ -57,7 +58,7 @@ pub(crate) trait Api: Sync {
     /// Reads the messages of a request or of a reply.
     fn read(&self, body: &Object, reader: &mut Reader) -> Result<()>;
 
-    /// Joins the events of a streamed reply to the reply that they describe.
+    /// Builds a reply from the events of its stream.
     fn join(&self, events: &[Value]) -> Result<Object>;
 
     /// Writes a request with the messages of a context.

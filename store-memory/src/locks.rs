@@ -10,7 +10,8 @@
 //! 4. `index` of a tenant: a writer changes it while it holds the slot, so that readers see both changes at once
 //!
 //! Other locks: the list of tenants is locked before any of these. Each map that contains slots, and the list of
-//! contents to free, is locked only for one short operation, during which no other lock is taken.
+//! deleted threads whose contents are not yet freed, is locked only for one short operation, during which no other lock
+//! is taken.
 
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};

@@ -36,13 +36,13 @@ impl CommitCoordinator for PostgresCommits {
         let (key, call_scope) = (commit.key.clone(), Some(commit.thread.clone()));
         let call = |tenant: Arc<Tenant>| async move {
             commit::check(&commit, &tenant.shared.config.limits)?;
-            let (first_lookup, in_family) = lookup_of_commit(&commit);
+            let (likely_records, in_family) = lookup_of_commit(&commit);
             let rule =
                 |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, &commit, decision_context);
             if in_family {
-                decide_in_family(&tenant, &commit.thread, first_lookup, rule).await
+                decide_in_family(&tenant, &commit.thread, likely_records, rule).await
             } else {
-                decide(&tenant, &commit.thread, first_lookup, rule).await
+                decide(&tenant, &commit.thread, likely_records, rule).await
             }
         };
         self.tenant.run_write(call_scope, call).await.map_err(|error| with_commit_key(error, key.as_ref()))
@@ -70,7 +70,7 @@ impl CommitCoordinator for PostgresCommits {
 fn lookup_of_commit(commit: &Commit) -> (Lookup, bool) {
     let needs = commit::needed_keys(commit);
     let in_family = needs.parent_thread.is_some();
-    let first_lookup = Lookup {
+    let likely_records = Lookup {
         threads: needs.parent_thread.into_iter().collect(),
         runs: needs.runs,
         keys: needs.key.into_iter().collect(),
@@ -80,7 +80,7 @@ fn lookup_of_commit(commit: &Commit) -> (Lookup, bool) {
         inputs: needs.pending,
         ..events_lookup(commit.events.as_ref())
     };
-    (first_lookup, in_family)
+    (likely_records, in_family)
 }
 
 /// Commits in a transaction of the caller.
@@ -88,13 +88,14 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
     tenant.check_open()?;
     tenant.shared.check_writable()?;
     commit::check(commit, &tenant.shared.config.limits)?;
-    let (first_lookup, in_family) = lookup_of_commit(commit);
+    let (likely_records, in_family) = lookup_of_commit(commit);
     let mut connection = tenant.db().caller_connection(connection);
     if in_family {
         connection.lock_family(&tenant.constants.tenant).await?;
     }
     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, commit, decision_context);
-    let decided = Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, first_lookup, rule)).await;
+    let decided =
+        Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, likely_records, rule)).await;
     // The caller knows the outcome of its transaction: if the transaction was not committed, nothing of the commit was
     // written.
     decided.map_err(|error| with_commit_key(error, commit.key.as_ref()))

@@ -270,11 +270,11 @@ impl Connection<'_> {
         sql: impl FnOnce(&Sql) -> &Arc<str>,
         arguments: PgArguments,
     ) -> Result<Vec<PgRow>, StatementFailure> {
-        self.write_with_late_arguments(sql, || Ok(arguments)).await
+        self.write_with_arguments_at_send(sql, || Ok(arguments)).await
     }
 
-    /// Does the same as `write`. The arguments are made just before the statement is sent.
-    pub(crate) async fn write_with_late_arguments(
+    /// Does the same as `write`. `arguments` is called immediately before the statement is sent.
+    pub(crate) async fn write_with_arguments_at_send(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
         arguments: impl FnOnce() -> Result<PgArguments>,

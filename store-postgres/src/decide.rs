@@ -43,17 +43,17 @@ pub(crate) enum CacheUpdate {
     Nothing,
 }
 
-/// Makes a decision about a thread. `first_lookup` lists the records that the rule most likely needs. They are loaded
+/// Makes a decision about a thread. `likely_records` lists the records that the rule most likely needs. They are loaded
 /// together with the thread.
 pub(crate) async fn decide<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
-    first_lookup: Lookup,
+    likely_records: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let thread_cache = tenant.thread_cache(id);
     let mut cache = thread_cache.lock().await;
-    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first_lookup);
+    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), likely_records);
     let answer = decision_loop.run(&mut cache, &rule).await;
     if answer.is_err() {
         // The cached records may be older than a write whose outcome is unknown.
@@ -68,7 +68,7 @@ pub(crate) async fn decide<T: Send>(
 #[expect(clippy::disallowed_methods, reason = "a call that has used up its time is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
-    first_lookup: Lookup,
+    likely_records: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<Option<T>>> + Send + Sync,
 ) -> Result<T> {
     let (mut tries, began) = (0, Instant::now());
@@ -76,7 +76,7 @@ pub(crate) async fn decide_locked<T: Send>(
         tries += 1;
         let connection = tenant.db().begin_transaction().await?;
         let mut decision_loop =
-            DecisionLoop { locks_rows: true, ..DecisionLoop::new(tenant, connection, first_lookup.clone()) };
+            DecisionLoop { locks_rows: true, ..DecisionLoop::new(tenant, connection, likely_records.clone()) };
         let answer = loop {
             let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
             match decision_loop.run(&mut cache, &rule).await {
@@ -97,22 +97,22 @@ pub(crate) async fn decide_locked<T: Send>(
 /// Makes a decision about records that belong to no thread, without locks.
 pub(crate) async fn decide_without_thread<T: Send>(
     tenant: &Tenant,
-    first_lookup: Lookup,
+    likely_records: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
-    decide_with_claims(tenant, Vec::new(), first_lookup, rule).await
+    decide_with_claims(tenant, Vec::new(), likely_records, rule).await
 }
 
 /// Makes a decision about claims, without locks. `claims` are those that this process has cached. Others are loaded.
 pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
     claims: Vec<CachedClaim>,
-    first_lookup: Lookup,
+    likely_records: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
     cache.mailbox = MailboxCache::from_claims(claims);
-    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), first_lookup);
+    let mut decision_loop = DecisionLoop::new(tenant, tenant.db().any_connection(), likely_records);
     let answer = decision_loop.run(&mut cache, &rule).await;
     decision_loop.end(answer).await
 }
@@ -121,14 +121,14 @@ pub(crate) async fn decide_with_claims<T: Send>(
 pub(crate) async fn decide_in_family<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
-    first_lookup: Lookup,
+    likely_records: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let thread_cache = tenant.thread_cache(id);
     let mut cache = thread_cache.lock().await;
     cache.clear();
     let connection = tenant.db().begin_family_transaction(&tenant.constants.tenant).await?;
-    let mut decision_loop = DecisionLoop::new(tenant, connection, first_lookup);
+    let mut decision_loop = DecisionLoop::new(tenant, connection, likely_records);
     let answer = decision_loop.run(&mut cache, &rule).await;
     let answer = decision_loop.end(answer).await;
     if answer.is_err() {
@@ -143,32 +143,32 @@ pub(crate) async fn decide_in_caller_transaction<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
     connection: Connection<'_>,
-    first_lookup: Lookup,
+    likely_records: Lookup,
     rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
 ) -> Result<T> {
     let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
-    DecisionLoop::new(tenant, connection, first_lookup).run(&mut cache, &rule).await
+    DecisionLoop::new(tenant, connection, likely_records).run(&mut cache, &rule).await
 }
 
 /// Runs a rule again and again until its result is written or needs no write. Loads the records that the rule misses.
 struct DecisionLoop<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
-    first_lookup: Lookup,
-    /// Whether the records of `first_lookup` were loaded.
-    has_loaded_first: bool,
+    likely_records: Lookup,
+    /// Whether the records of `likely_records` were loaded.
+    has_loaded_likely_records: bool,
     /// Whether loaded rows are locked until the transaction ends.
     locks_rows: bool,
     written_batches: Vec<Arc<Batch>>,
 }
 
 impl<'a> DecisionLoop<'a> {
-    const fn new(tenant: &'a Tenant, connection: Connection<'a>, first_lookup: Lookup) -> Self {
+    const fn new(tenant: &'a Tenant, connection: Connection<'a>, likely_records: Lookup) -> Self {
         Self {
             tenant,
             connection,
-            first_lookup,
-            has_loaded_first: false,
+            likely_records,
+            has_loaded_likely_records: false,
             locks_rows: false,
             written_batches: Vec::new(),
         }
@@ -226,7 +226,7 @@ impl<'a> DecisionLoop<'a> {
                 }
                 Ok(WriteResult::Stale(mut rows, keys)) => {
                     rounds += 1;
-                    self.has_loaded_first = false;
+                    self.has_loaded_likely_records = false;
                     match rows.pop() {
                         Some(row) => cache.replace_row(row, keys),
                         None => cache.clear(),
@@ -268,20 +268,20 @@ impl<'a> DecisionLoop<'a> {
     async fn reload(&mut self, cache: &mut RecordCache) -> Result<()> {
         cache.clear();
         cache.is_fresh = true;
-        self.has_loaded_first = true;
+        self.has_loaded_likely_records = true;
         let is_of_thread = cache.id.is_some();
-        let lookup = Lookup { thread: is_of_thread, head: is_of_thread, ..self.first_lookup.clone() };
+        let lookup = Lookup { thread: is_of_thread, head: is_of_thread, ..self.likely_records.clone() };
         self.load(cache, lookup).await
     }
 
     /// Loads missing records. A rule stops at the first record that is missing. The first time, nothing is loaded here:
-    /// `first_lookup` is noted and the rule runs again, so that its records and the missing one are loaded together.
+    /// the likely records are noted and the rule runs again, so that they and the missing record are loaded together.
     async fn load_missing(&mut self, cache: &mut RecordCache, missing: Lookup) -> Result<()> {
-        if self.has_loaded_first {
+        if self.has_loaded_likely_records {
             return self.load(cache, missing).await;
         }
-        self.has_loaded_first = true;
-        cache.note_lookup(self.first_lookup.clone());
+        self.has_loaded_likely_records = true;
+        cache.note_lookup(self.likely_records.clone());
         Ok(())
     }
 

@@ -81,25 +81,25 @@ impl EventWriter for PostgresEvents {
             request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope_of(scope) == thread);
         let call_scope = thread.clone().filter(|_| all_of_one_thread);
         let call = |tenant: Arc<Tenant>| async move {
-            let first_lookup = events_lookup(Some(&request));
+            let likely_records = events_lookup(Some(&request));
             match (fenced_thread, thread) {
                 (Some(thread), _) => {
                     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                         append_fenced(cache, &request, decision_context)
                     };
-                    decide(&tenant, &thread, first_lookup, rule).await
+                    decide(&tenant, &thread, likely_records, rule).await
                 }
                 (None, Some(thread)) => {
                     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                         append(cache, &request, decision_context)
                     };
-                    decide(&tenant, &thread, first_lookup, rule).await
+                    decide(&tenant, &thread, likely_records, rule).await
                 }
                 (None, None) => {
                     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                         append(cache, &request, decision_context)
                     };
-                    decide_without_thread(&tenant, first_lookup, rule).await
+                    decide_without_thread(&tenant, likely_records, rule).await
                 }
             }
         };
@@ -394,7 +394,7 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
     connection.finish(true).await?;
     let trimmed = Trimmed::new(floor - state.floor, floor);
     if floor > state.floor && !dry_run {
-        let first_lookup = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
+        let likely_records = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };
         let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
             let current = cache.scope(scope)?;
             if current.floor >= floor {
@@ -404,7 +404,7 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
             batch.add_scope(scope, current.clone(), current.after_trim(floor));
             Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
         };
-        decide_without_thread(tenant, first_lookup, rule).await?;
+        decide_without_thread(tenant, likely_records, rule).await?;
     }
     Ok(trimmed)
 }

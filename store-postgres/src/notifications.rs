@@ -111,8 +111,8 @@ async fn receive_loop(shared: Arc<SharedState>, tenants: Weak<TenantMap>) {
     }
 }
 
-/// Listens until the connection is lost. First wakes all waiting callers so that they poll, because earlier
-/// notifications were not received.
+/// Listens. Reconnects when the connection is lost, and returns if that fails. Each time it has connected, it wakes all
+/// waiting callers so that they poll, because notifications may have been lost before.
 async fn listen(shared: &SharedState, tenants: &Weak<TenantMap>) -> Result<(), sqlx::Error> {
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(shared.config.server.clone());
     let mut listener = PgListener::connect_with(&pool).await?;

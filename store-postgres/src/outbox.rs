@@ -40,17 +40,17 @@ impl PostgresOutbox {
 
     async fn change<T: Send + 'static>(
         &self,
-        first_lookup: OutboxLookup,
+        likely_records: OutboxLookup,
         rule: impl Fn(&mut OutboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<T> {
-        self.tenant.run_write(None, |tenant| async move { change(&tenant, first_lookup, rule).await }).await
+        self.tenant.run_write(None, |tenant| async move { change(&tenant, likely_records, rule).await }).await
     }
 }
 
 /// Makes a decision about rows. Locks the rows, so that no other call decides about them at the same time.
 async fn change<T: Send>(
     tenant: &Tenant,
-    first_lookup: OutboxLookup,
+    likely_records: OutboxLookup,
     rule: impl Fn(&mut OutboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
@@ -60,13 +60,13 @@ async fn change<T: Send>(
         batch.add_outbox_changes(draft.into_changes()?, &[]);
         Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: Some(answer) })
     };
-    decide_locked(tenant, Lookup { outbox: first_lookup, ..Lookup::default() }, rule).await
+    decide_locked(tenant, Lookup { outbox: likely_records, ..Lookup::default() }, rule).await
 }
 
 async fn settle(tenant: &Tenant, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
     let rows = requests.iter().map(|request| request.id.clone()).collect();
-    let first_lookup = OutboxLookup { rows, ..OutboxLookup::default() };
-    change(tenant, first_lookup, |draft, decision_context| outbox::settle(draft, requests.clone(), decision_context))
+    let likely_records = OutboxLookup { rows, ..OutboxLookup::default() };
+    change(tenant, likely_records, |draft, decision_context| outbox::settle(draft, requests.clone(), decision_context))
         .await
 }
 
@@ -89,8 +89,8 @@ impl OutboxStore for PostgresOutbox {
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
-        let first_lookup = OutboxLookup { rows: [request.id.clone()].into(), ..OutboxLookup::default() };
-        self.change(first_lookup, move |draft, decision_context| outbox::extend(draft, &request, decision_context))
+        let likely_records = OutboxLookup { rows: [request.id.clone()].into(), ..OutboxLookup::default() };
+        self.change(likely_records, move |draft, decision_context| outbox::extend(draft, &request, decision_context))
             .await
     }
 

@@ -35,7 +35,7 @@ impl PostgresPending {
     async fn change<T: Send + 'static>(
         &self,
         thread: &ThreadId,
-        first_lookup: Lookup,
+        likely_records: Lookup,
         plan: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<QueueDecision<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let id = thread.clone();
@@ -47,7 +47,7 @@ impl PostgresPending {
                 batch.add_queue_change(&id, &cache.row.clone().unwrap_or_default(), &plan)?;
                 Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Queue(plan), answer })
             };
-            decide(&tenant, &id, first_lookup, rule).await
+            decide(&tenant, &id, likely_records, rule).await
         };
         self.tenant.run_write(Some(thread.clone()), call).await
     }
@@ -56,17 +56,17 @@ impl PostgresPending {
 #[async_trait]
 impl PendingStore for PostgresPending {
     async fn append_pending(&self, request: AppendPending) -> Result<AppendedInputs> {
-        let mut first_lookup = Lookup::default();
+        let mut likely_records = Lookup::default();
         for input in &request.inputs {
-            first_lookup.entries.extend(input.id.clone());
-            first_lookup.inputs.extend(input.id.clone());
+            likely_records.entries.extend(input.id.clone());
+            likely_records.inputs.extend(input.id.clone());
             if let PendingBody::Decision(decision) = &input.body {
-                first_lookup.runs.insert(decision.run.clone());
-                first_lookup.decisions.insert((decision.run.clone(), decision.ticket.clone()));
+                likely_records.runs.insert(decision.run.clone());
+                likely_records.decisions.insert((decision.run.clone(), decision.ticket.clone()));
             }
         }
         let thread = request.thread.clone();
-        self.change(&thread, first_lookup, move |cache, decision_context| {
+        self.change(&thread, likely_records, move |cache, decision_context| {
             pending::append(cache, &request, decision_context)
         })
         .await
@@ -90,23 +90,25 @@ impl PendingStore for PostgresPending {
     }
 
     async fn update_pending(&self, request: PendingUpdate) -> Result<PendingInput> {
-        let first_lookup = Lookup { inputs: BTreeSet::from([request.id.clone()]), ..Lookup::default() };
+        let likely_records = Lookup { inputs: BTreeSet::from([request.id.clone()]), ..Lookup::default() };
         let thread = request.thread.clone();
-        self.change(&thread, first_lookup, move |cache, decision_context| {
+        self.change(&thread, likely_records, move |cache, decision_context| {
             pending::update(cache, &request, decision_context)
         })
         .await
     }
 
     async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput> {
-        let (id, first_lookup) = (id.clone(), Lookup { inputs: BTreeSet::from([id.clone()]), ..Lookup::default() });
-        self.change(thread, first_lookup, move |cache, decision_context| pending::retract(cache, &id, decision_context))
-            .await
+        let (id, likely_records) = (id.clone(), Lookup { inputs: BTreeSet::from([id.clone()]), ..Lookup::default() });
+        self.change(thread, likely_records, move |cache, decision_context| {
+            pending::retract(cache, &id, decision_context)
+        })
+        .await
     }
 
     async fn reorder_pending(&self, request: Reorder) -> Result<u64> {
-        let (thread, first_lookup) = (request.thread.clone(), Lookup { queue: true, ..Lookup::default() });
-        self.change(&thread, first_lookup, move |cache, decision_context| {
+        let (thread, likely_records) = (request.thread.clone(), Lookup { queue: true, ..Lookup::default() });
+        self.change(&thread, likely_records, move |cache, decision_context| {
             pending::reorder(cache, &request, decision_context)
         })
         .await

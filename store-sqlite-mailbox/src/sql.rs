@@ -21,7 +21,8 @@ pub(crate) const TENANT_BY_NUMBER: &str = "SELECT no, incarnation FROM tenants W
 pub(crate) const ADD_TENANT: &str = "INSERT INTO tenants (name, incarnation) VALUES (?1, ?2)";
 pub(crate) const LIST_TENANTS: &str = "SELECT name FROM tenants WHERE name > ?1 ORDER BY name LIMIT ?2";
 pub(crate) const REMOVE_TENANT_NAME: &str = "UPDATE tenants SET name = NULL WHERE name = ?1";
-pub(crate) const TENANT_WITHOUT_NAME: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
+/// A deletion first removes the name of the tenant, then its rows.
+pub(crate) const TENANT_BEING_DELETED: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
 pub(crate) const REMOVE_SOME_DISPATCHES: &str = "DELETE FROM dispatches WHERE (tenant, id) IN
     (SELECT tenant, id FROM dispatches WHERE tenant = ?1 ORDER BY id LIMIT ?2) RETURNING payload";
 pub(crate) const REMOVE_SOME_INTERRUPTS: &str = "DELETE FROM interrupts WHERE mailbox IN
@@ -211,7 +212,7 @@ mod tests {
             TENANT_BY_NUMBER,
             LIST_TENANTS,
             REMOVE_TENANT_NAME,
-            TENANT_WITHOUT_NAME,
+            TENANT_BEING_DELETED,
             REMOVE_SOME_DISPATCHES,
             REMOVE_SOME_INTERRUPTS,
             REMOVE_SOME_MAILBOXES,

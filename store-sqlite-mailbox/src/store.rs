@@ -111,7 +111,8 @@ impl SqliteMailbox {
             ids: Arc::clone(&config.ids),
             limits,
             cursor_key: meta.cursor_key,
-            is_shared: config.clock.is_none(),
+            // A process that sets a clock has exclusive use of the file.
+            has_other_writers: config.clock.is_none(),
             gate: Gate::default(),
             notify_file: database_file.notify_file(),
         });
@@ -161,7 +162,7 @@ impl SqliteMailbox {
 
 /// Removes some rows of a tenant that is being deleted. Returns whether there may be more such rows.
 fn remove_some_rows(conn: &Connection) -> Result<bool> {
-    let Some(row_number) = query_one(conn, sql::TENANT_WITHOUT_NAME, [], |row| get::<i64>(row, 0))? else {
+    let Some(row_number) = query_one(conn, sql::TENANT_BEING_DELETED, [], |row| get::<i64>(row, 0))? else {
         return Ok(false);
     };
     let run = |text: &str, parameters: &[i64]| {

@@ -34,7 +34,7 @@ pub(crate) struct StoreContext {
     pub(crate) limits: Limits,
     pub(crate) cursor_key: CursorKey,
     /// Whether other processes may write.
-    pub(crate) is_shared: bool,
+    pub(crate) has_other_writers: bool,
     pub(crate) gate: Gate,
     pub(crate) notify_file: std::path::PathBuf,
 }

@@ -95,8 +95,8 @@ impl Network {
         Ok(())
     }
 
-    /// Returns whether TCP has recovered: no server is waiting to send a lost packet to another one again. TCP repeats
-    /// lost packets after growing delays. So a restored connection may stay silent for as long as it was interrupted.
+    /// Returns whether TCP has recovered: no server still has to resend a lost packet. TCP resends lost packets after
+    /// growing delays. So a restored connection may stay silent for as long as it was interrupted.
     ///
     /// # Errors
     /// The command `ip` fails.

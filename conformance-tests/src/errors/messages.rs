@@ -4,7 +4,7 @@ use store_core::{Detail, Error, ErrorKind, Outcome, SchemaRemedy, Subject, Times
 
 use super::{
     long_ids::refusals_with_long_ids,
-    refusals::{SECRET, prepare_and_make_refused_calls},
+    refusals::{SECRET, create_records_and_make_refused_calls},
 };
 use crate::{
     Failure, Given, Verdict,
@@ -109,7 +109,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
     for (detail, ..) in error_table() {
         expect_well_formed("table", &Error::new(detail))?;
     }
-    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
+    for (call, error) in create_records_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         expect_well_formed(call, &error)?;
     }
     let longest_id = "é".repeat(128);
@@ -121,7 +121,7 @@ pub(super) async fn messages_are_short_and_lower_case(given: &Given) -> Verdict 
 
 /// Neither an error nor the errors that caused it show a payload, a token or a value of the state.
 pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
-    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
+    for (call, error) in create_records_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         for text in all_error_texts(&error) {
             expect(!text.contains(SECRET), format!("{call}: {text}"))?;
         }
@@ -131,7 +131,7 @@ pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
 
 /// The error of a refused call names what it is about: the type and the id of the record, or the part of the request.
 pub(super) async fn refusals_name_the_record_or_part_concerned(given: &Given) -> Verdict {
-    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.stores()?).await? {
+    for (call, error) in create_records_and_make_refused_calls(given.contract(), &given.stores()?).await? {
         let is_named = match error.detail() {
             Detail::NotFound { what } | Detail::AlreadyExists { what, .. } => {
                 !what.noun.is_empty() && error.to_string().contains(&format!("{} `{}`", what.noun, what.id))

@@ -11,7 +11,7 @@ mod smaller_limits;
 
 pub(crate) use self::{
     outcomes::tenant_as_text,
-    refusals::{prepare, prepare_and_make_refused_calls},
+    refusals::{create_records_and_make_refused_calls, create_sample_records},
     sizes::{RecordKind, WriteCall},
 };
 

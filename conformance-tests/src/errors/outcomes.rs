@@ -7,7 +7,7 @@ use store_core::{
     PageRequest, PruneRequest, RunQuery, TenantStores, ThreadId, ThreadQuery, ThreadRunStore,
 };
 
-use super::refusals::{make_refused_calls, prepare};
+use super::refusals::{create_sample_records, make_refused_calls};
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
@@ -56,7 +56,7 @@ fn page_as_lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> 
 /// changes, and no key is used up.
 pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     let stores = given.stores()?;
-    prepare(&stores).await?;
+    create_sample_records(&stores).await?;
     let text_before = tenant_as_text(&stores).await?;
     for (call, error) in make_refused_calls(given.contract(), &stores).await? {
         let kind = error.kind();
@@ -70,7 +70,7 @@ pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
 
 /// After the store is closed and reopened, no effect of a refused call appears.
 pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) -> Verdict {
-    prepare(&given.stores()?).await?;
+    create_sample_records(&given.stores()?).await?;
     let text_before = tenant_as_text(&given.stores()?).await?;
     make_refused_calls(given.contract(), &given.stores()?).await?;
     given.reopen().await?;
@@ -81,7 +81,7 @@ pub(super) async fn refused_calls_leave_nothing_after_a_reopen(given: &Given) ->
 /// the answer.
 pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
     let stores = given.stores()?;
-    prepare(&stores).await?;
+    create_sample_records(&stores).await?;
     let first_refusals = make_refused_calls(given.contract(), &stores).await?;
     let second_refusals = make_refused_calls(given.contract(), &stores).await?;
     for ((call, first_error), (_, second_error)) in first_refusals.into_iter().zip(second_refusals) {

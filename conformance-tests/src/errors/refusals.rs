@@ -27,11 +27,11 @@ pub(crate) const SECRET: &str = "canary-secret-42";
 
 /// Prepares the records that the calls are about, then makes every call that must be refused. None of these calls
 /// changes anything.
-pub(crate) async fn prepare_and_make_refused_calls(
+pub(crate) async fn create_records_and_make_refused_calls(
     contract: Contract,
     stores: &TenantStores,
 ) -> std::result::Result<Vec<RefusedCall>, Failure> {
-    prepare(stores).await?;
+    create_sample_records(stores).await?;
     make_refused_calls(contract, stores).await
 }
 
@@ -39,9 +39,9 @@ pub(crate) async fn prepare_and_make_refused_calls(
 /// `parent`, its child `child`, the deleted thread `gone`, and `t`, which has a log. The runs are `done` and `running`.
 /// The inputs are `i`, which is pending, and `consumed`, which a commit consumed. There are also an outbox row and the
 /// dispatches `queued` and `cancelled`.
-pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Failure> {
+pub(crate) async fn create_sample_records(stores: &TenantStores) -> std::result::Result<(), Failure> {
     if let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) {
-        prepare_threads(&**threads, &**commits).await?;
+        create_sample_threads(&**threads, &**commits).await?;
         if stores.outbox.is_some() {
             let row = NewOutboxRow::new(id("lane"), id("target"), Json::of(SECRET)?).with_dedupe_key(id("taken"));
             let _receipt = commits.commit(Commit::new(id("t")).with_outbox([row])).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
     Ok(())
 }
 
-async fn prepare_threads(
+async fn create_sample_threads(
     threads: &dyn ThreadRunStore,
     commits: &dyn CommitCoordinator,
 ) -> std::result::Result<(), Failure> {
@@ -100,7 +100,7 @@ fn fence_of_claim(counter: u64) -> Fence {
     Fence::new(id("dispatch"), ClaimToken::new(SECRET), 1, ClaimNumber { incarnation: 0, counter })
 }
 
-/// Makes every call of a contract that must be refused, after [`prepare`] prepared the records.
+/// Makes every call of a contract that must be refused, after [`create_sample_records`] created the records.
 pub(crate) async fn make_refused_calls(
     contract: Contract,
     stores: &TenantStores,

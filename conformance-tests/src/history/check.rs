@@ -213,7 +213,7 @@ impl<'a, S: Spec> Search<'a, S> {
                 let (placed_count, furthest_lines) = self.furthest_configuration.take().unwrap_or_default();
                 let all = self.operations.len();
                 return Err((
-                    format!("only {placed_count} of {all} operations can be ordered, none of these can be next"),
+                    format!("only {placed_count} of {all} operations can be ordered; none of those below can be next"),
                     furthest_lines,
                 ));
             };

@@ -145,7 +145,8 @@ impl GuardedCommits {
         Ok(figures)
     }
 
-    /// Writes a history that is not linearizable to a file. Returns a failure that names the file.
+    /// Saves a history that is not linearizable in a file, if this test saves histories. Returns a failure that names
+    /// the seed and the file.
     fn save_history(self, history: &History) -> Failure {
         if !self.saves_history {
             return Failure::new(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));

@@ -237,14 +237,14 @@ impl EventLog {
     }
 }
 
-/// Appends events.
+/// Appends events. If a commit states its time, the events get this time instead of the time of the append.
 pub(super) fn append(
     tenant: &mut TenantData,
     request: &AppendEvents,
     env: &Environment<'_>,
-    time_and_cursor_key: (Option<Timestamp>, (&TenantId, &CursorKey)),
+    commit_time_and_cursor_key: (Option<Timestamp>, (&TenantId, &CursorKey)),
 ) -> Result<AppendedEvents> {
-    let (at, tenant_and_cursor_key) = time_and_cursor_key;
+    let (commit_time, tenant_and_cursor_key) = commit_time_and_cursor_key;
     check_request(request, env.limits)?;
     if let (Some(writer), Some(key)) = (&request.writer, &request.key)
         && let Some((drafts, ids, _)) = tenant.events.appends_by_key.get(&(writer.clone(), key.clone()))
@@ -256,12 +256,13 @@ pub(super) fn append(
         let events = ids.iter().filter_map(|id| tenant.events.load(id, tenant_and_cursor_key)).collect();
         return Ok(AppendedEvents::new(events, true));
     }
+    // The model remembers data of each thread id, such as the highest claim number. The check of a fence may change it.
     let mut id_history = None;
     if let Some(thread) = fenced_thread(request)? {
-        let mut fenced_history = tenant.id_histories.get(&thread).cloned().unwrap_or_default();
+        let mut history_of_fenced_id = tenant.id_histories.get(&thread).cloned().unwrap_or_default();
         mailbox::check_fence(&tenant.mailbox, &thread, request.fence.as_ref(), env.bug)?;
-        check_fence(&mut fenced_history, request.fence.as_ref(), env.bug)?;
-        id_history = Some((thread, fenced_history));
+        check_fence(&mut history_of_fenced_id, request.fence.as_ref(), env.bug)?;
+        id_history = Some((thread, history_of_fenced_id));
     }
     for (scope, expected) in &request.expect {
         let found = tenant.events.appended_count(scope);
@@ -279,7 +280,7 @@ pub(super) fn append(
     let scopes: Vec<Scope> = scopes.into_iter().cloned().collect();
     let mut ids = Vec::new();
     for draft in &request.drafts {
-        let event = new_event(draft, at.unwrap_or(append_time), env)?;
+        let event = new_event(draft, commit_time.unwrap_or(append_time), env)?;
         ids.push(event.id.clone());
         tenant.events.push(event);
     }

@@ -35,6 +35,7 @@ pub(super) async fn an_update_keeps_the_position(given: &Given) -> Verdict {
     let input_before = find_input(&queue, "b").await?;
     let input_a = find_input(&queue, "a").await?;
     let changed_input = queue.store()?.update_pending(message_update("b", "new")).await?;
+    // Only `load_queue` computes positions. `expect_inputs` below checks them.
     expect_eq(changed_input.position, None)?;
     expect_eq(&changed_input.body, &PendingBody::Message(Message::user("new")))?;
     expect_eq(

@@ -5,7 +5,7 @@ use store_core::{DeleteRequest, IgnoreProgress, Progress};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq},
-    errors::{prepare, tenant_as_text},
+    errors::{create_sample_records, tenant_as_text},
     given::{id, keyed_commit_with_message},
     record_list::write_record,
 };
@@ -23,15 +23,16 @@ impl Progress for StopAtOnce {
 /// Checks and repairs of an undamaged store find nothing wrong and change nothing. They can be stopped between two
 /// batches, and this does no harm.
 pub(super) async fn checks_of_an_undamaged_store_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
-    prepare(&given.stores()?).await?;
+    create_sample_records(&given.stores()?).await?;
     for tenant in ["acme", "acme-corp", "b", "c"] {
-        prepare(&given.tenant(tenant)?).await?;
+        create_sample_records(&given.tenant(tenant)?).await?;
     }
     let text_before = tenant_as_text(&given.stores()?).await?;
     let store = given.store();
     let Some(inspector) = store.inspector() else { return Ok(()) };
     let report = inspector.verify(&IgnoreProgress).await?;
     expect(report.findings.is_empty() && !report.stopped, format!("{report:?}"))?;
+    // Each of the 5 tenants has 3 threads that are not deleted, and 2 runs.
     expect_eq((report.tenants, report.threads, report.runs), (5, 15, 10))?;
     for dry_run in [true, false] {
         expect(inspector.verify(&StopAtOnce).await?.stopped, "a check cannot be stopped")?;
@@ -66,7 +67,7 @@ pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
 pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
     for seed in 0..16 {
         let damaged_store = given.open_another_store().await?;
-        prepare(&damaged_store.stores()?).await?;
+        create_sample_records(&damaged_store.stores()?).await?;
         write_record(given.contract(), &damaged_store.stores()?, "last").await?;
         if damaged_store.damage(seed).await?.is_err() {
             continue;

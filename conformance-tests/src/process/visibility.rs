@@ -131,7 +131,7 @@ pub(super) async fn calls_take_effect_in_their_order(given: &Given) -> Verdict {
 /// All acknowledged data is there after the store was opened again: every read returns the same as before.
 pub(super) async fn acknowledged_data_survives_a_reopen(given: &Given) -> Verdict {
     for tenant in ["default", "acme"] {
-        crate::errors::prepare(&given.tenant(tenant)?).await?;
+        crate::errors::create_sample_records(&given.tenant(tenant)?).await?;
     }
     let (stores, contract) = (given.stores()?, given.contract());
     let results = run_concurrently(8, |task| {

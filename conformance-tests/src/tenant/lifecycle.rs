@@ -25,6 +25,7 @@ async fn list_tenant_names(given: &Given, limit: u32) -> Result<Vec<String>, Fai
 /// invalid limit is refused with `Invalid`, and a forged cursor with `InvalidCursor`.
 pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
     expect_eq(list_tenant_names(given, 10).await?, [""; 0])?;
+    // `records` writes and finds records of the tested contract.
     let records = first_record_list(given.contract());
     given.tenant("looked at only")?;
     for tenant in SIMILAR_TENANT_NAMES {
@@ -50,6 +51,7 @@ pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
 /// error.
 pub(super) async fn deleting_a_tenant_removes_all_its_records(given: &Given) -> Verdict {
     let name: TenantId = id("acme");
+    // `records` stands for one list of the tested contract. It writes records to the list, and finds them there.
     for records in record_lists(given.contract()) {
         let (old_stores, other_stores) = (given.tenant("acme")?, given.tenant("acme-corp")?);
         for stores in [&old_stores, &other_stores] {

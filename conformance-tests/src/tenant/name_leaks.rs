@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{Direction, Error, PageRequest};
 
 use crate::{
-    Failure, Given, Verdict, check::expect, errors::prepare_and_make_refused_calls, record_list::record_lists,
+    Failure, Given, Verdict, check::expect, errors::create_records_and_make_refused_calls, record_list::record_lists,
 };
 
 const SECRET_TENANT: &str = "health-office-7f3e";
@@ -24,7 +24,7 @@ pub(crate) fn all_error_texts(error: &Error) -> Vec<String> {
 pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
     let records = crate::record_list::first_record_list(given.contract());
     records.write(&given.tenant("other")?, "foreign-record-11c9").await?;
-    for (call, error) in prepare_and_make_refused_calls(given.contract(), &given.tenant(SECRET_TENANT)?).await? {
+    for (call, error) in create_records_and_make_refused_calls(given.contract(), &given.tenant(SECRET_TENANT)?).await? {
         for text in all_error_texts(&error) {
             expect(!text.contains(SECRET_TENANT) && !text.contains("foreign-record"), format!("{call}: {text}"))?;
         }

@@ -73,7 +73,7 @@ pub(super) enum LinePlace {
     #[default]
     Ordinary,
     /// Like `Ordinary`, but the tool itself added the line.
-    Added,
+    AddedByTool,
     /// It says that it begins a branch.
     Branch,
 }
@@ -221,7 +221,7 @@ impl ClaudeCode {
     /// Notes an issue if a message names no parent although other messages come earlier in the file. Its context then
     /// contains none of them.
     fn note_new_root(&mut self, line: &ObjectLine<'_>, data: &LineData, parent: &ParentField, issues: &mut Issues) {
-        if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::Added {
+        if !matches!(data.kind, NodeKind::User | NodeKind::Assistant) || data.place == LinePlace::AddedByTool {
             return;
         }
         let names_parent = line.object.text("parentUuid").is_some();
@@ -237,7 +237,7 @@ impl ClaudeCode {
         if agentstore::begins_branch(object) {
             LinePlace::Branch
         } else if object.bool("isMeta") == Some(true) {
-            LinePlace::Added
+            LinePlace::AddedByTool
         } else {
             LinePlace::Ordinary
         }

@@ -41,13 +41,14 @@ impl MessageLinks {
         }
     }
 
-    /// The number of the provider's id of a message.
+    /// Returns the number, from 1 on, that stands for a message id of the provider.
     pub(super) fn number_of_message(&mut self, id: &str) -> Option<NonZeroU32> {
         NonZeroU32::new(number_of(&mut self.messages, id)? + 1)
     }
 }
 
-/// The number of an id. Only a digest of it is kept, because ids are longer.
+/// Returns the number, from 0 on, that stands for an id. The table contains only a digest of the id, because ids are
+/// longer.
 fn number_of(ids: &mut TextTable, id: &str) -> Option<u32> {
     Some(ids.add(&hex(&digest(id)))?.0)
 }
@@ -72,8 +73,9 @@ struct MessageLines {
 }
 
 /// Returns the parents of all nodes. The lines of a message and the results of its calls are put on one path, in the
-/// order of the file. Any other line whose parent is one of them gets the last of them as its parent. As soon as the
-/// conversation goes on after a message, nothing is added to the message: later lines are on a branch of their own.
+/// order of the file. If any other line names a node of such a path as its parent, the last node of the path becomes
+/// its parent. As soon as the conversation goes on after a message, nothing is added to the message: later lines are on
+/// a branch of their own.
 pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) -> Parents {
     let mut adjuster = Adjuster::new(links);
     for at in 0..tree.len() {
@@ -90,7 +92,8 @@ pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) ->
     adjuster.parents
 }
 
-/// The newest message for each number of an id or of a call. `u32::MAX` stands for none.
+/// For each number of a message id, or for each number of a call, the newest message that has it. `u32::MAX` stands
+/// for none.
 struct NewestMessages(List<u32>);
 
 impl NewestMessages {
@@ -141,14 +144,15 @@ impl<'a> Adjuster<'a> {
         if tree.repeats_id(at) {
             return named_parent;
         }
-        // A line whose parent comes later in the file keeps it, like a line that begins a branch.
+        // If the parent of a line comes later in the file, the line keeps that parent. So does a line that begins a
+        // branch.
         let is_branch =
             node.data.place == LinePlace::Branch || named_parent.is_some_and(|named_parent| named_parent > at);
         if let Some(message) = self.message_of(tree, at, node.data).filter(|_| !is_branch) {
             return self.add_to_message(message, named_parent, (at, node.line, node.data));
         }
         let is_message = matches!(node.data.kind, NodeKind::User | NodeKind::Assistant);
-        if is_branch || (is_message && node.data.place != LinePlace::Added) {
+        if is_branch || (is_message && node.data.place != LinePlace::AddedByTool) {
             self.close_messages_above(tree, at);
         }
         self.begin_message(at, node.line, node.data);
@@ -235,8 +239,8 @@ impl<'a> Adjuster<'a> {
         self.message_of_node.push((position, to_u32(message)));
     }
 
-    /// The parent of a line that is not part of a message. If the line names any line of a message as its parent, it
-    /// gets the last one.
+    /// Returns the parent of a line that is not part of a message. If the line names any line of a message as its
+    /// parent, the last node of the message becomes its parent.
     fn after_message(&self, named_parent: Option<usize>, at: usize) -> Option<usize> {
         let named_parent = named_parent?;
         let node_and_message = self.message_of_node.find_by_key(&to_u32(named_parent), |(node, _)| *node);

@@ -28,7 +28,7 @@ pub(super) struct Items {
     pub(super) losses: Vec<MessageLoss>,
 }
 
-/// A line of a rollout.
+/// Returns a line of a rollout, which is a session file of Codex.
 pub(super) fn line(timestamp: Timestamp, kind: &str, payload: &str) -> String {
     let mut out = String::new();
     let mut object = Writer::open(&mut out);

@@ -21,8 +21,8 @@ const OPTIONAL_FIELDS: &[(&str, FieldType)] = &[
 /// The name of a call whose own name is missing.
 const NO_NAME: &str = "unknown";
 
-/// Reads `content`: text, a list of blocks, or null. `call_ids` are the ids that the calls get, for a message that may
-/// contain calls.
+/// Reads `content`: text, a list of blocks, or null. `call_ids` are the ids that the calls get, or `None` if the
+/// message may not contain calls.
 pub(super) fn read_content(
     message: &Object<'_>,
     call_ids: Option<Vec<String>>,

@@ -223,7 +223,7 @@ const LOSSES_OF_EVERYTHING: &[(&str, &str)] = &[
     ("t1", "details"),
     ("t1", "is_error"),
     ("t1", "is_error"),
-    ("t1", "merged"),
+    ("t1", "split"),
     ("t1", "text"),
     ("t1", "unsupported_media"),
     ("u1", "media_type"),

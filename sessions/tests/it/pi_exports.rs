@@ -276,7 +276,7 @@ async fn everything_that_pi_cannot_represent_is_listed() {
         "t1 /blocks/0/is_error is_error",
         "t1 /blocks/0/blocks/0 unsupported_media",
         "t1 /blocks text",
-        "t1 /blocks merged",
+        "t1 /blocks split",
     ];
     for version in VERSIONS {
         let copy = export_and_import(&*commits, &thread, version).await;
@@ -405,7 +405,7 @@ async fn each_result_of_a_message_becomes_a_line() {
     let thread = commit(&*commits, "results", list).await;
     for version in VERSIONS {
         let copy = export_and_import(&*commits, &thread, version).await;
-        assert_eq!(copy.losses(), ["t1 /blocks merged"], "{version}");
+        assert_eq!(copy.losses(), ["t1 /blocks split"], "{version}");
         assert_eq!(context(&*commits, &thread).await, context(&*copy.commits, &copy.thread).await);
         let names: Vec<_> =
             copy.lines().iter().filter_map(|line| line["message"]["toolName"].as_str().map(str::to_owned)).collect();

@@ -93,7 +93,8 @@ fn sqlite_url(folder: &tempfile::TempDir) -> String {
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
-    // In the short form the workers would finish 500 dispatches within two seconds, sometimes before the first kill.
+    // This mailbox is fast. In the short form, the workers could otherwise finish before all kinds of faults have
+    // happened.
     let dispatches = if is_long() { "--dispatches=200000" } else { "--dispatches=2000" };
     run_soak(&["--store", &sqlite_url(&folder), dispatches]);
 }

@@ -20,14 +20,15 @@ struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// Refuses a claim that is known to be lost. The store would refuse it, too, but with two stores only after the
-    /// next attempt has taken the thread over.
+    /// Refuses a claim that is known to be lost. The store also refuses writes under such a claim, but in a composition
+    /// only after the next attempt has taken over the thread.
     fn check_not_lost(&self) -> Result<()> {
         if self.cancellation.is_lost() { Err(claim_lost_error(&self.fence.dispatch)) } else { Ok(()) }
     }
 
-    /// Refuses another thread, and a claim that is known to be lost. With two stores, the other thread would remember
-    /// the number of this claim, and would then refuse its own claims if their numbers are lower.
+    /// Refuses another thread, and a claim that is known to be lost. In a composition, a thread refuses writes under
+    /// claims with a lower number than the highest that wrote to it. So after a write under this claim, the other
+    /// thread could refuse writes under its own claims.
     fn check_thread_and_claim(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
             return self.check_not_lost();

@@ -29,8 +29,8 @@ pub(in crate::worker) trait JobSource: Send + Sync + 'static {
     /// Claims up to `limit` jobs.
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>>;
 
-    /// Prepares an attempt before its handler is called. An error that names a part (`Error::part`) is not about the
-    /// claim.
+    /// Prepares an attempt before its handler is called. An error that names a part (`Error::part`) comes from taking
+    /// over the thread. It does not mean that the claim of this attempt is lost.
     async fn prepare_attempt(&self, job: &Self::Job) -> Result<()>;
 
     /// Extends the claim.

@@ -29,9 +29,9 @@ use crate::{
 pub trait PendingStoreExt: PendingStore {
     /// Delivers messages live if a receiver accepts them, or else appends them to the queue under the same ids (LV-12).
     ///
-    /// The receiver that accepts the messages commits entries with these ids, in one commit. If that commit is refused
-    /// with `AlreadyExists`, the sender stopped waiting before it got the answer. The messages are then in the queue
-    /// and have to be consumed from there.
+    /// The receiver that accepts the messages commits entries with these ids, in one commit. If the sender stopped
+    /// waiting for the answer, and queued the messages before this commit, the commit is refused with `AlreadyExists`.
+    /// The messages then have to be consumed from the queue.
     ///
     /// # Guarantees
     /// - Whether the messages are delivered or queued, and however often the call is repeated, each id enters the log

@@ -36,10 +36,10 @@ impl MemoryMailbox {
         let tenant = self.tenant.check_open()?;
         let mut mailbox = tenant.mailbox.write();
         let result = change(&mut mailbox, tenant.decision_context());
-        let claimable_from = mailbox.take_claimable_from();
+        let earliest_claim_time = mailbox.take_claimable_from();
         drop(mailbox);
-        if let Some(claimable_from) = claimable_from {
-            tenant.worker_notifier.notify(claimable_from);
+        if let Some(earliest_claim_time) = earliest_claim_time {
+            tenant.worker_notifier.notify(earliest_claim_time);
         }
         result
     }
@@ -75,6 +75,7 @@ impl MailboxProducer for MemoryMailbox {
 #[async_trait]
 impl MailboxConsumer for MemoryMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        // What the request claims on each thread.
         let single_claim = SingleClaim::of(&request)?;
         self.change(|mailbox, decision_context| {
             let thread = match (&request.thread, &request.dispatch) {

@@ -95,9 +95,9 @@ impl Tenant {
     /// Wakes the waiting workers if the changes of the mailbox since the last call make a dispatch claimable, now or
     /// later.
     pub(crate) fn notify_workers(&self) {
-        let claimable_from = self.mailbox.write().take_claimable_from();
-        if let Some(claimable_from) = claimable_from {
-            self.worker_notifier.notify(claimable_from);
+        let earliest_claim_time = self.mailbox.write().take_claimable_from();
+        if let Some(earliest_claim_time) = earliest_claim_time {
+            self.worker_notifier.notify(earliest_claim_time);
         }
     }
 

@@ -82,13 +82,13 @@ async fn decide_alone(tenant: &Tenant, call: &EnqueueCall) -> Result<Answers> {
 async fn decide(tenant: &Tenant, calls: &[&EnqueueCall]) -> Result<Answers> {
     let dispatches: Vec<&NewDispatch> = calls.iter().flat_map(|call| &call.dispatches).collect();
     let key = |new: &&NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
-    let first_lookup = MailboxLookup {
+    let likely_records = MailboxLookup {
         threads: dispatches.iter().map(|new| new.thread.clone()).collect(),
         dispatches: dispatches.iter().filter_map(|new| new.id.clone()).collect(),
         keys: dispatches.iter().filter_map(key).collect(),
         ..MailboxLookup::default()
     };
-    let is_one_call_for_one_thread = calls.len() == 1 && first_lookup.threads.len() <= 1;
+    let is_one_call_for_one_thread = calls.len() == 1 && likely_records.threads.len() <= 1;
     let rule = |draft: &mut MailboxDraft<'_>, decision_context: DecisionContext<'_>| {
         let enqueue_one = |new: &&NewDispatch| draft.change(|view| mailbox::enqueue(view, new, decision_context));
         // The rule runs for all dispatches before the first failure is returned, so that the missing records of all are
@@ -97,10 +97,10 @@ async fn decide(tenant: &Tenant, calls: &[&EnqueueCall]) -> Result<Answers> {
         all.into_iter().collect::<Result<Vec<_>>>()
     };
     if is_one_call_for_one_thread {
-        return change(tenant, first_lookup, rule).await;
+        return change(tenant, likely_records, rule).await;
     }
     // With several threads, a concurrent write to one of them is likely, so their rows are locked.
-    change_locked(tenant, first_lookup, |draft, decision_context| rule(draft, decision_context).map(Some)).await
+    change_locked(tenant, likely_records, |draft, decision_context| rule(draft, decision_context).map(Some)).await
 }
 
 /// The dispatches that one call enqueues.

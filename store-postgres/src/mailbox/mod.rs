@@ -52,12 +52,14 @@ impl PostgresMailbox {
     async fn decide<T: Send + 'static>(
         &self,
         call_scope: CallScope,
-        first_lookup: MailboxLookup,
+        likely_records: MailboxLookup,
         decide: impl Fn(&MailboxDraft<'_>, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let call = |tenant: Arc<Tenant>| async move {
-            change(&tenant, first_lookup, |draft, decision_context| draft.change(|view| decide(view, decision_context)))
-                .await?
+            change(&tenant, likely_records, |draft, decision_context| {
+                draft.change(|view| decide(view, decision_context))
+            })
+            .await?
         };
         self.tenant.run_write(call_scope, call).await
     }
@@ -94,11 +96,11 @@ fn decide_with_draft<T>(
 /// Makes decisions that are written together.
 async fn change<T: Send>(
     tenant: &Tenant,
-    first_lookup: MailboxLookup,
+    likely_records: MailboxLookup,
     rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
-    let first_lookup = Lookup { mailbox: first_lookup, ..Lookup::default() };
-    decide_without_thread(tenant, first_lookup, |cache, decision_context| {
+    let likely_records = Lookup { mailbox: likely_records, ..Lookup::default() };
+    decide_without_thread(tenant, likely_records, |cache, decision_context| {
         decide_with_draft(cache, decision_context, &rule)
     })
     .await
@@ -107,11 +109,11 @@ async fn change<T: Send>(
 /// Does the same as `change`, and locks all rows that it loads. The rule runs again as long as it returns no answer.
 async fn change_locked<T: Send>(
     tenant: &Tenant,
-    first_lookup: MailboxLookup,
+    likely_records: MailboxLookup,
     rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<Option<T>> + Send + Sync,
 ) -> Result<T> {
-    let first_lookup = Lookup { mailbox: first_lookup, ..Lookup::default() };
-    decide_locked(tenant, first_lookup, |cache, decision_context| decide_with_draft(cache, decision_context, &rule))
+    let likely_records = Lookup { mailbox: likely_records, ..Lookup::default() };
+    decide_locked(tenant, likely_records, |cache, decision_context| decide_with_draft(cache, decision_context, &rule))
         .await
 }
 
@@ -126,12 +128,12 @@ async fn decide_for_holder<T: Send>(
     rule: impl Fn(&mut MailboxDraft<'_>, DecisionContext<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
     let claimed = tenant.claim_cache.take(ids);
-    let first_lookup = Lookup { mailbox: dispatches_lookup(ids.iter().copied()), ..Lookup::default() };
+    let likely_records = Lookup { mailbox: dispatches_lookup(ids.iter().copied()), ..Lookup::default() };
     let rule = |draft: &mut MailboxDraft<'_>, decision_context: DecisionContext<'_>| {
         let answer = rule(draft, decision_context)?;
         Ok((answer, draft.changed_claims()))
     };
-    let (answer, claimed) = decide_with_claims(tenant, claimed, first_lookup, |cache, decision_context| {
+    let (answer, claimed) = decide_with_claims(tenant, claimed, likely_records, |cache, decision_context| {
         decide_with_draft(cache, decision_context, rule)
     })
     .await?;
@@ -168,17 +170,17 @@ impl MailboxProducer for PostgresMailbox {
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        let (id, first_lookup) = (id.clone(), dispatches_lookup([id]));
-        self.decide(None, first_lookup, move |view, decision_context| mailbox::cancel(view, &id, decision_context))
+        let (id, likely_records) = (id.clone(), dispatches_lookup([id]));
+        self.decide(None, likely_records, move |view, decision_context| mailbox::cancel(view, &id, decision_context))
             .await
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
         let threads = [request.thread.clone()].into();
         // A takeover makes a claim.
-        let first_lookup = MailboxLookup { threads, makes_claims: request.take_over, ..MailboxLookup::default() };
+        let likely_records = MailboxLookup { threads, makes_claims: request.take_over, ..MailboxLookup::default() };
         let call_scope = Some(request.thread.clone());
-        self.decide(call_scope, first_lookup, move |view, decision_context| {
+        self.decide(call_scope, likely_records, move |view, decision_context| {
             mailbox::interrupt(view, &request, decision_context)
         })
         .await
@@ -225,7 +227,7 @@ impl MailboxConsumer for PostgresMailbox {
 async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     if request.dispatch.is_none() && request.thread.is_none() {
         let watermarks = tenant.scan_state.watermarks_for_claim();
-        let first_lookup = MailboxLookup {
+        let likely_records = MailboxLookup {
             max_ready_threads: request.limit,
             max_expired_leases: MAX_EXPIRED_LEASES,
             watermarks,
@@ -236,12 +238,12 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             let claims = claim_any(draft, request, decision_context)?;
             Ok(claims.map(|claims| (claims, draft.changed_claims(), draft.cache.mailbox.search.clone())))
         };
-        let (claims, claimed, search) = change_locked(tenant, first_lookup, rule).await?;
+        let (claims, claimed, search) = change_locked(tenant, likely_records, rule).await?;
         tenant.claim_cache.put(claimed);
         search.iter().for_each(|search| tenant.scan_state.record(search));
         return Ok(claims);
     }
-    let first_lookup = MailboxLookup {
+    let likely_records = MailboxLookup {
         threads: request.thread.iter().cloned().collect(),
         dispatches: request.dispatch.iter().cloned().collect(),
         makes_claims: true,
@@ -251,7 +253,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         let claims = claim_named(draft, request, decision_context)?;
         Ok(Some((claims, draft.changed_claims())))
     };
-    let (claims, claimed) = change_locked(tenant, first_lookup, rule).await?;
+    let (claims, claimed) = change_locked(tenant, likely_records, rule).await?;
     tenant.claim_cache.put(claimed);
     Ok(claims)
 }
@@ -305,9 +307,9 @@ fn end_expired_leases(draft: &mut MailboxDraft<'_>, decision_context: DecisionCo
 impl MailboxMaintenance for PostgresMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_call_limit(limit)?;
-        let first_lookup = MailboxLookup { max_expired_leases: limit, ..MailboxLookup::default() };
+        let likely_records = MailboxLookup { max_expired_leases: limit, ..MailboxLookup::default() };
         let call = |tenant: Arc<Tenant>| async move {
-            change_locked(&tenant, first_lookup, |draft, decision_context| {
+            change_locked(&tenant, likely_records, |draft, decision_context| {
                 end_expired_leases(draft, decision_context).map(Some)
             })
             .await

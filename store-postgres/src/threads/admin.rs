@@ -27,13 +27,13 @@ impl ThreadAdmin for PostgresThreads {
         let call_scope = Some(new.id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = new.fields.parent_thread_id.clone();
-            let first_lookup = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
+            let likely_records = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
             let rule =
                 |cache: &RecordCache, decision_context: DecisionContext<'_>| create(cache, &new, decision_context);
             if parent.is_some() {
-                decide_in_family(&tenant, &new.id, first_lookup, rule).await
+                decide_in_family(&tenant, &new.id, likely_records, rule).await
             } else {
-                decide(&tenant, &new.id, first_lookup, rule).await
+                decide(&tenant, &new.id, likely_records, rule).await
             }
         };
         self.tenant.run_write(call_scope, call).await
@@ -44,14 +44,14 @@ impl ThreadAdmin for PostgresThreads {
         let call_scope = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = patch.new_parent().cloned();
-            let first_lookup = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
+            let likely_records = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
             let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
                 update(cache, (&id, &patch, expect), decision_context)
             };
             if patch.parent_thread_id.is_some() {
-                decide_in_family(&tenant, &id, first_lookup, rule).await
+                decide_in_family(&tenant, &id, likely_records, rule).await
             } else {
-                decide(&tenant, &id, first_lookup, rule).await
+                decide(&tenant, &id, likely_records, rule).await
             }
         };
         self.tenant.run_write(call_scope, call).await

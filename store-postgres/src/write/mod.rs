@@ -481,10 +481,12 @@ async fn write_alone(
     }
     // The SQL function `write` also reports why nothing was written.
     let mut arguments = arguments::arguments(batch, tenant)?;
-    let late_arguments = || {
+    // This is called immediately before the statement is sent. The last argument is the time of the decision plus the
+    // time that has passed since.
+    let arguments_at_send = || {
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    let rows = connection.write_with_late_arguments(|sql| &sql.write, late_arguments).await?;
+    let rows = connection.write_with_arguments_at_send(|sql| &sql.write, arguments_at_send).await?;
     answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }

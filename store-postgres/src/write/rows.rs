@@ -29,6 +29,7 @@ pub(super) struct EntryRow {
     pub(super) seq: i64,
     pub(super) id: String,
     pub(super) parent: Option<i64>,
+    /// The sequence number of the ancestor that the jump pointer leads to.
     pub(super) jump: Option<i64>,
     pub(super) side: bool,
     pub(super) node: String,
@@ -93,6 +94,16 @@ pub(super) struct InputRow {
     pub(super) id: String,
     pub(super) rank: Option<i64>,
     pub(super) record: Option<String>,
+}
+
+impl InputRow {
+    pub(super) const fn is_removed(&self) -> bool {
+        self.rank.is_none()
+    }
+
+    pub(super) const fn changes_only_rank(&self) -> bool {
+        self.rank.is_some() && self.record.is_none()
+    }
 }
 
 /// The decision about a ticket of a run.

@@ -187,10 +187,10 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         self.part(part, &insert);
     }
 
-    /// Does the same as `insert`, and requires that each row is inserted.
-    pub(super) fn insert_all(self, part: &str, table: &str, leading_column: (&str, &str), end: &str) {
+    /// Does the same as `insert`. If a row is not inserted, the whole statement fails.
+    pub(super) fn insert_with_count_check(self, part: &str, table: &str, leading_column: (&str, &str), end: &str) {
         let insert = self.insert_sql(table, leading_column, end);
-        self.part_all(part, &insert);
+        self.part_with_count_check(part, &insert);
     }
 
     fn insert_sql(&self, table: &str, leading_column: (&str, &str), end: &str) -> String {
@@ -206,8 +206,9 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         self.to.part(part, sql);
     }
 
-    /// Does the same as `part`, and requires that the part changes a row of the table for each of the rows.
-    pub(super) fn part_all(self, part: &str, sql: &str) {
+    /// Does the same as `part`. If the part does not change one row of the table for each of the rows, the whole
+    /// statement fails.
+    pub(super) fn part_with_count_check(self, part: &str, sql: &str) {
         let expected_count = self.count_expression();
         self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {expected_count}"));
         self.to.part(part, &format!("{sql} RETURNING 1"));

@@ -15,7 +15,7 @@ impl TenantMailbox {
     async fn next_claim_time(&self) -> Result<Option<Timestamp>> {
         let next = self.tenant.read(None, |rows| rows.next_claim_time()).await?;
         let store_context = self.tenant.store_context();
-        if !store_context.is_shared {
+        if !store_context.has_other_writers {
             return Ok(next);
         }
         // If a notification of another process is lost, the caller waits at most this much longer (LV-11).

@@ -24,19 +24,19 @@ use crate::receive::run_receiver;
 
 const HELP: &str = "\
 Measures how long it takes from the answer to a write until another process receives what was written: an event that the
-other process subscribes to, or a dispatch that it waits for and claims. A part that the store does not have, or does
-not share with a second process, is left out.
+other process subscribes to, or a dispatch that it waits for and claims. These are two measurements. A measurement is
+left out if the store does not support it, or if a second process cannot open the store for it.
 
 Usage: cargo run --release -p benches --bin news -- [OPTIONS] URL
 
 Options:
-  --times N   how many times to measure each part [default: 200]
+  --times N   the number of writes in each measurement [default: 200]
 ";
 
 /// The pause before each write. In this time, the other process finishes its work for the previous write.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What the other process waits for: the two parts of the measurement.
+/// What the other process waits for. There is one measurement for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AwaitedWrite {
     Events,
@@ -81,8 +81,10 @@ fn run() -> Result<()> {
             Arg::Long("receive") => {
                 let [awaited, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
                 let (awaited, url, tenant) = (awaited?, url?, tenant?);
-                let awaited =
-                    AwaitedWrite::ALL.into_iter().find(|known| known.name() == awaited).context("no such part")?;
+                let awaited = AwaitedWrite::ALL
+                    .into_iter()
+                    .find(|known| known.name() == awaited)
+                    .context("no such measurement")?;
                 return runtime()?.block_on(run_receiver(awaited, &url, TenantId::new(tenant)?));
             }
             Arg::Long("help") | Arg::Short('h') => {

@@ -1,5 +1,6 @@
 //! Measures callers of the mailbox, which wait for each answer. Each call is about one dispatch. Each dispatch has its
-//! own thread.
+//! own thread. The dispatches are handled in waves: those of a wave are enqueued, then claimed, then acknowledged,
+//! before the next wave begins.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 

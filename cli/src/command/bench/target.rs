@@ -59,7 +59,8 @@ impl BenchTarget {
         !matches!(self, Self::SqliteMailbox(_) | Self::NatsPrefix(_))
     }
 
-    /// Returns whether the store is on a server, so that each loop of the limit needs a connection.
+    /// Returns whether the store is on a server, so that each loop that measures the machine's own limit needs a
+    /// connection.
     pub(super) const fn is_on_server(&self) -> bool {
         matches!(self, Self::PostgresSchema(_) | Self::NatsPrefix(_))
     }

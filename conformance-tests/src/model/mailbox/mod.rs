@@ -33,7 +33,7 @@ struct ThreadMailbox {
     epoch: u64,
     /// The last 20 interrupts that had a key, each with its answer. The oldest is first.
     interrupt_answers: Vec<(InterruptKey, Interrupted)>,
-    /// The number of claims, and of interrupts that took over. It is the counter of the last claim number.
+    /// The number of claims and of interrupts that took over. The last claim number has this value as its counter.
     claim_count: u64,
     last_dispatch_number: u64,
     /// The time since which the thread has had no claimed dispatch.

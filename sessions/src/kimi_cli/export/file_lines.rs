@@ -24,7 +24,7 @@ pub(super) struct FileLines {
 }
 
 impl FileLines {
-    /// Begins the file after a file with these lines.
+    /// Begins a file. `previous` contains the lines of the file before it.
     pub(super) fn after(previous: Vec<Vec<u8>>) -> Self {
         Self { previous_lines: previous, is_copy: true, ..Self::default() }
     }

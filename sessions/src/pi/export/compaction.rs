@@ -23,7 +23,8 @@ use crate::{
 /// The fields of a compaction that follow from the context at this compaction.
 pub(super) struct CompactionFields {
     pub(super) summary: String,
-    /// The id of the first entry that the context still contains, or that of the compaction.
+    /// The id of the first entry that the context still contains, or the id of the compaction if no entry is kept.
+    /// `None` if `messages_after_summary` has the messages.
     pub(super) first_kept: Option<EntryId>,
     /// The messages after the summary, as a JSON list, if they are not the entries from `first_kept` on.
     pub(super) messages_after_summary: Option<String>,
@@ -88,9 +89,10 @@ pub(super) async fn fields(
     note_summary(compaction, summary_text.is_some() || is_shown && compaction.replacement.is_none(), losses);
     let has_summary = summary_text.is_some();
     let summary = summary_text.unwrap_or_default();
-    let is_suffix =
+    // Whether all messages after the summary are in the log, so that they can be the end of the path.
+    let keeps_end_of_path =
         has_summary && compaction.replacement.is_none() && other_messages.iter().all(|found| !found.synthetic);
-    if is_suffix
+    if keeps_end_of_path
         && input.can_name_first_kept
         && let Some(first_kept) = first_kept(source, entry, compaction).await?
         && !input.multi_entry_messages.is_merged(&first_kept)
@@ -121,15 +123,15 @@ fn note_summary(compaction: &Compaction, is_shown: bool, losses: &mut Losses<'_>
         losses.add("/summary", ("merged", "the format has one text as the summary", "moved"));
     }
     if texts < compaction.summary.len() {
-        losses.add("/summary", ("unsupported_media", "the format has text only in a summary", "dropped"));
+        losses.add("/summary", ("unsupported_media", "in this format, a summary can only contain text", "dropped"));
     }
     if !compaction.extra.is_empty() {
         losses.add("", ("unknown_field", "the format has no field for what a newer release wrote", "dropped"));
     }
 }
 
-/// The first entry after the covered ones, if the context contains every entry from it on. It is the compaction itself
-/// if nothing is kept.
+/// Returns the first entry after those that the compaction covers, if the context contains every entry from it on. If
+/// no entry is kept, this is the compaction itself.
 async fn first_kept(source: &ExportSource<'_>, entry: &Entry, compaction: &Compaction) -> Result<Option<EntryId>> {
     let mut pages = source.path_of(&entry.id);
     let covered_to = compaction.covers.as_ref().map(|covers| &covers.to);
@@ -141,7 +143,7 @@ async fn first_kept(source: &ExportSource<'_>, entry: &Entry, compaction: &Compa
                 is_covered = Some(&found.id) != covered_to;
                 continue;
             }
-            // An older compaction may cover entries that come after the covered ones.
+            // An older compaction may cover entries that this compaction does not cover.
             if matches!(&*found.body, Body::Compaction(_)) && found.id != entry.id {
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! Tests which messages are left out if a context is too large (CX-19).
+//! Tests which messages are left out if a context is too large (CX-19). `mod.rs` explains the notation.
 
 use std::sync::Arc;
 

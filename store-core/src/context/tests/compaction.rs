@@ -1,4 +1,5 @@
 //! Tests when a context is compacted, and which of its messages a summary replaces (CX-15, CX-18).
+//! `mod.rs` explains the notation.
 
 use super::{parse_path, render, render_block};
 use crate::{

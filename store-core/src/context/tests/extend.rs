@@ -1,4 +1,5 @@
 //! Tests that a context that is extended by later entries equals the context that is made from the whole path (SE-5).
+//! `mod.rs` explains the notation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tests of messages of a provider that were logged as several entries (CX-17).
+//! Tests of messages of a provider that were logged as several entries (CX-17). `mod.rs` explains the notation.
 
 use super::{expect_context, parse_path};
 use crate::{

@@ -1,4 +1,4 @@
-//! Tests of calls and their results (CX-6 to CX-8).
+//! Tests of calls and their results (CX-6 to CX-8). `mod.rs` explains the notation.
 
 use super::{expect_context, expect_context_for};
 use crate::context::{ContextRequest, OpenCalls};

@@ -1,4 +1,4 @@
-//! Tests of the parts of a context (CX-1, CX-3 to CX-5).
+//! Tests of the parts of a context (CX-1, CX-3 to CX-5). `mod.rs` explains the notation.
 
 use crate::{
     codec::Extra,

@@ -1,4 +1,4 @@
-//! Tests with random logs: a model accepts the context of any log.
+//! Tests with random logs: a model accepts the context of any log. `mod.rs` explains the notation.
 
 use std::collections::BTreeSet;
 
@@ -81,6 +81,7 @@ proptest! {
         check_pairs(&context, request.open_calls)?;
         for message in &context.messages {
             prop_assert!(!message.message.blocks.is_empty());
+            // No message that only people may see.
             prop_assert!(message.message.visibility != Visibility::Aside);
         }
         let unique_entries: BTreeSet<_> = context.left_out.iter().collect();

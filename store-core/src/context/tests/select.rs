@@ -1,4 +1,4 @@
-//! Tests which parts of a path are sent to a model (CX-1 to CX-3, CX-9).
+//! Tests which parts of a path are sent to a model (CX-1 to CX-3, CX-9). `mod.rs` explains the notation.
 
 use super::{expect_context, parse_path};
 use crate::context::{ContextRequest, build};

@@ -1,4 +1,4 @@
-//! Comparisons of leaves (CX-16).
+//! Comparisons of leaves (CX-16). `VecLog::new` explains the notation of logs.
 
 use std::sync::atomic::Ordering;
 

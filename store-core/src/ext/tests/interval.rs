@@ -1,4 +1,4 @@
-//! The interval that a compaction of the older part of a context covers.
+//! The interval that a compaction of the older part of a context covers. `VecLog::new` explains the notation of logs.
 
 use super::{VecLog, id, thread};
 use crate::{

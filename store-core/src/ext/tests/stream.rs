@@ -1,4 +1,4 @@
-//! Streams of entries (EN-32).
+//! Streams of entries (EN-32). `VecLog::new` explains the notation of logs.
 
 use std::{future::poll_fn, pin::pin, sync::atomic::Ordering};
 

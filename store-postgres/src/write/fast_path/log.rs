@@ -11,6 +11,7 @@ use crate::write::{
 pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.entries, |_| true)? {
         let rows = rows.column("seq", |row| row.seq)?.column("id", |row| row.id.as_str())?;
+        // `jump` is the sequence number of the ancestor that the jump pointer leads to.
         let rows = rows.column("parent", |row| row.parent)?.column("jump", |row| row.jump)?;
         let rows = rows.column("side", |row| row.side)?.column("node", |row| row.node.as_str())?;
         rows.column("body", |row| row.body.as_str())?.insert("entries", "entry", LOG_COLUMN, "");
@@ -20,8 +21,8 @@ pub(super) fn add_parts(batches: &NumberedBatches<'_>, to: &mut Statement) -> Re
         let key = rows.conditions(&["key"]);
         rows.insert("keys", "commit_key", LOG_COLUMN, "");
         if batches.has_one_batch() {
-            // If another call has changed the thread, the decision is made again, and first asks whether the commit key
-            // exists. So this answer contains the record of the key.
+            // If another call has changed the thread, the caller makes the decision again. It then first needs the
+            // record of the commit key, if that exists. So this answer contains the record.
             to.add_answer(format!(
                 "SELECT 'key', 0, clock.now, NULL, NULL, x.record, x.key FROM clock, changed, $schema$.commit_key x \
                  WHERE x.log = changed.log AND {key}"
@@ -42,7 +43,7 @@ fn add_runs(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
         let changes = format!("SET {} FROM", rows.assignments(&["phase", "record"]));
         let key = format!("x.tenant = $1 AND {} AND x.log = written.log", rows.conditions(&["id"]));
         let update = rows.update_or_delete_each(("UPDATE", "run", &changes), &rows.written_rows(), &key, &[]);
-        rows.part_all("runs", &update);
+        rows.part_with_count_check("runs", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| row.is_new)? {
         let rows = rows.column("id", |row| row.run.id.as_str())?;
@@ -51,7 +52,7 @@ fn add_runs(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
         let rows = rows.column("agent", |row| row.run.agent.as_str())?;
         let rows = rows.column("parent_run", |row| row.run.parent_run.as_ref().map(RunId::as_str))?;
         // The id may belong to a run whose thread was deleted.
-        rows.column("record", |row| row.run.encode())?.insert_all(
+        rows.column("record", |row| row.run.encode())?.insert_with_count_check(
             "new_runs",
             "run",
             ("tenant, log", "$1, written.log"),
@@ -119,15 +120,13 @@ fn add_state(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
 }
 
 fn add_inputs_and_decisions(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
-    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row: &InputRow| row.rank.is_none())? {
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, InputRow::is_removed)? {
         let rows = rows.column("id", |row| row.id.as_str())?;
         let key = format!("x.log = written.log AND {}", rows.conditions(&["id"]));
         let delete = rows.update_or_delete_each(("DELETE FROM", "input", "USING"), &rows.written_rows(), &key, &[]);
         rows.part("no_inputs", &delete);
     }
-    if let Some(rows) =
-        batches.rows(to, |batch| &batch.inputs, |row: &InputRow| row.rank.is_some() && row.record.is_none())?
-    {
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, InputRow::changes_only_rank)? {
         let rows = rows.column("id", |row| row.id.as_str())?.column("rank", |row| row.rank)?;
         let rank = format!("SET {} FROM", rows.assignments(&["rank"]));
         let key = format!("x.log = written.log AND {}", rows.conditions(&["id"]));

@@ -35,11 +35,13 @@ pub(super) async fn write(
     decision_time: DecisionTime,
 ) -> Result<Vec<PgRow>, StatementFailure> {
     let (text, mut arguments) = statement(batches, tenant)?;
-    let late_arguments = || {
+    // This is called immediately before the statement is sent. The last argument is the time of the decision plus the
+    // time that has passed since.
+    let arguments_at_send = || {
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    connection.write_text(&text, late_arguments).await
+    connection.write_text(&text, arguments_at_send).await
 }
 
 /// Batches with their numbers.
@@ -143,6 +145,8 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
     let (from, table) = rows.table_of_arrays().map_or_else(Default::default, |table| ("FROM", table));
     let changes = format!("SET stamp = pg_current_xact_id()::text::bigint, {} {from}", rows.assignments(&COLUMNS));
     let key = format!("x.tenant = $1 AND {}", rows.conditions(&["id"]));
+    // `$sent$` stands for the last argument: the time of the decision plus the time that has passed since. It may be at
+    // most `lag()` before the time of the server, and not after it.
     let update = format!(
         "{} {guards} AND $sent$ <= (SELECT now FROM clock) AND $sent$ >= (SELECT now FROM clock) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",

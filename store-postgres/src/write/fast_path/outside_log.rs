@@ -47,10 +47,10 @@ fn add_scopes(batches: &NumberedBatches<'_>, to: &mut Statement) -> Result<()> {
         let unchanged_columns = [("count", "old_count"), ("floor", "old_floor")];
         let update =
             rows.update_or_delete_each(("UPDATE", "scope", &changes), &rows.written_rows(), &key, &unchanged_columns);
-        rows.part_all("scopes", &update);
+        rows.part_with_count_check("scopes", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.scopes, is_new)? {
-        with_new_state(rows)?.insert_all("new_scopes", "scope", TENANT_COLUMN, "ON CONFLICT DO NOTHING");
+        with_new_state(rows)?.insert_with_count_check("new_scopes", "scope", TENANT_COLUMN, "ON CONFLICT DO NOTHING");
     }
     Ok(())
 }

@@ -36,8 +36,9 @@ async fn a_call_without_a_connection_fails_in_time() {
     .await;
     let commits = commits(&store);
     let _receipt = commits.commit(commit_with_message(&thread("warm"), "k")).await.unwrap();
-    // Half of the calls below write to these threads. Such writes form groups, and at most two groups are written at a
-    // time, so they also wait for each other. The other calls create their threads, and wait for the connection only.
+    // Half of the calls below write to these threads. The store combines writes to existing threads, and runs at most
+    // two of the combined statements at a time. So these calls also wait for each other. The other calls create their
+    // threads, and wait only for the connection.
     for number in 0..50 {
         let _receipt = commits.commit(commit_with_message(&thread(format!("t-{number}")), "before")).await.unwrap();
     }
