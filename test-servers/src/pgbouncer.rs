@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use crate::{
     find,
-    postgres::{NOBODY, Postgres},
+    postgres::{Postgres, UNPRIVILEGED_USER},
 };
 
 /// The environment variable with the URL of a pooler for tests. If it is set, no pooler is started.
@@ -48,8 +48,8 @@ impl PgBouncer {
         let log = fs::File::create(folder.join("pgbouncer.log"))?;
         let mut command = Command::new(&program.file);
         if geteuid().is_root() {
-            chown(&file, Some(NOBODY), Some(NOBODY))?;
-            command.uid(NOBODY).gid(NOBODY);
+            chown(&file, Some(UNPRIVILEGED_USER), Some(UNPRIVILEGED_USER))?;
+            command.uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER);
         }
         if let Some(libraries) = &program.libraries {
             command.env("LD_LIBRARY_PATH", libraries);

@@ -17,8 +17,9 @@ use crate::find;
 /// The environment variable with the URL of a server for tests. If it is set, no server is started.
 pub const POSTGRES_URL_VARIABLE: &str = "AGENTSTORE_TEST_POSTGRES_URL";
 
-/// The id of the user `nobody`. PostgreSQL refuses to run as root, so a process that is root starts it as this user.
-pub(crate) const NOBODY: u32 = 65_534;
+/// The numeric id of the unprivileged user. PostgreSQL refuses to run as root. If this process runs as root, it starts
+/// PostgreSQL as the unprivileged user.
+pub(crate) const UNPRIVILEGED_USER: u32 = 65_534;
 const START_OR_END_TIMEOUT: Duration = Duration::from_secs(30);
 /// The settings of every server.
 const SETTINGS: [&str; 5] =
@@ -90,7 +91,7 @@ impl Postgres {
     fn new(bin: PathBuf, folder: PathBuf, settings: &[&str], clock: Option<(PathBuf, PathBuf)>) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         if geteuid().is_root() {
-            chown(&folder, Some(NOBODY), Some(NOBODY))?;
+            chown(&folder, Some(UNPRIVILEGED_USER), Some(UNPRIVILEGED_USER))?;
         }
         let settings = SETTINGS.iter().chain(settings).map(ToString::to_string).collect();
         let mut server = Self { bin, folder, settings, clock, child: None };
@@ -181,7 +182,7 @@ impl Postgres {
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
         if geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER);
         }
         command.current_dir(&self.folder);
         command

@@ -164,12 +164,12 @@ impl History {
         let offset = Some(line_index - segment.line_index).filter(|offset| *offset < segment.count)?;
         let (file, first) = segment.original;
         let original = (file, first + offset);
-        let (last_node, node_row) = self.last_node(original).unzip();
+        let (last_node, line_of_last_node) = self.last_node(original).unzip();
         Some(TreePosition {
             original,
-            node: last_node.filter(|_| node_row == Some(original.1)),
+            node: last_node.filter(|_| line_of_last_node == Some(original.1)),
             next_parent: match segment.next_parent {
-                NextParent::LastNode(before) => last_node.filter(|_| node_row >= Some(first)).or(before),
+                NextParent::LastNode(before) => last_node.filter(|_| line_of_last_node >= Some(first)).or(before),
                 NextParent::Fixed(node) => node,
             },
             is_exact: segment.is_exact,
