@@ -10,7 +10,7 @@ use super::{
     facts::{AgentCall, FileFacts, OnlyAgent},
     message,
     parallel::{self, MessageLinks},
-    preserved_segment::{self, CompactionData, PreservedSegment},
+    preserved_segment::{self, Compactions, PreservedSegment},
     read,
 };
 use crate::{
@@ -36,6 +36,7 @@ pub(crate) struct ClaudeCode {
     session: Option<String>,
     titles: Titles,
     links: MessageLinks,
+    compactions: Compactions,
     /// The number of messages so far.
     message_count: u64,
 }
@@ -60,8 +61,6 @@ pub(crate) struct LineData {
     pub(super) carries_usage: bool,
     /// The number that stands for the provider's id of the message.
     pub(super) message_id: Option<NonZeroU32>,
-    /// For a compaction, and for the line of its summary: what is known of it.
-    pub(super) compaction: Option<Box<CompactionData>>,
     /// Whether the line is a summary that its compaction contains.
     pub(super) is_contained: bool,
 }
@@ -121,6 +120,7 @@ impl ClaudeCode {
             session: None,
             titles: Titles::default(),
             links: MessageLinks::default(),
+            compactions: Compactions::default(),
             message_count: 0,
         }
     }
@@ -254,11 +254,11 @@ impl ClaudeCode {
         let message = object.object("message").filter(|_| kind == NodeKind::Assistant);
         let message_id = message.and_then(|message| message.text("id")).filter(|id| !id.is_empty());
         self.links.note(line.number, &calls, &results);
+        self.compactions.note(line, kind);
         let data = LineData {
             kind,
             place: Self::place(object),
             message_id: message_id.and_then(|id| self.links.number_of_message(&id)),
-            compaction: CompactionData::of(object, kind).map(Box::new),
             ..LineData::default()
         };
         let parent = self.parent(object);
@@ -346,10 +346,10 @@ impl LineFormat for ClaudeCode {
 
     fn adjust_parents(&mut self, tree: &mut Tree<LineData>) -> Option<Parents> {
         self.titles.summaries.retain(|(leaf, _)| !tree.nodes_with_id(leaf).is_empty());
-        if let Some(parents) = preserved_segment::adjust_parents(tree) {
+        if let Some(parents) = preserved_segment::adjust_parents(tree, &self.compactions) {
             let _order = tree.set_parents(parents);
         }
-        Some(parallel::adjust_parents(tree, &std::mem::take(&mut self.links)))
+        Some(parallel::adjust_parents(tree, std::mem::take(&mut self.links)))
     }
 
     fn can_be_head(&self, data: &LineData) -> bool {
@@ -357,14 +357,14 @@ impl LineFormat for ClaudeCode {
     }
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, _order: &PathOrder) {
-        preserved_segment::derive_coverage(tree);
-        preserved_segment::mark_contained_summaries(tree, &|_| false);
+        preserved_segment::derive_coverage(tree, &mut self.compactions);
+        preserved_segment::mark_contained_summaries(tree, &mut self.compactions, &|_| false);
     }
 
     /// If the usage of a message is already stored, it does not count again when the file contains more lines of this
     /// message.
     fn adopt_stored(&mut self, tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
-        preserved_segment::mark_contained_summaries(tree, is_stored);
+        preserved_segment::mark_contained_summaries(tree, &mut self.compactions, is_stored);
         let counted = tree.iter().filter(|(at, data)| data.kind == NodeKind::Assistant && is_stored(*at));
         let mut stored_messages = BitSet::default();
         counted.filter_map(|(_, data)| data.message_id).for_each(|id| stored_messages.insert(id.get() as usize));
@@ -417,7 +417,7 @@ impl LineFormat for ClaudeCode {
     ) -> BodyAndTime {
         let sidechain = self.facts.sidechain_of(line.number).filter(|_| self.sidechain.is_none());
         let sidechain = sidechain.and_then(|at| self.facts.sidechains.get(at));
-        read::read_body_and_time(line, sidechain, position, issues)
+        read::read_body_and_time(line, (sidechain, self.compactions.of_line(line.number)), position, issues)
     }
 
     fn encode(&self, entry: &EncodableEntry<'_>) -> Option<String> {

@@ -23,10 +23,10 @@ use crate::{
 pub(super) struct MessageLinks {
     messages: TextTable,
     call_ids: TextTable,
-    /// Lines with calls, and the numbers of the calls.
-    calls: List<(u32, u32)>,
-    /// Lines with results, and the numbers of the calls that they answer.
-    results: List<(u32, u32)>,
+    /// The calls in each line.
+    calls: CallsByLine,
+    /// The calls that each line answers.
+    results: CallsByLine,
 }
 
 impl MessageLinks {
@@ -35,7 +35,7 @@ impl MessageLinks {
         for (ids, links) in [(calls, &mut self.calls), (results, &mut self.results)] {
             for id in ids {
                 if let Some(number) = number_of(&mut self.call_ids, id) {
-                    links.push((to_u32(line), number));
+                    links.0.push((to_u32(line), number));
                 }
             }
         }
@@ -53,11 +53,17 @@ fn number_of(ids: &mut TextTable, id: &str) -> Option<u32> {
     Some(ids.add(&hex(&digest(id)))?.0)
 }
 
-/// The numbers of the calls that a line names.
-fn calls_of_line(links: &List<(u32, u32)>, line: u64) -> impl Iterator<Item = u32> {
-    let first = links.partition_point(|(other, _)| u64::from(*other) < line);
-    let links_of_line = links.iter_from(first).take_while(move |(other, _)| u64::from(*other) == line);
-    links_of_line.map(|(_, number)| *number)
+/// Lines, and the numbers of the calls that each line names.
+#[derive(Debug, Default)]
+struct CallsByLine(List<(u32, u32)>);
+
+impl CallsByLine {
+    /// The numbers of the calls that a line names.
+    fn of(&self, line: u64) -> impl Iterator<Item = u32> {
+        let first = self.0.partition_point(|(other, _)| u64::from(*other) < line);
+        let of_line = self.0.iter_from(first).take_while(move |(other, _)| u64::from(*other) == line);
+        of_line.map(|(_, number)| *number)
+    }
 }
 
 /// The lines of a message of the model, as positions in the tree.
@@ -76,7 +82,7 @@ struct MessageLines {
 /// order of the file. If any other line names a node of such a path as its parent, the last node of the path becomes
 /// its parent. As soon as the conversation goes on after a message, nothing is added to the message: later lines are on
 /// a branch of their own.
-pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: &MessageLinks) -> Parents {
+pub(super) fn adjust_parents(tree: &mut Tree<LineData>, links: MessageLinks) -> Parents {
     let mut adjuster = Adjuster::new(links);
     for at in 0..tree.len() {
         let parent = adjuster.parent(tree, at);
@@ -108,8 +114,9 @@ impl NewestMessages {
     }
 }
 
-struct Adjuster<'a> {
-    links: &'a MessageLinks,
+struct Adjuster {
+    calls: CallsByLine,
+    results: CallsByLine,
     parents: Parents,
     messages: List<MessageLines>,
     /// Assistant lines without the id of a message.
@@ -124,15 +131,20 @@ struct Adjuster<'a> {
     open_messages: Vec<usize>,
 }
 
-impl<'a> Adjuster<'a> {
-    fn new(links: &'a MessageLinks) -> Self {
+impl Adjuster {
+    /// Frees the texts of the links first, because only their numbers are needed.
+    fn new(links: MessageLinks) -> Self {
+        let MessageLinks { messages, call_ids, calls, results } = links;
+        let (message_count, call_count) = (messages.len(), call_ids.len());
+        drop((messages, call_ids));
         Self {
-            links,
+            calls,
+            results,
             parents: Parents::default(),
             messages: List::default(),
             single_lines: Vec::new(),
-            by_id: NewestMessages(List::filled(&u32::MAX, links.messages.len() as usize)),
-            by_call: NewestMessages(List::filled(&u32::MAX, links.call_ids.len() as usize)),
+            by_id: NewestMessages(List::filled(&u32::MAX, message_count as usize)),
+            by_call: NewestMessages(List::filled(&u32::MAX, call_count as usize)),
             message_of_node: List::default(),
             open_messages: Vec::new(),
         }
@@ -174,9 +186,7 @@ impl<'a> Adjuster<'a> {
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
             NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),
-            NodeKind::User => {
-                calls_of_line(&self.links.results, tree.line(at)?).find_map(|call| self.by_call.get(call))
-            }
+            NodeKind::User => self.results.of(tree.line(at)?).find_map(|call| self.by_call.get(call)),
             NodeKind::Boundary | NodeKind::Other => None,
         };
         let is_below = |message: &usize| {
@@ -202,7 +212,7 @@ impl<'a> Adjuster<'a> {
                 lines.last_line = to_u32(at);
             }
         }
-        calls_of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
+        self.calls.of(line).for_each(|call| self.by_call.set(call, message));
         // Lines of other kinds may stand between the last line of the message and this one.
         if named_parent.is_some_and(|named_parent| self.is_below(named_parent, previous_node)) {
             named_parent
@@ -235,7 +245,7 @@ impl<'a> Adjuster<'a> {
         self.messages.push(lines);
         self.open_messages.push(message);
         self.by_id.set(id.get() - 1, message);
-        calls_of_line(&self.links.calls, line).for_each(|call| self.by_call.set(call, message));
+        self.calls.of(line).for_each(|call| self.by_call.set(call, message));
         self.message_of_node.push((position, to_u32(message)));
     }
 

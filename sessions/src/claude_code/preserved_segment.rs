@@ -12,12 +12,15 @@
 //! stay before the boundary, as stored entries cannot move. The compaction covers only the lines that it does not keep.
 //! It contains the summary, so the line of the summary is not sent again.
 
+use std::collections::HashMap;
+
 use super::{
     line_format::{LineData, NodeKind},
     message,
 };
 use crate::{
     json::Object,
+    lines::ObjectLine,
     tree::{Parents, Tree},
 };
 
@@ -68,13 +71,51 @@ pub(super) struct CompactionData {
 
 impl CompactionData {
     /// The data of a line, if it is a boundary or a summary.
-    pub(super) fn of(line: &Object<'_>, kind: NodeKind) -> Option<Self> {
+    fn of(line: &Object<'_>, kind: NodeKind) -> Option<Self> {
         let summary = message::compact_summary(line);
         if kind != NodeKind::Boundary && summary.is_none() {
             return None;
         }
         let kept_segment = PreservedSegment::of(line).ok().flatten().filter(|_| kind == NodeKind::Boundary);
         Some(Self { kept_segment, summary, ..Self::default() })
+    }
+}
+
+/// What is known of the compactions of a file, by the lines of their boundaries and summaries.
+#[derive(Debug, Default)]
+pub(super) struct Compactions(HashMap<u64, CompactionData>);
+
+impl Compactions {
+    /// Notes what a line says about a compaction.
+    pub(super) fn note(&mut self, line: &ObjectLine<'_>, kind: NodeKind) {
+        if let Some(data) = CompactionData::of(&line.object, kind) {
+            self.0.insert(line.number, data);
+        }
+    }
+
+    /// The data of a line, if it is a boundary or a summary.
+    pub(super) fn of_line(&self, line: u64) -> Option<&CompactionData> {
+        self.0.get(&line)
+    }
+
+    fn of_node(&self, tree: &Tree<LineData>, at: usize) -> Option<&CompactionData> {
+        self.of_line(tree.line(at)?)
+    }
+
+    fn of_node_mut(&mut self, tree: &Tree<LineData>, at: usize) -> Option<&mut CompactionData> {
+        self.0.get_mut(&tree.line(at)?)
+    }
+
+    /// The lines that a boundary keeps.
+    fn kept_segment(&self, tree: &Tree<LineData>, boundary: usize) -> Option<&PreservedSegment> {
+        self.of_node(tree, boundary)?.kept_segment.as_ref()
+    }
+
+    /// The summary, if the boundary names it as the line after which the kept lines continue.
+    fn summary_after(&self, tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
+        let segment = self.kept_segment(tree, boundary)?;
+        let at = tree.nodes_with_id(&segment.anchor).into_iter().find(|found| *found > boundary)?;
+        self.of_node(tree, at)?.summary.is_some().then_some(at)
     }
 }
 
@@ -90,11 +131,6 @@ pub(super) enum Coverage {
     KeptLinesMissing(usize, usize),
 }
 
-/// The lines that a boundary keeps.
-fn kept_segment(data: &LineData) -> Option<&PreservedSegment> {
-    data.compaction.as_deref()?.kept_segment.as_ref()
-}
-
 /// The boundaries of a tree.
 fn boundaries(tree: &Tree<LineData>) -> Vec<usize> {
     tree.iter().filter(|(_, data)| data.kind == NodeKind::Boundary).map(|(at, _)| at).collect()
@@ -105,20 +141,12 @@ fn ancestor_with_id(tree: &Tree<LineData>, id: &str, below: usize) -> Option<usi
     tree.nodes_with_id(id).into_iter().rev().find(|at| *at != below && tree.is_on_path(below, *at))
 }
 
-/// The summary, if the boundary names it as the line after which the kept lines continue.
-fn summary_after(tree: &Tree<LineData>, boundary: usize) -> Option<usize> {
-    let segment = kept_segment(tree.data(boundary)?)?;
-    let at = tree.nodes_with_id(&segment.anchor).into_iter().find(|found| *found > boundary)?;
-    let is_summary = tree.data(at)?.compaction.as_ref().is_some_and(|compaction| compaction.summary.is_some());
-    is_summary.then_some(at)
-}
-
 /// After a compaction, lines may name the last kept line as their parent. They get the summary as their parent instead.
 /// Returns the parents of all nodes, or `None` if no parent changes.
-pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
+pub(super) fn adjust_parents(tree: &Tree<LineData>, compactions: &Compactions) -> Option<Parents> {
     let moves = boundaries(tree).into_iter().filter_map(|boundary| {
-        let segment = kept_segment(tree.data(boundary)?)?;
-        Some((ancestor_with_id(tree, &segment.last_kept_line, boundary)?, summary_after(tree, boundary)?))
+        let segment = compactions.kept_segment(tree, boundary)?;
+        Some((ancestor_with_id(tree, &segment.last_kept_line, boundary)?, compactions.summary_after(tree, boundary)?))
     });
     let moves: Vec<_> = moves.collect();
     if moves.is_empty() {
@@ -138,19 +166,20 @@ pub(super) fn adjust_parents(tree: &Tree<LineData>) -> Option<Parents> {
 }
 
 /// Derives what each boundary covers.
-pub(super) fn derive_coverage(tree: &mut Tree<LineData>) {
+pub(super) fn derive_coverage(tree: &Tree<LineData>, compactions: &mut Compactions) {
     for at in boundaries(tree) {
-        let found = coverage(tree, at);
-        if let Some(compaction) = tree.data_mut(at).and_then(|data| data.compaction.as_mut()) {
+        let found = coverage(tree, at, compactions.kept_segment(tree, at));
+        if let Some(compaction) = compactions.of_node_mut(tree, at) {
             compaction.coverage = found;
         }
     }
 }
 
-fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
-    let (Some(data), Some(parent)) = (tree.data(at), tree.parent(at)) else { return Coverage::Nothing };
+/// What a boundary covers. `segment` are the lines that it keeps.
+fn coverage(tree: &Tree<LineData>, at: usize, segment: Option<&PreservedSegment>) -> Coverage {
+    let Some(parent) = tree.parent(at) else { return Coverage::Nothing };
     let root = tree.root(parent);
-    let Some(segment) = kept_segment(data) else { return Coverage::Covers(root, parent) };
+    let Some(segment) = segment else { return Coverage::Covers(root, parent) };
     let everything = Coverage::KeptLinesMissing(root, parent);
     let last_kept_line = ancestor_with_id(tree, &segment.last_kept_line, at);
     let first_kept_line =
@@ -175,17 +204,22 @@ fn coverage(tree: &Tree<LineData>, at: usize) -> Coverage {
 
 /// Finds the summaries that compactions contain, so that their own lines are not sent. `is_stored` says which nodes are
 /// stored: a compaction that was stored before its summary does not contain it.
-pub(super) fn mark_contained_summaries(tree: &mut Tree<LineData>, is_stored: &dyn Fn(usize) -> bool) {
+pub(super) fn mark_contained_summaries(
+    tree: &mut Tree<LineData>,
+    compactions: &mut Compactions,
+    is_stored: &dyn Fn(usize) -> bool,
+) {
     for boundary in boundaries(tree) {
-        let compaction = |at: usize| tree.data(at).and_then(|data| data.compaction.as_deref());
-        let keeps_end = compaction(boundary).is_some_and(|found| matches!(found.coverage, Coverage::Covers(..)));
-        let Some(summary) = summary_after(tree, boundary).filter(|_| keeps_end) else { continue };
+        let found = compactions.of_node(tree, boundary);
+        let keeps_end = found.is_some_and(|found| matches!(found.coverage, Coverage::Covers(..)));
+        let Some(summary) = compactions.summary_after(tree, boundary).filter(|_| keeps_end) else { continue };
         let is_too_late = is_stored(boundary) && !is_stored(summary);
-        let text = compaction(summary).and_then(|found| found.summary.clone()).filter(|_| !is_too_late);
+        let text = compactions.of_node(tree, summary).and_then(|found| found.summary.clone());
+        let text = text.filter(|_| !is_too_late);
         if let Some(data) = tree.data_mut(summary) {
             data.is_contained = text.is_some();
         }
-        if let Some(found) = tree.data_mut(boundary).and_then(|data| data.compaction.as_mut()) {
+        if let Some(found) = compactions.of_node_mut(tree, boundary) {
             found.summary = text;
         }
     }

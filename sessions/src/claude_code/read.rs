@@ -7,7 +7,7 @@ use super::{
     facts::Sidechain,
     line_format::{LineData, NodeKind},
     message,
-    preserved_segment::{Coverage, PreservedSegment},
+    preserved_segment::{CompactionData, Coverage, PreservedSegment},
 };
 use crate::{
     blocks::{cut_to_1_kib, with_provenance},
@@ -49,10 +49,10 @@ pub(super) const OTHER_TYPES: &[&str] = &[
 ];
 
 /// The second pass: returns the body and the time of a line. `sidechain` is the subagent to which the line belongs, if
-/// this is not the thread of that subagent.
+/// this is not the thread of that subagent. `compaction` is what is known of the compaction in the line.
 pub(super) fn read_body_and_time(
     line: &ObjectLine<'_>,
-    sidechain: Option<&Sidechain>,
+    (sidechain, compaction): (Option<&Sidechain>, Option<&CompactionData>),
     position: &LinePosition<'_, LineData>,
     issues: &mut Issues,
 ) -> BodyAndTime {
@@ -66,7 +66,7 @@ pub(super) fn read_body_and_time(
         let custom = Custom::new(IMPORT_LINE, data.unwrap_or_else(|_| Json::null()));
         return BodyAndTime { body: custom.into(), time };
     }
-    let body = body(line, position, issues).unwrap_or_else(|detail| {
+    let body = body(line, compaction, position, issues).unwrap_or_else(|detail| {
         note_bad_field(issues, line.number, detail);
         custom_of_line(line)
     });
@@ -83,7 +83,12 @@ fn custom_of_line(line: &ObjectLine<'_>) -> NewBody {
     Custom::new(format!("{}.{kind}", NAME.name()), line.object.without_fields(&[])).into()
 }
 
-fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> Result<NewBody, String> {
+fn body(
+    line: &ObjectLine<'_>,
+    compaction: Option<&CompactionData>,
+    position: &LinePosition<'_, LineData>,
+    issues: &mut Issues,
+) -> Result<NewBody, String> {
     let object = &line.object;
     let kind = object.text("type").ok_or("`type` is not a string")?;
     if let Some(body) = agentstore::body_of(object, position) {
@@ -100,7 +105,7 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
             Ok(message::read_assistant(line, carries_usage, issues)?.into())
         }
         "system" if position.data().is_some_and(|data| data.kind == NodeKind::Boundary) => {
-            Ok(compaction(line, position, issues))
+            Ok(read_compaction(line, compaction, position, issues))
         }
         "attachment" => {
             let text = object.object("attachment").and_then(|attachment| text_of_attachment(&attachment));
@@ -118,9 +123,14 @@ fn body(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &m
 
 /// A compaction covers everything before it except the messages that it keeps. In most cases, its summary is the next
 /// message. If it keeps messages that must follow the summary, it contains the summary itself.
-fn compaction(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> NewBody {
+fn read_compaction(
+    line: &ObjectLine<'_>,
+    data: Option<&CompactionData>,
+    position: &LinePosition<'_, LineData>,
+    issues: &mut Issues,
+) -> NewBody {
     let mut compaction = Compaction::default();
-    let Some(data) = position.data().and_then(|data| data.compaction.as_deref()) else { return compaction.into() };
+    let Some(data) = data else { return compaction.into() };
     let ends = match data.coverage {
         Coverage::Nothing => None,
         Coverage::Covers(from, to) | Coverage::KeptLinesMissing(from, to) => Some((from, to)),
