@@ -71,7 +71,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns the default options: open for writing, create a missing store, and sync before a commit is acknowledged.
+    /// Returns the default options: open for writing, create a missing store, and use the default durability of the
+    /// backend.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -55,9 +55,9 @@ impl Stores {
         self
     }
 
-    /// Sets the clock that the store was opened with. `Maintenance` uses it to compute how old a record may be. A store
-    /// on a server takes the times of its records from the server's clock, so both clocks should show about the same
-    /// time.
+    /// Sets the clock that the store was opened with. `Maintenance` uses it to compute the time before which records
+    /// are old enough to be removed. A store on a server takes the times of its records from the server's clock, so
+    /// both clocks should show about the same time.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;

@@ -13,10 +13,10 @@ pub fn in_new_schema(url: &str, measure: impl AsyncFnOnce(&str, &PostgresStore) 
     let name = format!("bench_{}", UuidSource.next_id().replace('-', ""));
     let config = PostgresConfig::new(&format!("{url}{separator}schema={name}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let measured = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let store = PostgresStore::open(config.clone()).await?;
         measure(&name, &store).await
     });
     runtime.block_on(TestSchema::from_config(config).remove())?;
-    measured
+    result
 }

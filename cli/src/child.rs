@@ -25,7 +25,7 @@ use tokio::{
 pub(crate) const KILL_DELAY: Duration = Duration::from_secs(3);
 /// How long this process waits for the end of an output that a background process of the command keeps open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many bytes are kept of what a command prints to standard error. They are the last ones.
+/// Of what a command prints to standard error, the last bytes are kept, at most this many.
 const MAX_ERROR_OUTPUT_BYTES: usize = 900;
 
 /// How a command ended, and what it printed.
@@ -87,7 +87,7 @@ pub(crate) struct CommandInput {
     pub(crate) bytes: Vec<u8>,
     /// Environment variables of this execution.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// How many bytes are kept of what the command prints to standard output. They are the first ones.
+    /// Of what the command prints to standard output, the first bytes are kept, at most this many.
     pub(crate) max_output_bytes: usize,
 }
 

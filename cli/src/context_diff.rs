@@ -72,7 +72,8 @@ impl<'a> ContextDiff<'a> {
     }
 
     /// Prints the messages that only the first context has with `-`, and those that only the second has with `+`.
-    /// Several consecutive messages that both contexts have become one line with their number, unless `all` is set.
+    /// Several consecutive messages that both contexts have become one line that says how many they are, unless `all`
+    /// is set.
     pub(crate) fn print(&self, all: bool, out: &mut Output) -> Result<()> {
         for part in &self.0 {
             let (mark, messages) = match *part {

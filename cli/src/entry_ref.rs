@@ -82,7 +82,7 @@ impl PointRef {
     }
 }
 
-/// Returns the entry that `@ENTRY` means: the one with this id, or with this number.
+/// Returns the entry that `@ENTRY` means: the one with the id `ENTRY`, or else the one with this sequence number.
 async fn resolve_after_at(session: &Session, thread: &ThreadId, at_entry: &str) -> Result<EntryId> {
     let text = at_entry.strip_prefix('@').unwrap_or(at_entry);
     let id = EntryId::new(text)?;

@@ -65,6 +65,8 @@ fn expected_version_guard(expected: ExpectedVersion, id: ThreadId, current: Opti
     match (expected, current) {
         // A thread that does not exist has no entries, so version 0 also matches a missing thread.
         (ExpectedVersion::Absent, _) | (ExpectedVersion::Version(0), None) => Guard::absent(id),
+        // The commit will be refused, because the thread does not exist. The generation (1) and the incarnation (0) do
+        // not matter.
         (ExpectedVersion::Version(number), None) => Guard::at(id, Version::new(number, 1, 0)),
         (ExpectedVersion::Version(number), Some(Thread { version, .. })) => {
             Guard::at(id, Version::new(number, version.generation(), version.incarnation()))

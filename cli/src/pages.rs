@@ -7,7 +7,8 @@ use crate::failure::Result;
 /// The number of records of a page.
 const PAGE_SIZE: u32 = 500;
 
-/// Passes the records of a list to `visit`, until `visit` returns false or the list ends.
+/// Passes the records of a list to `visit`, until the list ends or `visit` returns `false`. `true` asks for
+/// the next record.
 pub(crate) async fn for_each<T>(
     mut load: impl AsyncFnMut(PageRequest) -> agentstore::Result<Page<T>>,
     mut visit: impl FnMut(T) -> Result<bool>,

@@ -117,7 +117,7 @@ impl Tree {
         painter.draw()
     }
 
-    /// Returns the nodes from the head up to its root.
+    /// Returns the indices of the nodes on the path of the head.
     fn path(&self, head: Option<&EntryId>) -> BTreeSet<usize> {
         let mut path = BTreeSet::new();
         let mut next = head.and_then(|id| self.by_id.get(id)).copied();
@@ -264,7 +264,8 @@ mod tests {
     use crate::output::Output;
     use agentstore::{Entry, EntryId};
 
-    /// Draws a log. `id<parent` is a user message whose text is its id, and `id=label` gives an entry a label.
+    /// Draws a log. `id<parent` is a user message whose text is its id, `id<` is one without a parent, and `id=label`
+    /// gives an entry a label.
     fn draw(log: &[&str], head: &str) -> String {
         drawn(log, head, false).lines.join("\n")
     }

@@ -64,6 +64,7 @@ pub(crate) fn install(global: &GlobalArgs) {
 /// Prints events, and remembers when each kind of warning was printed.
 struct WarningPrinter {
     json: bool,
+    /// The key is the kind of a warning: the place in the code that warns, and the value of [`KIND_FIELD`].
     last_printed: Mutex<HashMap<(Identifier, String), LastPrinted>>,
 }
 
@@ -89,7 +90,7 @@ impl<S: Subscriber> Layer<S> for WarningPrinter {
 }
 
 impl WarningPrinter {
-    /// Returns how many warnings of the kind were left out before this one, or none if this one is left out, too.
+    /// Returns how many warnings of the kind were left out before this one, or `None` if this one is left out, too.
     fn left_out_if_printed(&self, callsite: Identifier, fields: &EventFields, now: Instant) -> Option<u64> {
         let mut last_printed = self.last_printed.lock().unwrap_or_else(PoisonError::into_inner);
         if last_printed.len() >= MAX_KINDS {

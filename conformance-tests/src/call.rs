@@ -85,7 +85,7 @@ pub(crate) fn append_pending_request(thread: &ThreadId) -> AppendPending {
     AppendPending::new(thread.clone(), [input("c"), input("d")])
 }
 
-/// Calls on the pending input of a thread. Its queue is at `revision` and holds the inputs `a` and `b`.
+/// Calls on the pending input of a thread. They succeed if its queue is at `revision` and has the inputs `a` and `b`.
 pub(crate) fn pending_calls<'a>(pending: &'a dyn PendingStore, thread: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
     let update = PendingUpdate::new(thread.clone(), a.clone()).with_message(Message::user("dropped"));
@@ -127,7 +127,7 @@ pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, thread: &'a ThreadId) 
     ]
 }
 
-/// Calls on the outbox. None of them finds a row.
+/// Calls on the outbox. Those that name a row name one that does not exist.
 pub(crate) fn outbox_calls<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
     let (row, token) = (|| id("row"), || ClaimToken::new("token"));
     let claim = ClaimOutbox::new(id("lane"), id("worker"), 1);
@@ -155,7 +155,7 @@ pub(crate) fn live_calls(live: &dyn LiveChannel) -> Calls<'_> {
     ]
 }
 
-/// Calls on the mailbox, about one thread. None of them finds a dispatch.
+/// Calls on the mailbox, about one thread. Those that name a dispatch name one that does not exist.
 pub(crate) fn mailbox_calls<'a>(mailbox: &'a dyn MailboxStore, thread: &'a ThreadId) -> Calls<'a> {
     let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
     let lease = Duration::from_secs(1);

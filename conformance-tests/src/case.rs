@@ -25,7 +25,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// The future of a case.
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 
-/// One case of the suite. The documentation of its function states the rule that the case checks.
+/// One case of the suite. The documentation of its function states what the case checks.
 pub struct Case {
     /// The area and the function, for example `thread::an_update_keeps_fields_that_it_does_not_name`.
     pub name: &'static str,
@@ -99,9 +99,9 @@ pub enum Contract {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", content = "reason", rename_all = "snake_case")]
 pub enum Status {
-    /// The rule holds.
+    /// The store keeps the promises that the case tests.
     Passed,
-    /// The rule does not hold, or the case passed although the backend lists it as a gap.
+    /// The store breaks one of these promises, or keeps them all although the backend lists the case as a gap.
     Failed(String),
     /// The case did not run: the backend declares that it does not have what the case needs.
     Unsupported(String),

@@ -10,7 +10,7 @@ use store_core::{Error, ErrorKind, Outcome};
 /// How a case ends.
 pub type Verdict = Result<(), Failure>;
 
-/// Why a rule does not hold, and the line of the case that found this.
+/// Why a case fails, and the line at which it failed.
 #[derive(Debug, Clone)]
 pub struct Failure {
     message: String,
@@ -81,8 +81,8 @@ fn describe_difference(actual: &str, expected: &str) -> String {
 /// # Errors
 /// If the condition is false.
 #[track_caller]
-pub fn expect(holds: bool, message: impl Into<String>) -> Verdict {
-    if holds { Ok(()) } else { Err(Failure::new(message)) }
+pub fn expect(condition: bool, message: impl Into<String>) -> Verdict {
+    if condition { Ok(()) } else { Err(Failure::new(message)) }
 }
 
 /// Checks that there is a value, and returns the value. `what` names it in the failure.

@@ -5,8 +5,8 @@ use store_core::{
     Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
 };
 
-/// A store that is already closed. Its `close` succeeds and does nothing, so a fixture can close it as it closes any
-/// other store before it opens the store again.
+/// A store that is already closed. A fixture may close the store that it gets before it opens the store again, so
+/// `close` succeeds here, and does nothing.
 pub(crate) struct ClosedStore(Capabilities);
 
 impl ClosedStore {

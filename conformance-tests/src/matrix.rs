@@ -41,7 +41,7 @@ impl StoreSupport {
     /// The rows of the comparison: the name of each property, and its value for this store.
     #[must_use]
     pub fn rows(&self) -> Vec<(String, String)> {
-        let yes_or_no = |holds: bool| if holds { "yes" } else { "no" };
+        let yes_or_no = |is_true: bool| if is_true { "yes" } else { "no" };
         let capabilities = &self.capabilities;
         let survives = match capabilities.survives {
             Survives::Nothing => "nothing",

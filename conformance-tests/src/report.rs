@@ -119,7 +119,7 @@ impl Report {
     /// Whether no case failed.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.counts()[1] == 0
+        !self.rows.iter().any(|row| matches!(row.status, Status::Failed(_)))
     }
 }
 

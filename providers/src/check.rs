@@ -14,10 +14,10 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Whether the target gets the history without losses. Records that no model gets ([`LossKind::is_record`]) do not
-    /// count.
+    /// Whether the target gets the history without losses. Parts that no model gets do not count
+    /// ([`LossKind::is_for_people_only`]).
     ///
-    /// [`LossKind::is_record`]: crate::LossKind::is_record
+    /// [`LossKind::is_for_people_only`]: crate::LossKind::is_for_people_only
     pub compatible: bool,
     /// Reasons why the API of the target is known to refuse the request.
     pub warnings: Vec<String>,
@@ -35,7 +35,7 @@ pub fn check(context: &Context, target: &Target, options: &CompileOptions) -> Re
     warnings.extend(
         unanswered_call_ids(context).iter().map(|id| format!("the call `{id}` has no result; every API refuses it")),
     );
-    let compatible = compiled.losses.iter().all(|loss| loss.kind.is_record()) && warnings.is_empty();
+    let compatible = compiled.losses.iter().all(|loss| loss.kind.is_for_people_only()) && warnings.is_empty();
     Ok(Report { compatible, warnings, losses: compiled.losses })
 }
 

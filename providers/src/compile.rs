@@ -88,7 +88,7 @@ pub(crate) struct Part<'a> {
     pub(crate) block: &'a Block,
     /// The provider's own form of the block, if the block came from the target's API.
     pub(crate) native: Native,
-    /// Whether the block comes from the same model of the same API and platform.
+    /// Whether the model of the target made the block, on the same API and platform.
     pub(crate) is_own: bool,
     /// Whether a message of the target begins with the block.
     pub(crate) begins_message: bool,
@@ -416,7 +416,7 @@ impl<'a> Compiler<'a> {
         id
     }
 
-    /// Returns the id and the name of the call that a result answers. The result of an unknown call is lost.
+    /// Returns the call that a result answers. The result of an unknown call is lost.
     pub(crate) fn answered_call(&mut self, part: &Part<'_>, result: &ToolResult) -> Option<AnsweredCall> {
         let Some(call) = self.calls.by_stored_id.get(&result.tool_use_id).cloned() else {
             self.losses.add(&part.position, LossKind::OrphanResult, Action::Dropped, "its call is not in the context");

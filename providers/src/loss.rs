@@ -135,10 +135,10 @@ enum_with_names! {
 }
 
 impl LossKind {
-    /// Returns whether the lost part is only a record for people. No model gets such records, so the history that the
-    /// target gets is the same without them.
+    /// Returns whether the lost part is only for people. No model gets such parts, so the history that the target gets
+    /// is the same without them.
     #[must_use]
-    pub const fn is_record(self) -> bool {
+    pub const fn is_for_people_only(self) -> bool {
         matches!(self, Self::Details)
     }
 

@@ -1,7 +1,7 @@
 //! The differences between the models of one API in what they accept.
 //!
 //! Every rule names its source. If several rules fit a model, the rule with the longest beginning of the name applies.
-//! A model that is newer than the table is treated like the newest model that the table knows.
+//! If no rule fits, the model does not have the feature.
 
 /// A property in which the models of one API differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,7 @@ struct FeatureRule {
     /// The beginning of the model's name.
     model: &'static str,
     feature: Feature,
+    /// Whether the models have the feature.
     value: bool,
     /// Where the rule comes from.
     #[cfg_attr(not(test), allow(dead_code, reason = "read by people and by the test that each rule has one"))]

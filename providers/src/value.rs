@@ -284,7 +284,7 @@ impl Diff {
         self.set.is_empty() && self.unset.is_empty()
     }
 
-    pub(crate) fn apply(&self, target: &mut Object) {
+    pub(crate) fn apply(&self, object: &mut Object) {
         let mut changes: BTreeMap<&str, FieldChanges<'_>> = BTreeMap::new();
         for pointer in &self.unset {
             let (parent, name) = split_pointer(pointer);
@@ -295,8 +295,8 @@ impl Diff {
             changes.entry(parent).or_default().set.push((name, value));
         }
         for (pointer, changes) in changes {
-            if let Some(object) = object_at(target, pointer) {
-                changes.apply(object);
+            if let Some(changed) = object_at(object, pointer) {
+                changes.apply(changed);
             }
         }
     }

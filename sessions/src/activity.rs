@@ -189,6 +189,7 @@ impl<'a> ActivityWriter<'a> {
 }
 
 impl SourceRun {
+    /// The change that writes the run under this id.
     fn change(&self, id: RunId) -> Result<RunChange> {
         let interrupted = || {
             Completion::new(RunOutcome::Stopped {

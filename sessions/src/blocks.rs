@@ -8,7 +8,7 @@ use crate::{
     lines::note_bad_field,
 };
 
-/// The blocks that were read of one message so far, and the line for which issues are noted.
+/// The blocks of one message that were read so far, and the line for which issues are noted.
 pub(crate) struct MessageBlocks<'a> {
     pub(crate) line: u64,
     pub(crate) origin: Origin,

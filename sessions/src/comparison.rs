@@ -1,4 +1,4 @@
-//! If a tool has rewritten the file of a session: compares the session with the thread of its earlier state.
+//! Compares a session whose file was rewritten by its tool with the thread that an earlier import made of it.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Whether the thread has every message of the session, and more.
-    pub(crate) const fn is_older(self) -> bool {
+    pub(crate) const fn session_is_older(self) -> bool {
         self.equal_messages == self.session_messages && self.session_messages < self.thread_messages
     }
 
@@ -38,8 +38,8 @@ impl Comparison {
             format!("the thread was imported from {stored_format}, and the file is {format} now")
         };
         format!(
-            "thread `{thread}` is the same session: {versions}. {} of its {} messages are in the file, which has {} \
-             others",
+            "thread `{thread}` is the same session: {versions}. The file contains {} of the thread's {} messages, and \
+             {} other message(s)",
             self.equal_messages,
             self.thread_messages,
             self.session_messages - self.equal_messages

@@ -58,9 +58,9 @@ pub(crate) struct FoundSources {
     pub(crate) sources: Vec<PathBuf>,
     /// Folders that cannot be read.
     pub(crate) unreadable_folders: Vec<(PathBuf, Error)>,
-    /// The sources, without links in their paths.
+    /// The sources, with all links in their paths resolved.
     real_sources: BTreeSet<PathBuf>,
-    /// The folders that were read, without links in their paths.
+    /// The folders that were read, with all links in their paths resolved.
     real_folders: BTreeSet<PathBuf>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 
 /// Threads that have the name of a session of this import, but were imported from other bytes. Many files may have the
 /// same name, for example in different folders. Without this list, the import of each of these files would load the
-/// threads of all earlier ones from the store.
+/// threads of all earlier ones from the store. Each thread has the format and the provenance of its import.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadsOfOtherFiles(Mutex<HashMap<ThreadId, (String, Provenance)>>);
 
@@ -76,7 +76,7 @@ impl ImportTarget<'_> {
                     let comparison = comparison::compare(self.threads, &id, session).await?;
                     let detail = comparison.describe(&id, (&format, info.format));
                     // An older copy of the session has nothing that the thread does not have.
-                    if !self.options.replace || comparison.is_older() {
+                    if !self.options.replace || comparison.session_is_older() {
                         issues.add_for_file(IssueCode::ChangedFile, detail, "refused");
                         return Ok(FoundThread::Refused);
                     }

@@ -75,7 +75,7 @@ struct OddityFinder {
     /// Whether a control character that is not white space is outside of a string.
     has_stray_control: bool,
     /// How many objects and lists ended at the outermost level.
-    values: usize,
+    outermost_count: usize,
     oddities: BTreeSet<IssueCode>,
 }
 
@@ -100,10 +100,11 @@ impl OddityFinder {
     /// Whether the text may be one object: all braces and quotation marks are closed.
     fn is_balanced(&self, text: &str) -> bool {
         let text = text.trim();
-        let is_closed = !self.in_string && self.depth == 0 && self.values == 1 && !self.has_stray_control;
+        let is_closed = !self.in_string && self.depth == 0 && self.outermost_count == 1 && !self.has_stray_control;
         is_closed && text.starts_with('{') && text.ends_with('}')
     }
 
+    /// Looks at a byte outside of strings. Returns the index at which to look next.
     fn outside_string(&mut self, at: usize, byte: u8) -> usize {
         match byte {
             b'"' => self.in_string = true,
@@ -115,7 +116,7 @@ impl OddityFinder {
             }
             b'}' | b']' => {
                 self.depth = self.depth.saturating_sub(1);
-                self.values += usize::from(self.depth == 0);
+                self.outermost_count += usize::from(self.depth == 0);
             }
             0..=0x1f => self.has_stray_control |= !byte.is_ascii_whitespace(),
             _ => {}
@@ -123,6 +124,7 @@ impl OddityFinder {
         at + 1
     }
 
+    /// Looks at a byte in a string. Returns the index at which to look next.
     fn inside_string(&mut self, bytes: &[u8], at: usize, byte: u8) -> usize {
         match byte {
             b'"' => self.in_string = false,
@@ -139,6 +141,7 @@ impl OddityFinder {
         at + 1
     }
 
+    /// Looks at an escape in a string. Returns the index at which to look next.
     fn escape(&mut self, bytes: &[u8], at: usize) -> usize {
         let Some(unit) = code_unit(bytes, at) else { return at + 2 };
         match unit {

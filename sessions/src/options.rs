@@ -38,7 +38,8 @@ pub struct ImportOptions {
     pub strict: bool,
     /// Which entry becomes the head.
     pub head: HeadChoice,
-    /// What becomes the parent of a line that has no parent in the file. A kimi-cli session names no parents.
+    /// What becomes the parent of a line that has no parent in the file. This has no effect on a kimi-cli
+    /// session, which names no parents.
     pub parents: ParentChoice,
     /// The length of the longest line that is read, in bytes. A source with a longer line is refused.
     pub max_line: u64,
@@ -46,8 +47,8 @@ pub struct ImportOptions {
     /// continue that state. If this is true, the thread is deleted and the session is imported anew. If it is false,
     /// the session is refused.
     pub replace: bool,
-    /// It is told how many bytes of the sources are imported, and how many bytes the sources have. If it stops the
-    /// import, the same call continues the import.
+    /// The object that is told how many bytes of the sources are imported, and how many bytes the sources have. If it
+    /// stops the import, the same call continues the import.
     pub progress: Arc<dyn Progress>,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{detect::Sample, json::Object};
 
-/// Returns the name of the tool that wrote a file.
+/// Says what a file is, such as `a session of Gemini CLI`, if one of these tools wrote it.
 pub(crate) fn recognise(sample: &Sample<'_>) -> Option<&'static str> {
     let first = sample.first()?;
     let any = |test: fn(&Object<'_>) -> bool| sample.lines.iter().any(test);

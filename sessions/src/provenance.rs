@@ -44,8 +44,9 @@ pub(crate) struct FileProvenance {
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
     pub(crate) lines: u64,
+    /// Whether the file begins with a byte order mark.
     pub(crate) bom: bool,
-    /// Lines that end in CR LF.
+    /// Lines that end in CR LF, and a last line that ends in CR.
     pub(crate) crlf: LineRanges,
     /// Blank lines.
     pub(crate) blank: LineRanges,

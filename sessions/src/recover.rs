@@ -68,8 +68,8 @@ fn is_own_record(text: &str, before: &str, record: &str) -> bool {
     }
     let spaced: String = text.chars().map(|c| if c.is_ascii_control() { ' ' } else { c }).collect();
     match serde_json::from_str::<IgnoredAny>(&spaced) {
-        // The parser accepted the record as a value inside the part before it. It is a record of its own if it has all
-        // fields that the part has.
+        // The parser accepted the record as a value inside the part before it. It is a record of its own if the part
+        // has at least three fields, and the record has all of them.
         Err(error) if error.is_eof() => {
             let keys = leading_keys(before);
             let record = Object::parse(record);

@@ -15,7 +15,7 @@ pub(crate) trait Session: Send + Sync {
     /// What the first pass found out.
     fn info(&self) -> &SessionInfo;
 
-    /// The same, so that the import can set the parent of the thread.
+    /// What the first pass found out, so that the import can set the parent of the thread.
     fn info_mut(&mut self) -> &mut SessionInfo;
 
     /// Whether the source begins with the bytes that a thread was imported from. `known` is the provenance of that
@@ -32,7 +32,7 @@ pub(crate) trait Session: Send + Sync {
         Activity::NONE
     }
 
-    /// Starts the second pass. It returns every entry, including those that are already stored.
+    /// Starts the second pass. The stream contains every entry, including those that are already stored.
     fn drafts<'a>(&'a self, stored: &'a StoredEntries) -> Result<Box<dyn Drafts + 'a>>;
 
     /// The entry after which the program that writes the source would continue: a draft that is not a side entry.

@@ -67,6 +67,7 @@ pub(crate) fn dry_run(session: &dyn Session, stored: &StoredEntries, issues: &mu
         counts.add(&draft.entry);
         moves_head |= moves_the_head(&draft.entry) && !is_stored(&draft.entry, session, stored);
     }
+    // Only its issue is needed.
     let _kept_head = kept_head(stored, moves_head, issues);
     Ok(counts)
 }
@@ -112,6 +113,7 @@ pub(crate) async fn write(
     }
     let kept_head = kept_head(stored, moves_head, issues);
     let head = kept_head.cloned().or_else(|| session.head(stored));
+    // A head that no import wrote needs no rewind if the new entries do not move it.
     if head != counts.implied_head
         && (stored.kept_head.is_none() || kept_head.is_some())
         && let Some(draft) = head_rewind(session.info(), head)
@@ -122,6 +124,7 @@ pub(crate) async fn write(
             batches.push(at, draft).await?;
         }
     }
+    // The runs and the queued input are written before the last entry: see `ActivityWriter::write`.
     if !activity.is_empty() && batches.flush_all_but_last().await? {
         activity.write(batches.newest_time, issues).await?;
     }
@@ -178,17 +181,17 @@ pub(crate) struct WriteTarget<'a> {
 /// The progress of an import of several sources, in bytes.
 pub(crate) struct SourceProgress<'a> {
     pub(crate) progress: &'a dyn Progress,
-    /// The bytes of the sources before this one.
+    /// The bytes of the files of the sources before this one.
     pub(crate) bytes_before: u64,
-    /// The bytes of this source.
+    /// The bytes of the files of this source.
     pub(crate) bytes: u64,
-    /// The bytes of all sources.
+    /// The bytes of the files of all sources.
     pub(crate) total: u64,
 }
 
 impl SourceProgress<'_> {
-    /// Reports that `done` bytes of the source are imported. A compressed source has more bytes than its file. Returns
-    /// false if the import must stop.
+    /// Reports that `done` bytes of the source are imported. For a compressed source, `done` may exceed the bytes of
+    /// its file. Returns false if the import must stop.
     pub(crate) fn advance(&self, done: u64) -> bool {
         self.progress.advance(self.bytes_before + done.min(self.bytes), Some(self.total))
     }

@@ -15,7 +15,7 @@ use store_core::{Store, TenantId};
 use store_memory::{MemoryConfig, MemoryStore};
 
 /// The environment variable that tells a child process of this test which format to measure.
-const FORMAT: &str = "AGENTSTORE_MEMORY_TEST_FORMAT";
+const FORMAT_VARIABLE: &str = "AGENTSTORE_MEMORY_TEST_FORMAT";
 
 const LINES: usize = 30_000;
 
@@ -114,14 +114,16 @@ async fn measure(format: &str) {
 
 #[tokio::test]
 async fn the_first_pass_keeps_few_bytes_of_each_line() {
-    if let Ok(format) = std::env::var(FORMAT) {
+    if let Ok(format) = std::env::var(FORMAT_VARIABLE) {
         return measure(&format).await;
     }
     // Each format is measured in a process of its own, because the peak of a process never falls.
     for format in ["pi", "agent-core", "claude-code", "kimi-cli"] {
         let test = "the_first_pass_keeps_few_bytes_of_each_line";
-        let status =
-            Command::new(std::env::current_exe().unwrap()).args(["--exact", test]).env(FORMAT, format).status();
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(FORMAT_VARIABLE, format)
+            .status();
         assert!(status.unwrap().success(), "{format}");
     }
 }

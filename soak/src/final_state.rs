@@ -23,7 +23,7 @@ const PAGE_SIZE: u32 = 1_000;
 /// The number of attempts that a store keeps of each dispatch.
 const MAX_KEPT_ATTEMPTS: usize = 20;
 /// The minimum time that an ended dispatch stays in the store. After this time, no call about the dispatch is repeated
-/// any more, and no dispatch with an earlier end is still being written.
+/// any more, and the ends of all dispatches that ended earlier are in the store.
 const MIN_RETENTION: Duration = Duration::from_secs(30);
 /// The time between two removals of ended dispatches.
 const REMOVAL_INTERVAL: Duration = Duration::from_secs(5);

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Producer<'a> {
     pub(crate) mailbox: &'a dyn MailboxStore,
     pub(crate) log: &'a Log,
-    pub(crate) threads: u32,
+    pub(crate) thread_count: u32,
     pub(crate) interrupt_count: u32,
 }
 
@@ -29,12 +29,12 @@ impl Producer<'_> {
     /// Enqueues these dispatches, and interrupts threads between the batches.
     pub(crate) async fn enqueue_and_interrupt(&mut self, names: &[DispatchName], mut random: Random) -> Result<()> {
         for (batch_index, batch) in names.chunks(BATCH_SIZE).enumerate() {
-            while self.count_unfinished().await? > u64::from(self.threads) * MAX_UNFINISHED_PER_THREAD {
+            while self.count_unfinished().await? > u64::from(self.thread_count) * MAX_UNFINISHED_PER_THREAD {
                 sleep(PAUSE).await;
             }
             self.enqueue(batch).await?;
             if ((batch_index + 1) * BATCH_SIZE).is_multiple_of(DISPATCHES_PER_INTERRUPT) {
-                self.interrupt(u32::try_from(random.below(self.threads as usize))?).await?;
+                self.interrupt(u32::try_from(random.below(self.thread_count as usize))?).await?;
             }
         }
         Ok(())
@@ -55,8 +55,11 @@ impl Producer<'_> {
             let answered = host_nanos();
             let mut lines = Vec::new();
             for (name, answer) in batch.iter().zip(answers) {
-                let did =
-                    LoggedAction::Enqueued { dispatch: *name, thread: name.job % self.threads, epoch: answer.epoch };
+                let did = LoggedAction::Enqueued {
+                    dispatch: *name,
+                    thread: name.job % self.thread_count,
+                    epoch: answer.epoch,
+                };
                 lines.push(LogLine { called, answered, did });
             }
             self.log.append(&lines)?;
@@ -65,7 +68,7 @@ impl Producer<'_> {
     }
 
     fn new_dispatch(&self, name: DispatchName) -> Result<NewDispatch> {
-        let dispatch = NewDispatch::new(thread_id(name.job % self.threads)?, RunId::new("soak")?);
+        let dispatch = NewDispatch::new(thread_id(name.job % self.thread_count)?, RunId::new("soak")?);
         // The limit is so high that no dispatch becomes a dead letter.
         Ok(dispatch.with_id(name.id()?).with_max_attempts(1_000))
     }

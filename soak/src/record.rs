@@ -108,13 +108,13 @@ impl ClaimCall {
 pub(crate) struct LogLine {
     /// When the call was made, in nanoseconds since the host started.
     pub(crate) called: u64,
-    /// When the answer was received. For [`LoggedAction::Tries`] this is the time of the call.
+    /// When the answer was received. For [`LoggedAction::Calling`] this is the time of the call.
     pub(crate) answered: u64,
     pub(crate) did: LoggedAction,
 }
 
 /// What a line records. If a call under a claim has no answer, or an answer that leaves the outcome unknown, the log
-/// contains only its `Tries` line.
+/// contains only its `Calling` line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoggedAction {
@@ -135,7 +135,8 @@ pub(crate) enum LoggedAction {
         until: u64,
     },
     /// The call is about to be made.
-    Tries {
+    #[serde(rename = "tries")]
+    Calling {
         claim: Claim,
         act: ClaimCall,
     },
@@ -160,7 +161,7 @@ impl LoggedAction {
         match self {
             Self::Enqueued { thread, .. } | Self::Interrupted { thread, .. } => *thread,
             Self::Claimed { claim, .. }
-            | Self::Tries { claim, .. }
+            | Self::Calling { claim, .. }
             | Self::Accepted { claim, .. }
             | Self::Refused { claim, .. } => claim.thread,
         }

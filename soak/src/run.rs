@@ -85,7 +85,7 @@ impl Soak {
         let mailbox = tenant_stores.mailbox.as_ref().context("the store has no mailbox")?;
         let log = Log::create(&self.logs.join("producer.jsonl"))?;
         let Options { dispatches, threads, seed, .. } = self.options;
-        let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupt_count: 0 };
+        let mut producer = Producer { mailbox: &**mailbox, log: &log, thread_count: threads, interrupt_count: 0 };
         let mut worker_pool = WorkerPool::start(self)?;
         let first_round: Vec<_> = (0..dispatches).map(|job| DispatchName { job, round: 0 }).collect();
         let produce_all = async {

@@ -58,6 +58,7 @@ pub(crate) async fn open_stores(urls: &StoreUrls) -> Result<Stores> {
 
 /// Works until the process is killed, or until the process that started it has ended.
 pub(crate) async fn run(urls: &StoreUrls, arguments: WorkerArguments<'_>) -> Result<()> {
+    // The standard input is a pipe from the process that started this one. It closes when that process ends.
     std::thread::spawn(|| {
         let _closed = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
@@ -94,7 +95,7 @@ async fn handle_dispatch(work: Work, long_pause: Duration) -> Result<Done, Failu
         match commits.commit(commit.clone()).await {
             Ok(_) if work.can_settle_in_commit() => return Ok(Done::Committed),
             Ok(_) => return Ok(Done::ack_with_result(result)),
-            // An earlier attempt wrote the entry, but did not settle the dispatch.
+            // An earlier attempt wrote the entry, with the number of its own claim, but did not settle the dispatch.
             Err(error) if error.kind() == ErrorKind::IdempotencyMismatch && !work.can_settle_in_commit() => {
                 return Ok(Done::ack_with_result(result));
             }

@@ -107,6 +107,7 @@ impl<'a> WorkerPool<'a> {
             if !self.workers.get(index).is_some_and(WorkerProcess::has_worked) && !self.random.once_in(10) {
                 continue;
             }
+            // One worker is stopped for every three that are killed.
             if self.faults.stops * 3 <= self.faults.kills {
                 self.stop(index)?;
             } else {

@@ -85,7 +85,7 @@ fn copied_fields(source: &Thread, at: &EntryId) -> Result<ThreadFields> {
 struct Copier<'a> {
     commits: &'a dyn CommitCoordinator,
     target: ThreadId,
-    /// The fields of the new thread, until the first commit has made it.
+    /// The fields of the new thread, until the first commit creates the thread with them.
     fields: Option<ThreadFields>,
     commit_count: u64,
     entry_count: u64,
@@ -118,7 +118,7 @@ impl Copier<'_> {
     }
 }
 
-/// Returns the draft of a copy of an entry.
+/// Returns the entry that the new thread gets for an entry of the source.
 fn draft(entry: &Entry) -> Result<NewEntry> {
     let body = match Body::clone(&entry.body) {
         Body::Decision(decision) => Custom::new(DECISION_KIND, Json::parse(&decision.encode())?).into(),

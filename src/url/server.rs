@@ -20,14 +20,14 @@ struct UrlParts<'a> {
 }
 
 impl ServerUrl {
-    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "the check can fail"))]
+    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "the feature's check can fail"))]
     pub(super) fn postgres(text: &str) -> Result<Self> {
         #[cfg(feature = "postgres")]
         store_postgres::PostgresConfig::new(text)?;
         Ok(Self { text: text.to_owned() })
     }
 
-    #[cfg_attr(not(feature = "nats"), expect(clippy::unnecessary_wraps, reason = "the check can fail"))]
+    #[cfg_attr(not(feature = "nats"), expect(clippy::unnecessary_wraps, reason = "the feature's check can fail"))]
     pub(super) fn nats(text: &str) -> Result<Self> {
         #[cfg(feature = "nats")]
         store_nats::NatsConfig::new(text)?;
@@ -71,12 +71,12 @@ impl ServerUrl {
     /// compared, too, because they decide which account is used.
     pub(super) fn is_same_nats_store(&self, other: &Self) -> bool {
         let (left, right) = (self.parts(), other.parts());
-        let is_same =
+        let have_same =
             |name: &str, default| left.parameter(name).unwrap_or(default) == right.parameter(name).unwrap_or(default);
         left.login == right.login
-            && is_same("creds", "")
-            && is_same("nkey", "")
-            && is_same("prefix", "agentstore")
+            && have_same("creds", "")
+            && have_same("nkey", "")
+            && have_same("prefix", "agentstore")
             && left.nats_servers().any(|server| right.nats_servers().any(|other| server == other))
     }
 }

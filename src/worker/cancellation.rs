@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// Another attempt has claimed the dispatch. Every write of this handler under its own claim is refused.
+    /// The lease expired, and the claim was ended. Another attempt may have begun, and every write under the claim is
+    /// refused.
     Lost,
     /// The thread was interrupted. The work is no longer wanted, and every write under the claim is refused.
     Superseded,
@@ -19,7 +20,7 @@ pub enum CancelReason {
     Unconfirmed,
     /// The attempt ran longer than the options allow.
     Deadline,
-    /// The worker is stopping, and its deadline has passed. The work is released.
+    /// The worker is stopping, and its stop deadline has passed. The work is released.
     Stopping,
     /// The attempt has ended. This reason is for tasks that the handler left running.
     Ended,
@@ -73,14 +74,14 @@ pub(super) enum SettlingCommit {
     /// The commit acknowledged the dispatch.
     Acked,
     /// The commit settled the dispatch in another way.
-    Ended,
+    SettledOtherwise,
 }
 
 impl Cancellation {
     /// Waits until the handler has to stop, and returns the reason.
     pub async fn cancelled(&self) -> CancelReason {
         self.state.token.cancelled().await;
-        // The reason is written before the token is cancelled.
+        // The reason is set before the token is cancelled. It is absent only if the handler cancelled the token itself.
         self.reason().unwrap_or(CancelReason::Stopping)
     }
 
@@ -124,7 +125,7 @@ impl Cancellation {
             0 => SettlingCommit::NotMade,
             1 => SettlingCommit::Unknown,
             2 => SettlingCommit::Acked,
-            _ => SettlingCommit::Ended,
+            _ => SettlingCommit::SettledOtherwise,
         }
     }
 

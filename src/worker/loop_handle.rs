@@ -111,7 +111,7 @@ pub struct WorkSummary {
     pub dead_lettered: u64,
     /// Attempts after which the work was cancelled.
     pub cancelled: u64,
-    /// Claims that another worker took, that an interrupt ended, or that could not be settled.
+    /// Claims that were ended after their lease had expired, that an interrupt ended, or that could not be settled.
     pub lost: u64,
     /// Attempts whose end could not be determined.
     pub unknown: u64,

@@ -199,6 +199,7 @@ impl JobSource for OutboxSource {
             tracing::error!(rows = answer.unreadable.len(), "outbox rows were skipped: they cannot be read");
         }
         let to_job = |ClaimedOutboxRow { row, token, .. }| {
+            // A row does not contain the time of its claim, only the end of the lease.
             let lease_until = row.claim.as_ref().map_or(row.available_at, |claim| claim.lease_until);
             let claimed_at = lease_until.saturating_sub(self.lease).as_millis();
             self.telemetry.record_claim(Duration::from_millis(claimed_at.saturating_sub(row.available_at.as_millis())));

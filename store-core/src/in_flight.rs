@@ -41,7 +41,7 @@ pub type CallScope = Option<ThreadId>;
 /// The calls of a tenant that still run although no caller waits for them.
 #[derive(Debug, Default)]
 pub struct AbandonedCalls {
-    /// For each scope with such calls, their number.
+    /// The number of these calls in each scope that has any.
     running_counts: Mutex<HashMap<CallScope, usize>>,
     waiting_calls: Waiters,
 }

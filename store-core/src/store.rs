@@ -81,7 +81,7 @@ pub struct TenantStores {
     pub events: Option<Arc<dyn EventStore>>,
     /// The outbox: rows that are to be delivered to other systems.
     pub outbox: Option<Arc<dyn OutboxStore>>,
-    /// The coordinator, which writes commits to the stores above.
+    /// The coordinator, which writes commits to `threads`, `pending`, `events` and `outbox`.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
     /// The mailbox: dispatches for the threads.
     pub mailbox: Option<Arc<dyn MailboxStore>>,

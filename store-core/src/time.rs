@@ -15,8 +15,8 @@ use crate::{
     waiters::Waiters,
 };
 
-/// The longest single sleep in real time. The clock is read again after each sleep. So it is soon noticed if the clock
-/// was set or the host was suspended.
+/// The longest single sleep in real time. The clock is read again after each sleep, so a sleeper soon notices that the
+/// clock was set or that the host was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// Waits for this length of real time, at most for a year.

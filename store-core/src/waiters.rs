@@ -1,8 +1,8 @@
 //! A list of waiting tasks, each with the time that it waits for.
 //!
 //! The caller that wakes tasks passes a condition, and every task whose time meets the condition is woken. For example,
-//! a test clock that is moved wakes the tasks whose time has come. Another example is a mailbox that gets work. It
-//! wakes the workers that would look only after the work becomes claimable.
+//! a test clock that is moved wakes the tasks whose time has come. Another example is a mailbox that gets work: a
+//! worker that waits until after the time at which the work becomes claimable is woken.
 
 use std::{
     collections::BTreeMap,

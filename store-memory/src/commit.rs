@@ -86,7 +86,8 @@ struct LockedParts<'a> {
     mailbox: Option<&'a mut InMemoryMailbox>,
 }
 
-/// Plans a commit without a lock on the index, and locks the index only to apply the plan.
+/// Plans a commit without a lock on the index, and locks the index only to apply the plan. The commit has no events and
+/// no outbox rows, so its plan reads none.
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
 /// the meantime, the commit is planned again. This happens only if another writer has made progress.

@@ -55,7 +55,7 @@ impl OutboxStore for MemoryOutbox {
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
         let after = after.map(|position| decode_position(&position)).transpose()?;
         let index = tenant.index.read();
-        // For each of these statuses there is a list, which contains the rows of the subset.
+        // There is a list for each of these statuses, and `None` stands for all statuses. The page merges the lists.
         let (subset, statuses) = query.filter.list_keys();
         let lists = statuses.into_iter().map(|status| {
             index.outbox.walk(&OutboxList::Created(subset.clone(), status), after.as_ref(), query.direction)

@@ -26,7 +26,7 @@ impl MemoryPending {
         Self { tenant }
     }
 
-    /// Plans a change of a queue and applies it.
+    /// Plans a change of a queue and applies it. `runs` are the runs that the plan looks up.
     fn change<'a, T>(
         &self,
         thread: &ThreadId,
@@ -36,7 +36,7 @@ impl MemoryPending {
         let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
             // The index contains the runs of all threads. Only those of this thread matter for the plan, and they do
-            // not change while the slot is locked.
+            // not change while the slot is locked. The plan reads no events and no outbox rows.
             let external_records = tenant.index.read().external_runs(runs);
             let events = TenantEventsView { events: &Events::default(), tenant };
             let view = PlanView {

@@ -97,7 +97,7 @@ pub(crate) struct DecisionMessage {
     /// The name by which the process that wrote the decision recognises it.
     pub(crate) decision_name: String,
     /// The record of the thread after the decisions. `None` in a message without changes.
-    pub(crate) mailbox: Option<StoredMailboxThread>,
+    pub(crate) thread_record: Option<StoredMailboxThread>,
     pub(crate) dispatches: Vec<DispatchRecord>,
     pub(crate) removed_dispatches: Vec<RemovedDispatch>,
     /// Interrupts by the epoch that they began. `None` for an interrupt that is removed.
@@ -109,7 +109,10 @@ pub(crate) struct DecisionMessage {
 impl Codec for DecisionMessage {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
-        object.field("v", &FORMAT_VERSION).field("by", &self.decision_name).maybe("mailbox", self.mailbox.as_ref());
+        object
+            .field("v", &FORMAT_VERSION)
+            .field("by", &self.decision_name)
+            .maybe("mailbox", self.thread_record.as_ref());
         object.field_unless_default("rows", &self.dispatches).field_unless_default("removed", &self.removed_dispatches);
         let (mut kept_interrupts, mut removed_epochs) = (Vec::new(), Vec::new());
         for (epoch, interrupt) in &self.interrupts {
@@ -131,7 +134,7 @@ impl Codec for DecisionMessage {
         let kept_interrupts = kept_interrupts.into_iter().map(|interrupt| (interrupt.epoch, Some(interrupt)));
         Ok(Self {
             decision_name: fields.take("by")?,
-            mailbox: fields.maybe("mailbox")?,
+            thread_record: fields.maybe("mailbox")?,
             dispatches: fields.maybe("rows")?.unwrap_or_default(),
             removed_dispatches: fields.maybe("removed")?.unwrap_or_default(),
             interrupts: kept_interrupts.chain(removed_epochs.into_iter().map(|epoch| (epoch, None))).collect(),

@@ -64,8 +64,8 @@ impl NatsConfig {
     /// - `replicas=N`: the number of servers that store each message, 1 by default;
     /// - `creds=FILE`, `nkey=FILE`: the credentials of the client, as a file with a JWT and a seed, or with a seed
     ///   alone;
-    /// - `tls=true`, `ca=FILE`, `cert=FILE` with `key=FILE`: TLS, with the client's own authorities and its own
-    ///   certificate;
+    /// - `tls=true`, `ca=FILE`, `cert=FILE` with `key=FILE`: TLS, with the certificate authorities that the client
+    ///   trusts, and with the certificate of the client and its key;
     /// - `assume_sync=true`: assumes that the servers sync what they acknowledge. Clients cannot read that setting
     ///   (NA-5);
     /// - `allow_unsafe=true`: opens the store even if the server may lose data that it acknowledged (NA-5).

@@ -397,8 +397,8 @@ pub(crate) async fn write_decision(
     resolve_outcome(log, pending_decision, expected_last).await.ok_or(error)
 }
 
-/// Writes a message about a thread that contains no changes, if the message with the number `last` is still the last
-/// one about the thread. After that, the server no longer accepts a decision that was made before.
+/// Writes a message without changes about a thread, if the message with the number `last` is still the last one about
+/// that thread. From then on, the server no longer accepts decisions about the thread that were made before.
 pub(crate) async fn write_empty_message(log: &Log, log_subject: &LogSubject, last: u64) -> Result<WriteResult> {
     let pending_decision = log.register_decision();
     let decision = DecisionMessage { decision_name: pending_decision.name.clone(), ..DecisionMessage::default() };
@@ -412,7 +412,7 @@ async fn resolve_outcome(
     (log_subject, last): (&LogSubject, u64),
 ) -> Option<bool> {
     let started_at = Instant::now();
-    while started_at.elapsed() < log.deadline {
+    while started_at.elapsed() < log.answer_timeout {
         if log.catch_up().await.is_ok()
             && let Some(took_effect) = pending_decision.took_effect()
         {

@@ -71,6 +71,7 @@ impl Refusal {
         matches!(self.err_code, 10_005 | 10_008 | 10_009)
     }
 
+    /// Whether the message or its stream does not exist.
     pub(crate) const fn is_not_found(&self) -> bool {
         matches!(self.err_code, 10_037 | 10_043 | 10_059) || (self.err_code == 0 && self.code == 404)
     }

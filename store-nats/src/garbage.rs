@@ -34,13 +34,21 @@ enum GarbageItem {
     Id(TenantId, u64, DispatchId),
 }
 
+/// The process that removes an item first: the process that wrote the message by which the item was superseded. If the
+/// item still exists later, the other processes remove it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstRemover {
+    ThisProcess,
+    OtherProcess,
+}
+
 /// The items to be removed, each with the instant from which it may be removed.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     retention: Duration,
-    /// Items that messages of this process superseded.
+    /// Items that this process removes first.
     own_items: Mutex<VecDeque<(Instant, GarbageItem)>>,
-    /// Items that messages of other processes superseded.
+    /// Items that another process removes first.
     other_items: Mutex<VecDeque<(Instant, GarbageItem)>>,
 }
 
@@ -53,28 +61,36 @@ impl Garbage {
         Self { retention, own_items: Mutex::default(), other_items: Mutex::default() }
     }
 
-    /// Notes superseded messages on a subject. `is_own` says whether this process wrote the message that superseded
-    /// them. That process removes them. If they still exist later, other processes remove them.
-    pub(crate) fn add_messages(&self, log_subject: Option<&LogSubject>, messages: Vec<u64>, is_own: bool) {
-        self.put(messages.into_iter().map(|message| GarbageItem::Message(log_subject.cloned(), message)), is_own);
+    /// Notes superseded messages on a subject.
+    pub(crate) fn add_messages(
+        &self,
+        log_subject: Option<&LogSubject>,
+        messages: Vec<u64>,
+        first_remover: FirstRemover,
+    ) {
+        let items = messages.into_iter().map(|message| GarbageItem::Message(log_subject.cloned(), message));
+        self.put(items, first_remover);
     }
 
     /// Notes payloads and results that are no longer needed.
-    pub(crate) fn add_data(&self, data: Vec<DataRef>, is_own: bool) {
-        self.put(data.into_iter().map(GarbageItem::DataRef), is_own);
+    pub(crate) fn add_data(&self, data: Vec<DataRef>, first_remover: FirstRemover) {
+        self.put(data.into_iter().map(GarbageItem::DataRef), first_remover);
     }
 
     /// Notes ids under which no dispatch exists any more.
     pub(crate) fn add_ids(&self, tenant: &TenantId, incarnation: u64, ids: Vec<DispatchId>) {
-        self.put(ids.into_iter().map(|id| GarbageItem::Id(tenant.clone(), incarnation, id)), true);
+        let items = ids.into_iter().map(|id| GarbageItem::Id(tenant.clone(), incarnation, id));
+        self.put(items, FirstRemover::ThisProcess);
     }
 
     /// Adds items to `own_items` or to `other_items`.
-    fn put(&self, items: impl Iterator<Item = GarbageItem>, is_own: bool) {
+    fn put(&self, items: impl Iterator<Item = GarbageItem>, first_remover: FirstRemover) {
         let mut items = items.peekable();
         if items.peek().is_some() {
-            let (queue, retention) =
-                if is_own { (&self.own_items, self.retention) } else { (&self.other_items, self.retention * 2) };
+            let (queue, retention) = match first_remover {
+                FirstRemover::ThisProcess => (&self.own_items, self.retention),
+                FirstRemover::OtherProcess => (&self.other_items, self.retention * 2),
+            };
             let due_at = Instant::now() + retention;
             lock(queue).extend(items.map(|item| (due_at, item)));
         }
@@ -134,7 +150,7 @@ async fn remove(log: Arc<Log>, item: GarbageItem) -> Result<()> {
                     Some(tenant_state) => tenant_state.mailbox.note_removed(thread, sequence),
                     None => Vec::new(),
                 };
-                log.garbage.add_messages(log_subject.as_ref(), superseded_messages, true);
+                log.garbage.add_messages(log_subject.as_ref(), superseded_messages, FirstRemover::ThisProcess);
             }
             Ok(())
         }

@@ -124,7 +124,7 @@ async fn resume_thread(log: &Arc<Log>, tenant_incarnation: &TenantIncarnation, t
     let log_subject =
         LogSubject::Thread(tenant_incarnation.tenant.clone(), tenant_incarnation.incarnation, thread.clone());
     let started_at = Instant::now();
-    while started_at.elapsed() < log.deadline {
+    while started_at.elapsed() < log.answer_timeout {
         log.catch_up().await?;
         let (mut pending_decision, now) = (log.register_decision(), log.now()?);
         let repair = |mailbox: &Mailbox| mailbox.repair_message(thread, &pending_decision.name, now);

@@ -1,5 +1,4 @@
-//! The live channel between processes. A command is sent as a NATS request, and the receiver answers it with the
-//! response.
+//! The live channel between processes. A command is a NATS request. The answer of the receiver is the response to it.
 //!
 //! A receiver has subscribed to the subject of its target, so the server knows when there is no receiver. A process
 //! that opens a target first asks the current receiver to end. If two processes open a target at the same time, the
@@ -30,7 +29,8 @@ use tokio::sync::watch;
 
 use crate::{error, error::RequestKind, store::TenantHandle, tenant::Tenant};
 
-/// How long a process that opens a target waits for the previous receiver to end.
+/// How long a process that opens a target waits for the previous receiver to end, and how long it then waits until the
+/// server knows its own subscriptions.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval at which the task of a receiver checks whether the receiver was dropped.
 const RECEIVER_CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -43,7 +43,8 @@ pub(crate) struct LiveState {
 }
 
 impl LiveState {
-    /// Makes the deliveries of a closed tenant end.
+    /// Makes the deliveries of a closed tenant end. Wakes every delivery, which then checks whether its own tenant is
+    /// closed.
     pub(crate) fn end_deliveries(&self, _tenant: &TenantId) {
         self.closed_tenants.send_modify(|count| *count += 1);
     }
@@ -100,7 +101,8 @@ impl NatsLive {
         self.tenant.log().connection.names.live_subject(kind, &self.tenant.name, target)
     }
 
-    /// Asks the current receiver of a target to end. Returns its rank, or 0 if there is none.
+    /// Asks the current receiver of a target to end. Returns the count of its rank. Returns 0 if there is no receiver,
+    /// or if the receiver does not answer in time.
     async fn end_current_receiver(&self, target: &LiveTarget) -> Result<u64> {
         let client = &self.tenant.log().connection.client;
         let request = Request::new().payload("end".into()).timeout(Some(HANDOVER_TIMEOUT));

@@ -25,7 +25,7 @@ use tokio::{
 use crate::{
     config::NatsConfig,
     connection::{Connection, DEADLINE_HEADER, REQUEST_TIMEOUT, WriteResult},
-    garbage::Garbage,
+    garbage::{FirstRemover, Garbage},
     server_names::LogSubject,
     view::{Change, View},
 };
@@ -105,7 +105,7 @@ pub(crate) struct Log {
     process_name: String,
     next_decision_number: AtomicU64,
     uses_test_clock: bool,
-    pub(crate) deadline: Duration,
+    pub(crate) answer_timeout: Duration,
     runtime: Handle,
     /// Whether the servers lost a part of the log that this process has read.
     is_truncated: AtomicBool,
@@ -130,7 +130,7 @@ impl Log {
             process_name: UuidSource.next_id(),
             next_decision_number: AtomicU64::default(),
             uses_test_clock: config.uses_test_clock,
-            deadline: config.answer_timeout,
+            answer_timeout: config.answer_timeout,
             runtime,
             is_truncated: AtomicBool::default(),
         }
@@ -187,7 +187,7 @@ impl Log {
             // noticed that it was replaced, or the servers lost the end of the log. A write shows which: only the
             // current leader can write.
             let _result = self.write_marker().await;
-            if behind_since.get_or_insert_with(Instant::now).elapsed() > self.deadline {
+            if behind_since.get_or_insert_with(Instant::now).elapsed() > self.answer_timeout {
                 return self
                     .check_not_truncated()
                     .and(Err(Error::server_unavailable("the leader lacks messages that an earlier leader had")));
@@ -258,7 +258,7 @@ impl Log {
                 Err(_) if *position.borrow() != last_seen => {}
                 Ok(Err(_)) => return Err(Error::closed()),
                 Err(_) => {
-                    if moved_at.elapsed() > self.deadline {
+                    if moved_at.elapsed() > self.answer_timeout {
                         return Err(Error::server_unavailable("the server did not deliver the log in time"));
                     }
                     // If this write fails, it is tried again.
@@ -288,9 +288,10 @@ impl Log {
         self.check_write_result(last_read, result)
     }
 
-    /// Writes a message as `write` does. The message has no effect if it reaches the log after the deadline (PR-21).
+    /// Writes a message as `write` does. The message has no effect if it reaches the log later than `answer_timeout`
+    /// from now (PR-21).
     pub(crate) async fn write_in_time(&self, log_subject: &LogSubject, last: u64, text: String) -> Result<WriteResult> {
-        let until = self.connection.clock.now()?.saturating_add(self.deadline);
+        let until = self.connection.clock.now()?.saturating_add(self.answer_timeout);
         let last_read = *self.position.borrow();
         let result =
             self.connection.write_in_time(self.connection.names.subject_text(log_subject), last, text, until).await?;
@@ -313,7 +314,7 @@ impl Log {
         let text = String::from_utf8_lossy(&message.payload);
         let is_late = is_late(message);
         let change = self.view_mut().apply(sequence, log_subject.clone(), &text, is_late);
-        let Change { tenant, claimable_from, garbage, data, ids, decision_name } = change;
+        let Change { tenant, claimable_from, superseded_messages, unneeded_data, unused_ids, decision_name } = change;
         let mut is_own = false;
         if let Some(decision_name) = decision_name {
             is_own = decision_name.starts_with(&self.process_name);
@@ -322,12 +323,13 @@ impl Log {
                 let _result = sender.send(!is_late);
             }
         }
-        self.garbage.add_messages(log_subject.as_ref(), garbage, is_own);
-        self.garbage.add_data(data, is_own);
+        let first_remover = if is_own { FirstRemover::ThisProcess } else { FirstRemover::OtherProcess };
+        self.garbage.add_messages(log_subject.as_ref(), superseded_messages, first_remover);
+        self.garbage.add_data(unneeded_data, first_remover);
         if let Some(LogSubject::Thread(tenant, incarnation, _)) = log_subject
             && is_own
         {
-            self.garbage.add_ids(&tenant, incarnation, ids);
+            self.garbage.add_ids(&tenant, incarnation, unused_ids);
         }
         self.position.send_if_modified(|position| {
             *position = sequence;
@@ -367,8 +369,8 @@ pub(crate) struct PendingDecision<'a> {
 }
 
 impl PendingDecision<'_> {
-    /// Returns whether the decision took effect, or `None` if it has not been read from the log yet. Later calls return
-    /// `None`.
+    /// Returns whether the decision took effect, or `None` if it has not been read from the log yet. Once a call has
+    /// returned the result, later calls return `None`.
     pub(crate) fn took_effect(&mut self) -> Option<bool> {
         self.receiver.try_recv().ok()
     }

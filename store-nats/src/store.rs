@@ -119,7 +119,7 @@ impl NatsStore {
         });
         let tasks = Mutex::new(vec![follow_task, collect_task]);
         let store = Self { state: Arc::new(StoreState { shared, capabilities, tenants: Mutex::default(), tasks }) };
-        // The whole log is read once.
+        // The whole log is read once. Earlier processes may have left reserved ids without a dispatch, which are freed.
         let log = &store.state.shared.log;
         log.catch_up().await?;
         for (name, tenant) in &log.view().tenants {
@@ -204,7 +204,8 @@ impl Store for NatsStore {
         let (name, replacement) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&shared), tenant.clone())));
         let previous = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&replacement));
         replacement.close_previous_then(previous, async move { delete_data_of_tenant(&shared, name).await }).await?;
-        // If no caller opened the tenant again in the meantime, it need not stay in the map.
+        // If no caller opened the tenant again in the meantime, it need not stay in the map. In that case only the map
+        // and `replacement` refer to it.
         let mut tenants = lock(&self.state.tenants);
         if tenants
             .get(tenant)

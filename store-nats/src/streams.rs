@@ -13,7 +13,7 @@ use crate::{
     server_names::LogSubject,
 };
 
-/// The properties of the streams that an opening reads.
+/// What an opening learns from the streams.
 pub(crate) struct OpenedStreams {
     pub(crate) meta: StoreMetadata,
     pub(crate) survives: Survives,
@@ -87,7 +87,7 @@ pub(crate) async fn ensure_stream(
             Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => error,
             Err(error) => return Err(error),
         };
-        if started_at.elapsed() > connection.deadline {
+        if started_at.elapsed() > connection.answer_timeout {
             return Err(error);
         }
         sleep(RETRY_DELAY).await;
@@ -107,7 +107,8 @@ fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
     Err(Error::schema_mismatch(found, "streams created by agentstore", SchemaRemedy::Release))
 }
 
-/// Refuses a stream that may drop or lose accepted messages. A setting that cannot be read counts as unsafe.
+/// Refuses a stream that may drop or lose accepted messages. A missing setting counts as unsafe, except the maximum age
+/// and settings that older servers do not have.
 fn check_durability(config: &Value) -> Result<()> {
     let has_value = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
     let number = |name: &str| config.get(name).and_then(Value::as_i64);
@@ -139,11 +140,11 @@ async fn load_or_create_meta(connection: &Connection) -> Result<StoreMetadata> {
         if let Some((_, text)) = connection.load_last(&stream, &subject).await? {
             break text;
         }
-        if started_at.elapsed() > connection.deadline {
+        if started_at.elapsed() > connection.answer_timeout {
             return Err(Error::unavailable("the streams were removed, or another application uses their names"));
         }
         match connection.write_if_last(subject.clone(), 0, StoreMetadata::generate()?).await {
-            // The next round shows whether it was written.
+            // The next round shows whether the data was written.
             Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
             _ => {}
         }

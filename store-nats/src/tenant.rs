@@ -1,5 +1,5 @@
-//! The handle of a tenant. Calls run in tasks of their own, so that a dropped call takes effect completely or not at
-//! all. Later calls wait for calls whose caller was dropped (PR-11, PR-16).
+//! A tenant in this process, which its handles share. Calls run in tasks of their own, so that a dropped call takes
+//! effect completely or not at all. Later calls wait for calls whose caller was dropped (PR-11, PR-16).
 
 use std::{
     collections::HashMap,
@@ -47,11 +47,11 @@ impl SharedState {
     }
 }
 
-/// A tenant of a store.
+/// One incarnation of a tenant, in this process. Its handles share it.
 pub(crate) struct Tenant {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) name: TenantId,
-    /// The incarnation of the tenant that this handle belongs to, once it is known.
+    /// The incarnation, once it is known.
     incarnation: Mutex<Option<u64>>,
     /// A lock for each thread. It is held while a decision about the thread is made, so that calls of this process do
     /// not conflict with each other.
@@ -90,8 +90,8 @@ impl Tenant {
 
     /// Returns the known state of the tenant, or `None` if nothing was ever written for it.
     ///
-    /// The handle belongs to the first incarnation that it sees. A later incarnation under the same name belongs to
-    /// other handles.
+    /// The first state that is seen determines the incarnation. A later incarnation under the same name has another
+    /// `Tenant`.
     pub(crate) fn tenant_state<'a>(&self, view: &'a View) -> Result<Option<&'a TenantState>> {
         self.check_open()?;
         let mut known_incarnation = self.incarnation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,6 +114,7 @@ impl Tenant {
     /// Returns the lock that prevents two concurrent decisions about a thread in this process.
     pub(crate) fn decision_lock(&self, thread: &ThreadId) -> Arc<AsyncMutex<()>> {
         let mut decision_locks = self.decision_locks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Locks that no call uses are dropped, so that the map does not grow without bound.
         if decision_locks.len() > 10_000 {
             decision_locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
@@ -128,8 +129,8 @@ impl Tenant {
         drop(self.ongoing_writes.write().await);
     }
 
-    /// Closes the previous handle of the tenant, and then removes its data with `removal`. Calls of this handle wait
-    /// for the end of the removal, even if the caller of this method is dropped (PR-16).
+    /// Closes the previous `Tenant` with this name, and then removes its data with `removal`. Calls of this `Tenant`
+    /// wait for the end of the removal, even if the caller of this method is dropped (PR-16).
     pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removal: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -203,11 +204,11 @@ impl Tenant {
         undelivered_claims.claims.take().ok_or_else(Error::closed)
     }
 
-    /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
-    /// never.
+    /// Runs a call that writes. If its caller is dropped, the call takes effect before any later call about the same
+    /// thread, or never. `call_scope` is the thread that the call is about, or `None` if it is about several threads.
     pub(crate) async fn write<T, F>(
         self: &Arc<Self>,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         call: impl FnOnce(Arc<Self>) -> F,
     ) -> Result<T>
     where
@@ -215,8 +216,8 @@ impl Tenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned_calls.wait(&call_scope).await;
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, call_scope);
+        self.abandoned_calls.wait(&thread_of_call).await;
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, thread_of_call);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;

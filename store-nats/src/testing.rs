@@ -120,7 +120,7 @@ impl TestPrefix {
             let started_at = Instant::now();
             loop {
                 match connection.call_api::<Value>(&delete, &Value::Null, RequestKind::Change).await {
-                    // The next round shows whether it was removed.
+                    // The next round shows whether the stream was removed.
                     Err(error)
                         if error.outcome() == Outcome::Unknown && started_at.elapsed() < self.config.answer_timeout => {
                     }

@@ -33,7 +33,7 @@ impl PostgresCommits {
 #[async_trait]
 impl CommitCoordinator for PostgresCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        let (key, call_scope) = (commit.key.clone(), Some(commit.thread.clone()));
+        let (key, thread_of_call) = (commit.key.clone(), Some(commit.thread.clone()));
         let call = |tenant: Arc<Tenant>| async move {
             commit::check(&commit, &tenant.shared.config.limits)?;
             let (likely_records, in_family) = lookup_of_commit(&commit);
@@ -45,7 +45,7 @@ impl CommitCoordinator for PostgresCommits {
                 decide(&tenant, &commit.thread, likely_records, rule).await
             }
         };
-        self.tenant.run_write(call_scope, call).await.map_err(|error| with_commit_key(error, key.as_ref()))
+        self.tenant.run_write(thread_of_call, call).await.map_err(|error| with_commit_key(error, key.as_ref()))
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
@@ -94,11 +94,9 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
         connection.lock_family(&tenant.constants.tenant).await?;
     }
     let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, commit, decision_context);
-    let decided =
-        Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, likely_records, rule)).await;
-    // The caller knows the outcome of its transaction: if the transaction was not committed, nothing of the commit was
+    // No error means an unknown outcome here. The caller ends the transaction, and so knows whether the commit was
     // written.
-    decided.map_err(|error| with_commit_key(error, commit.key.as_ref()))
+    Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, likely_records, rule)).await
 }
 
 fn plan(cache: &RecordCache, commit: &Commit, decision_context: DecisionContext<'_>) -> Result<RuleResult<Receipt>> {

@@ -390,6 +390,16 @@ impl Connection<'_> {
         }
     }
 
+    /// Commits the transaction, unless it belongs to a caller.
+    pub(crate) async fn commit(self) -> Result<()> {
+        self.finish(true).await
+    }
+
+    /// Rolls the transaction back, unless it belongs to a caller.
+    pub(crate) async fn roll_back(self) -> Result<()> {
+        self.finish(false).await
+    }
+
     /// Ends the transaction: commits it if `should_commit`, else rolls it back. The transaction of a caller stays open.
     pub(crate) async fn finish(mut self, should_commit: bool) -> Result<()> {
         if let ConnectionSource::Own(_) = self.source {

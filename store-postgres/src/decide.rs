@@ -37,8 +37,11 @@ pub(crate) enum RuleResult<T> {
 #[derive(Debug)]
 pub(crate) enum CacheUpdate {
     Commit(Box<Plan>),
+    /// A change of the pending input.
     Queue(Box<QueuePlan>),
+    /// The thread, if it exists, and the record of its id after the write.
     Thread(Option<Box<StoredThread>>, ThreadIdRecord),
+    /// An append of events. An append under a claim also changes the record of the thread's id.
     Events(Box<EventPlan>, Option<ThreadIdRecord>),
     Nothing,
 }
@@ -182,7 +185,8 @@ impl<'a> DecisionLoop<'a> {
         cache.begin_decision();
         let (mut tries, mut rounds) = (0, 0);
         loop {
-            if cache.row.is_none() && !cache.is_fresh && cache.mailbox.claims_numbered_above().is_none() {
+            // An empty cache is filled first. Claims from the cache of this process suffice for a first try.
+            if cache.row.is_none() && !cache.is_fresh && cache.mailbox.incarnation_of_cached_claims().is_none() {
                 self.reload(cache).await?;
             }
             cache.begin_rule();

@@ -62,9 +62,9 @@ pub(crate) fn events_lookup(request: Option<&AppendEvents>) -> Lookup {
     }
 }
 
-/// Returns the thread to which a call about an event scope is limited. A run may belong to any thread, so a call about
-/// a run is not limited to one.
-fn call_scope_of(scope: &Scope) -> CallScope {
+/// Returns the thread that a call about an event scope is about. A run may belong to any thread, so a call about a run
+/// is not limited to one.
+fn thread_of_scope(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
         Scope::Run(_) => None,
@@ -76,10 +76,10 @@ impl EventWriter for PostgresEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let fenced_thread = event::fenced_thread(&request)?;
         let mut scopes = request.drafts.iter().flat_map(|draft| &draft.scopes);
-        let thread = scopes.find_map(call_scope_of);
+        let thread = scopes.find_map(thread_of_scope);
         let all_of_one_thread =
-            request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| call_scope_of(scope) == thread);
-        let call_scope = thread.clone().filter(|_| all_of_one_thread);
+            request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| thread_of_scope(scope) == thread);
+        let thread_of_call = thread.clone().filter(|_| all_of_one_thread);
         let call = |tenant: Arc<Tenant>| async move {
             let likely_records = events_lookup(Some(&request));
             match (fenced_thread, thread) {
@@ -103,7 +103,7 @@ impl EventWriter for PostgresEvents {
                 }
             }
         };
-        self.tenant.run_write(call_scope, call).await
+        self.tenant.run_write(thread_of_call, call).await
     }
 }
 
@@ -119,7 +119,7 @@ fn append(
     Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Events(Box::new(plan), None), answer: change.answer })
 }
 
-/// Appends under a claim. The same atomic step records the highest claim number of the thread's id.
+/// Appends under a claim. The same atomic step records the claim as the newest that has written to the thread (CM-44).
 fn append_fenced(
     cache: &RecordCache,
     request: &AppendEvents,
@@ -131,9 +131,9 @@ fn append_fenced(
     let change = event::append(cache, request, decision_context, options)?;
     let Some(plan) = change.plan else { return Ok(RuleResult::Answer(change.answer)) };
     let mut batch = Batch::default();
-    if let (Some(name), Some(row)) = (&cache.id, &cache.row) {
-        batch.add_thread(name, row, (thread, id_record.clone()));
-        batch.require_unchanged_claims(cache, name)?;
+    if let (Some(id), Some(row)) = (&cache.id, &cache.row) {
+        batch.add_thread(id, row, (thread, id_record.clone()));
+        batch.require_unchanged_claims(cache, id)?;
     }
     batch.add_events(cache, &plan);
     let cache_update = CacheUpdate::Events(Box::new(plan), Some(id_record));
@@ -194,7 +194,7 @@ impl EventReader for PostgresEvents {
                 }
                 chunk = CHUNK;
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             let page = page.finish(|at| event::cursor_after(&query.scope, at.rank, tenant_and_cursor_key(&tenant)));
             Ok(page.map(|stored| event::event_with_cursors(&stored, tenant_and_cursor_key(&tenant))))
         };
@@ -218,7 +218,7 @@ impl EventReader for PostgresEvents {
                     break;
                 }
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             Ok(count)
         };
         self.tenant.run_read(None, call).await
@@ -361,7 +361,7 @@ impl EventSource for SubscriptionSource {
 #[async_trait]
 impl EventRetention for PostgresEvents {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let call_scope = call_scope_of(&request.scope);
+        let thread_of_call = thread_of_scope(&request.scope);
         let call = |tenant: Arc<Tenant>| async move {
             let trimmed = raise_floor(&tenant, &request).await?;
             if !request.dry_run {
@@ -369,7 +369,7 @@ impl EventRetention for PostgresEvents {
             }
             Ok(trimmed)
         };
-        self.tenant.run_write(call_scope, call).await
+        self.tenant.run_write(thread_of_call, call).await
     }
 }
 
@@ -391,7 +391,7 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
             break (state, floor);
         }
     };
-    connection.finish(true).await?;
+    connection.commit().await?;
     let trimmed = Trimmed::new(floor - state.floor, floor);
     if floor > state.floor && !dry_run {
         let likely_records = Lookup { scopes: [scope.clone()].into(), ..Lookup::default() };

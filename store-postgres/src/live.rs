@@ -57,8 +57,8 @@ pub(crate) struct LiveState {
     wake_up: Notify,
     /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     send_order: AsyncMutex<()>,
-    /// The targets for which this process has a receiver, if a row announces this to other processes. The number
-    /// distinguishes the receiver from an earlier one of the same target.
+    /// The targets of the receivers in this process that have a row, which announces them to other processes. The
+    /// number distinguishes a receiver from an earlier one of the same target.
     receivers: Mutex<HashMap<TenantTarget, u64>>,
     next_number: AtomicU64,
     waiting: Mutex<WaitingSenders>,

@@ -138,7 +138,7 @@ impl OutboxStore for PostgresOutbox {
                 }
                 chunk = CHUNK;
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
         self.tenant.run_read(None, call).await

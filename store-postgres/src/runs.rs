@@ -63,7 +63,7 @@ impl RunReader for PostgresThreads {
                 }
                 walk.chunk = CHUNK;
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
         self.tenant.run_read(None, call).await
@@ -81,7 +81,7 @@ impl RunReader for PostgresThreads {
                 let Some(last) = runs.last().filter(|_| runs.len() == CHUNK) else { break };
                 walk.after = Some((last.created_at, last.id.clone()));
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             Ok(count)
         };
         self.tenant.run_read(None, call).await

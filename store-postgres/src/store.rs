@@ -51,7 +51,7 @@ pub(crate) struct StoreState {
     tasks: Mutex<Option<BackgroundTasks>>,
 }
 
-/// A tenant as its handles hold it. The store stays open as long as a handle exists (PR-8).
+/// A handle of a tenant. The store stays open as long as a handle exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct TenantHandle {
     tenant: Arc<Tenant>,
@@ -215,7 +215,8 @@ impl Store for PostgresStore {
                 Ok(())
             })
             .await?;
-        // A tenant that was not opened again in the meantime is not kept in the map.
+        // A tenant that was not opened again in the meantime is not kept in the map. Then only the map and this call
+        // refer to it.
         let mut tenants = self.tenants();
         if tenants
             .get(tenant)

@@ -1,4 +1,4 @@
-//! The handle of a tenant. Calls run in tasks of their own, so that a dropped call never leaves an exchange with the
+//! The state of a tenant. Calls run in tasks of their own, so that a dropped call never leaves an exchange with the
 //! server unfinished. Later calls wait for calls that were dropped by their callers (PR-11, PR-16).
 
 use std::{
@@ -166,7 +166,7 @@ impl Tenant {
         }
     }
 
-    /// Ends all subscriptions, live deliveries and waits for work.
+    /// Ends all subscriptions and live deliveries, and wakes the callers that wait for work.
     pub(crate) fn end_subscriptions(&self) {
         self.followers.end(|_| true);
         self.live_hub.close();
@@ -177,7 +177,7 @@ impl Tenant {
     /// Runs a call that only reads.
     pub(crate) async fn run_read<T, F>(
         self: &Arc<Self>,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         call: impl FnOnce(Arc<Self>) -> F,
     ) -> Result<T>
     where
@@ -185,7 +185,7 @@ impl Tenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.check_open()?;
-        self.abandoned_calls.wait(&call_scope).await;
+        self.abandoned_calls.wait(&thread_of_call).await;
         let task = self.shared.runtime.spawn(call(Arc::clone(self)));
         task.await
             .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
@@ -221,11 +221,11 @@ impl Tenant {
         undelivered.claims.take().ok_or_else(Error::closed)
     }
 
-    /// Runs a call that writes. If the caller drops it, the call takes effect before any later call of the same scope,
-    /// or never.
+    /// Runs a call that writes. If the caller drops it, the call takes effect before any later call about the same
+    /// thread, or never.
     pub(crate) async fn run_write<T, F>(
         self: &Arc<Self>,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         call: impl FnOnce(Arc<Self>) -> F,
     ) -> Result<T>
     where
@@ -234,8 +234,8 @@ impl Tenant {
     {
         self.check_open()?;
         self.shared.check_writable()?;
-        self.abandoned_calls.wait(&call_scope).await;
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, call_scope);
+        self.abandoned_calls.wait(&thread_of_call).await;
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, thread_of_call);
         let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
         let task = self.shared.runtime.spawn(async move {
             let _work_guard = work_guard;

@@ -170,8 +170,8 @@ impl TestSchema {
         if self.lock.is_some() {
             return Ok(());
         }
-        // With a pooler, the connection may belong to another client by the time it is terminated. So the
-        // removal is first tried without terminating sessions.
+        // With a pooler, a session may already serve another client when it is terminated. So the removal is first
+        // tried without terminating sessions.
         let without_terminating = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = error; \
             DROP SCHEMA IF EXISTS $schema$ CASCADE; COMMIT";
         if self.run(without_terminating).await.is_ok() {

@@ -176,6 +176,7 @@ impl Drop for NextWriteLock<'_> {
     }
 }
 
+/// Repeats `try_lock` until it takes the lock. After `timeout`, returns `Unavailable` with this reason.
 fn lock(try_lock: impl Fn() -> std::result::Result<(), TryLockError>, timeout: Duration, reason: &str) -> Result<()> {
     let (until, mut pause) = (Instant::now() + timeout, Duration::from_micros(100));
     loop {
@@ -192,7 +193,7 @@ fn lock(try_lock: impl Fn() -> std::result::Result<(), TryLockError>, timeout: D
 }
 
 /// Refuses a file that is not a mailbox. The error says what the file is, and the file is not changed (SQ-3). SQLite
-/// would also detect such a file, but if the file is a database with a WAL, it would first move the WAL into the
+/// would also detect such a file. But if the file is a database with a WAL, SQLite would first move the WAL into the
 /// database.
 fn check_header(path: &Path) -> Result<()> {
     let mut header = Vec::new();
@@ -208,7 +209,9 @@ fn check_header(path: &Path) -> Result<()> {
         return Err(crate::schema::mismatch_error("a file that is not an SQLite database"));
     }
     let number = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
-    crate::schema::check_identity(number(68).unwrap_or_default(), number(60).unwrap_or_default())
+    // The places of these two numbers are part of SQLite's file format.
+    let (application_id, user_version) = (number(68).unwrap_or_default(), number(60).unwrap_or_default());
+    crate::schema::check_identity(application_id, user_version)
 }
 
 /// Copies the database and its WAL to new files, and syncs them (SQ-7). After a failed sync it is unknown what the old

@@ -84,22 +84,26 @@ impl Notifications {
         Waiter(&self.listener.waiter_count)
     }
 
-    /// Tells the thread to end and, if `wait_for_end` is true, waits until it has ended.
-    pub(crate) fn close(&self, wait_for_end: bool) {
-        self.listener.is_closed.store(true, Ordering::SeqCst);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            notify_other_processes(&self.listener.notify_file);
-            if wait_for_end {
-                let _ended = thread.join();
-            }
+    /// Tells the thread to end, and waits until it has ended.
+    pub(crate) fn close_and_wait(&self) {
+        if let Some(thread) = self.close() {
+            let _ended = thread.join();
         }
+    }
+
+    /// Tells the thread to end. Returns the thread if it was running.
+    fn close(&self) -> Option<JoinHandle<()>> {
+        self.listener.is_closed.store(true, Ordering::SeqCst);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        // This also wakes the thread.
+        notify_other_processes(&self.listener.notify_file);
+        Some(thread)
     }
 }
 
 impl Drop for Notifications {
     fn drop(&mut self) {
-        self.close(false);
+        self.close();
     }
 }
 
@@ -214,7 +218,7 @@ mod tests {
                 enqueue(&second_store).await;
             });
         assert_eq!(wait_result.unwrap(), WaitResult::Woken);
-        notifications.close(false);
+        notifications.close_and_wait();
         poll_thread.join().unwrap();
         first_store.close().await.unwrap();
         second_store.close().await.unwrap();

@@ -161,24 +161,28 @@ impl Readers {
         answer.await.map_err(|error| Error::closed().with_source(error))?
     }
 
-    /// Tells the threads to end after all requested reads and, if `wait_for_end` is true, waits until they have ended.
-    pub(crate) fn close(&self, wait_for_end: bool) {
-        let Some(shared) = self.shared.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    /// Tells the threads to end after all requested reads, and waits until they have ended.
+    pub(crate) fn close_and_wait(&self) {
+        self.close().into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    /// Tells the threads to end after all requested reads. Returns the threads.
+    fn close(&self) -> Vec<JoinHandle<()>> {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(shared) = shared else { return Vec::new() };
         let threads = {
             let mut state = shared.lock();
             state.is_closed = true;
             std::mem::take(&mut state.threads)
         };
         shared.woken.notify_all();
-        if wait_for_end {
-            threads.into_iter().for_each(|thread| drop(thread.join()));
-        }
+        threads
     }
 }
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        self.close(false);
+        self.close();
     }
 }
 

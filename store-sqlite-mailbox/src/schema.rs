@@ -22,9 +22,11 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// The size of the statement cache. It is larger than the number of statements.
 const STATEMENT_CACHE_SIZE: usize = 128;
 
-/// The properties of the file that an opening reads.
+/// The properties of an opened database.
 pub(crate) struct OpenedDatabase {
+    /// The key for the cursors of this mailbox, which is stored in the database.
     pub(crate) cursor_key: CursorKey,
+    /// What acknowledged data survives, which follows from the configuration.
     pub(crate) survives: Survives,
 }
 

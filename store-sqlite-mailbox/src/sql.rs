@@ -170,7 +170,7 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id DESC"
 );
 /// The batches that interrupts superseded at one time: at the first such time from `?2` on or, for the statement that
-/// reads backward, at the last such time up to `?2`.
+/// reads backward, at the last such time up to `?2`. The column `lot` contains the epoch of a batch.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots

@@ -101,16 +101,16 @@ impl SqliteMailbox {
     fn open_blocking(config: SqliteConfig) -> Result<Self> {
         schema::check_settings(&config)?;
         let database_file = DatabaseFile::open(&config)?;
-        let (conn, meta) = schema::open_writer(&database_file, &config)?;
+        let (conn, opened_database) = schema::open_writer(&database_file, &config)?;
         let limits = config.limits.at_most(&Limits::default());
-        let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
+        let capabilities = Capabilities::new(opened_database.survives, limits.record_bytes);
         // All processes of the host share its clock.
         let capabilities = if config.clock.is_some() { capabilities } else { capabilities.on_host() };
         let store_context = Arc::new(StoreContext {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             ids: Arc::clone(&config.ids),
             limits,
-            cursor_key: meta.cursor_key,
+            cursor_key: opened_database.cursor_key,
             // A process that sets a clock has exclusive use of the file.
             has_other_writers: config.clock.is_none(),
             gate: Gate::default(),
@@ -169,12 +169,13 @@ fn remove_some_rows(conn: &Connection) -> Result<bool> {
         let mut statement = conn.prepare_cached(text).map_err(sql_error)?;
         statement.execute(rusqlite::params_from_iter(parameters)).map_err(sql_error)
     };
-    let payloads =
+    let payload_rows =
         query_all(conn, sql::REMOVE_SOME_DISPATCHES, (row_number, ROWS_PER_STEP), |row| get::<Option<i64>>(row, 0))?;
-    for payload in payloads.iter().flatten() {
-        run(sql::REMOVE_PAYLOAD, &[*payload])?;
+    for payload_row in payload_rows.iter().flatten() {
+        run(sql::REMOVE_PAYLOAD, &[*payload_row])?;
     }
-    if payloads.is_empty() {
+    // An empty list means that no dispatch is left.
+    if payload_rows.is_empty() {
         run(sql::REMOVE_SOME_INTERRUPTS, &[row_number, ROWS_PER_STEP])?;
         if run(sql::REMOVE_SOME_MAILBOXES, &[row_number, ROWS_PER_STEP])? == 0 {
             run(sql::REMOVE_TENANT, &[row_number])?;
@@ -254,8 +255,8 @@ impl Store for SqliteMailbox {
         let shared_of_thread = Arc::clone(shared);
         // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
         let end_threads = move || {
-            shared_of_thread.notifications.close(true);
-            shared_of_thread.readers.close(true);
+            shared_of_thread.notifications.close_and_wait();
+            shared_of_thread.readers.close_and_wait();
             reply.send(())
         };
         let spawned = thread::Builder::new().name("agentstore-close".to_owned()).spawn(end_threads);

@@ -141,11 +141,11 @@ impl Tenant {
     /// Runs a call that only reads, on one snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         call: impl FnOnce(&Rows<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
-        self.abandoned_calls.wait(&call_scope).await;
+        self.abandoned_calls.wait(&thread_of_call).await;
         let tenant = Arc::clone(self);
         let answer = self.shared.readers.read(move |conn| {
             let found_row = tenant.find_row(conn)?;
@@ -159,13 +159,13 @@ impl Tenant {
     /// never.
     pub(crate) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         call: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> NestedResult<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
         let permit = Some(self.shared.writer.acquire_permit().await?);
         self.check_open()?;
-        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, call_scope);
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, thread_of_call);
         let (reply, answer) = oneshot::channel();
         let job = TenantCall {
             tenant: Arc::clone(self),

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::root;
 
-/// Returns the folder with the programs of PostgreSQL. The newest version below `/usr/lib/postgresql`, where Debian
-/// installs them, comes first, then the version in `PATH`, then the version of the Python package.
+/// Returns the folder with the programs of PostgreSQL. Prefers the newest version below `/usr/lib/postgresql`, where
+/// Debian installs PostgreSQL, then the version in `PATH`, then the version of the Python package.
 pub(crate) fn postgres_folder() -> Result<PathBuf> {
     newest_installed("/usr/lib/postgresql")
         .or_else(|| folder_in_path("postgres"))

@@ -123,6 +123,7 @@ impl Nats {
         for stale_file in ports_files(&self.folder)? {
             fs::remove_file(stale_file)?;
         }
+        // With the port -1, the server chooses a free port.
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let program = self.program.display().to_string();
         let mut words = self.wrapper.iter().chain([&program]);

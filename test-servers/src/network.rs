@@ -1,5 +1,5 @@
 //! A cluster of three NATS servers, each in a network namespace of its own. A test can interrupt the connections
-//! between the servers, and can still reach all of them. This needs root.
+//! between the servers, and can still reach all servers. This needs root.
 
 use std::process::Command;
 

@@ -32,9 +32,18 @@ pub struct Postgres {
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,
-    /// The library that gives the server another time, and the file with the difference to the time of the host.
-    clock: Option<(PathBuf, PathBuf)>,
+    /// The server's own clock. `None` if the server uses the clock of the host.
+    clock: Option<ServerClock>,
     child: Option<Child>,
+}
+
+/// A clock that gives a server another time than that of the host.
+#[derive(Debug)]
+struct ServerClock {
+    /// The library that makes the server see the other time.
+    library: PathBuf,
+    /// The file that contains the difference to the time of the host.
+    offset_file: PathBuf,
 }
 
 impl Postgres {
@@ -62,7 +71,7 @@ impl Postgres {
     /// As [`start`](Self::start).
     pub fn start_with_clock() -> Result<Self> {
         let folder = new_folder();
-        let clock = (find::faketime_library()?, folder.join("clock"));
+        let clock = ServerClock { library: find::faketime_library()?, offset_file: folder.join("clock") };
         Self::new(find::postgres_folder()?, folder, &[], Some(clock))
     }
 
@@ -72,7 +81,7 @@ impl Postgres {
     /// # Errors
     /// The server has no clock of its own, or the file of the clock cannot be written.
     pub fn set_clock(&self, seconds: i64) -> Result<()> {
-        let (_, file) = self.clock.as_ref().context("the server has no clock of its own")?;
+        let file = &self.clock.as_ref().context("the server has no clock of its own")?.offset_file;
         // The file is replaced in one step, so that the server never reads a part of it.
         let new_file = file.with_extension("new");
         fs::write(&new_file, format!("{seconds:+}\n"))?;
@@ -88,7 +97,7 @@ impl Postgres {
         Self::new(find::postgres_folder()?, folder, settings, None)
     }
 
-    fn new(bin: PathBuf, folder: PathBuf, settings: &[&str], clock: Option<(PathBuf, PathBuf)>) -> Result<Self> {
+    fn new(bin: PathBuf, folder: PathBuf, settings: &[&str], clock: Option<ServerClock>) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
         if geteuid().is_root() {
             chown(&folder, Some(UNPRIVILEGED_USER), Some(UNPRIVILEGED_USER))?;
@@ -105,11 +114,11 @@ impl Postgres {
         if !initdb_output.status.success() {
             bail!("initdb failed: {}", String::from_utf8_lossy(&initdb_output.stderr));
         }
-        if let Some((library, _)) = &mut server.clock {
+        if let Some(clock) = &mut server.clock {
             // The user that runs the server may have no access to the folder of the workspace.
             let copy = server.folder.join("clock.so");
-            fs::copy(&library, &copy)?;
-            *library = copy;
+            fs::copy(&clock.library, &copy)?;
+            clock.library = copy;
             server.set_clock(0)?;
         }
         server.restart()?;
@@ -129,8 +138,8 @@ impl Postgres {
         for setting in &self.settings {
             command.args(["-c", setting]);
         }
-        if let Some((library, file)) = &self.clock {
-            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", file);
+        if let Some(ServerClock { library, offset_file }) = &self.clock {
+            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", offset_file);
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     open_calls: OpenCallsArgs,
     #[command(flatten)]
-    target: ModelArgs,
+    model: ModelArgs,
     #[command(flatten)]
     compile: CompileArgs,
 }
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     };
     request.open_calls = args.open_calls.open_calls();
     let thread_context = session.threads()?.load_context(&args.thread, request).await?;
-    let report = check(&thread_context.context, &args.target.target(), &args.compile.options())?;
+    let report = check(&thread_context.context, &args.model.target(), &args.compile.options())?;
     if out.is_json() {
         out.print_document(&report)?;
     } else {
@@ -69,9 +69,9 @@ fn print(report: &Report, out: &mut Output) -> Result<()> {
     if report.compatible { out.print_line(out.style(summary).green()) } else { out.print_line(summary) }
 }
 
-/// Prints losses as a table. Records that no model gets are left out, because most tool results have such records.
+/// Prints losses as a table. Details of results for people are left out, because most tool results have such details.
 pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
-    let mut losses = losses.iter().filter(|loss| !loss.kind.is_record()).peekable();
+    let mut losses = losses.iter().filter(|loss| !loss.kind.is_for_people_only()).peekable();
     if losses.peek().is_none() {
         return Ok(());
     }
@@ -83,15 +83,15 @@ pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
     out.print_table(table)
 }
 
-/// Returns how much of the history is lost, and how many records that no model gets are left out.
+/// Returns how many parts of the history are lost, and how many details of results are only for people.
 pub(super) fn losses_text(losses: &[Loss]) -> String {
-    let records = losses.iter().filter(|loss| loss.kind.is_record()).count();
-    let lost = match losses.len() - records {
+    let detail_count = losses.iter().filter(|loss| loss.kind.is_for_people_only()).count();
+    let lost = match losses.len() - detail_count {
         0 => "nothing is lost".to_owned(),
         lost => with_noun(lost as u64, "loss"),
     };
-    if records == 0 {
+    if detail_count == 0 {
         return lost;
     }
-    format!("{lost}; {} (details of results) not meant for models", with_noun(records as u64, "record"))
+    format!("{lost}; {} (details of results) not meant for models", with_noun(detail_count as u64, "record"))
 }

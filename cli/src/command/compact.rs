@@ -249,7 +249,7 @@ async fn compacted_or_failure(
             ))
         }
         CompactionOutcome::Failed(error) => Err(no_summary_failure(io::Error::other(error))),
-        // `Compactor::write` does not plan, so it returns only the first of these three.
+        // `Compactor::write` does not plan, so of these three outcomes it returns only `EmptySummary`.
         CompactionOutcome::EmptySummary | CompactionOutcome::NotDue(_) | CompactionOutcome::NothingToCompact(_) => {
             Err(no_summary_failure(io::Error::other("the text is blank")))
         }

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     open_calls: OpenCallsArgs,
     #[command(flatten)]
-    target: Option<ModelArgs>,
+    model: Option<ModelArgs>,
     #[command(flatten)]
     compile: CompileArgs,
 }
@@ -93,8 +93,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     };
     request.open_calls = args.open_calls.open_calls();
     let thread_context = session.threads()?.load_context(&args.thread, request).await?;
-    if let Some(target) = &args.target {
-        return print_body(&thread_context.context, &target.target(), &args.compile.options(), out);
+    if let Some(model) = &args.model {
+        return print_body(&thread_context.context, &model.target(), &args.compile.options(), out);
     }
     if out.is_json() {
         out.print_document(&ContextDocument::from(thread_context))?;
@@ -113,7 +113,7 @@ fn print_body(context: &Context, target: &Target, options: &CompileOptions, out:
     for warning in warnings(&compiled.body, target)? {
         out.print_to_stderr(format!("refused: {}", terminal_safe(&warning)));
     }
-    let lost = compiled.losses.iter().filter(|loss| !loss.kind.is_record()).count();
+    let lost = compiled.losses.iter().filter(|loss| !loss.kind.is_for_people_only()).count();
     if lost > 0 {
         let losses = with_noun(lost as u64, "loss");
         out.print_to_stderr(format!("{losses}; `agentstore check` with the same model says what is lost"));

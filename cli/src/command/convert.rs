@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENTRY")]
     at: Option<EntryRef>,
     #[command(flatten)]
-    target: ModelArgs,
+    model: ModelArgs,
     #[command(flatten)]
     compile: CompileArgs,
 }
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         options.request.at = Some(at.resolve(session, &args.thread).await?);
     }
     let commits = session.commits()?;
-    let conversion = convert(&*commits, &args.thread, new_thread, &args.target.target(), &options).await?;
+    let conversion = convert(&*commits, &args.thread, new_thread, &args.model.target(), &options).await?;
     if out.is_json() {
         out.print_document(&conversion)?;
         return Ok(Ending::Success);

@@ -26,8 +26,8 @@ use crate::{
     agentstore import --strict --json session.jsonl\n\n\
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
     imported unless `--strict` is given.\n\n\
-    Exit codes: 0 every session was imported, 1 at least one was not (the others were), 2 invalid command line. A file without a \
-    conversation does not count if another session of its folder was imported.")]
+    Exit codes: 0 every session was imported, 1 at least one was not (the others were), 2 invalid command line. A file \
+    without a conversation does not count if another session of its folder was imported.")]
 pub(crate) struct Args {
     /// Session files, session folders, or folders that contain session files; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Refuse a session that has any issue, and write nothing of it
     #[arg(long)]
     strict: bool,
-    /// If the tool has rewritten a session, delete the thread of its earlier state and import the session anew
+    /// If the tool has rewritten a session since its import, delete the imported thread and import the session anew
     ///
     /// Entries that were added to the thread after its import are deleted, too. Without this option, such a session is
     /// refused.
@@ -100,6 +100,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let bar = Arc::new(TerminalProgress::of_bytes("importing"));
     options.progress = Arc::<TerminalProgress>::clone(&bar);
     let mut importer = Importer::new(&*commits, &options);
+    // The report of the last session that was not imported, and the number of the others that were not.
     let mut last_refused = None;
     let import_all = import_files(&args.files, &mut importer, |report| {
         bar.while_hidden(|| print(&report, out))?;
@@ -122,8 +123,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
 }
 
-/// Imports each path, and passes each report to `on_report`. The outer result has the error of `on_report`, the inner
-/// result that of the import.
+/// Imports each path, and passes each report to `on_report`. An error of `on_report` is in the outer result, an error
+/// of the import in the inner result.
 async fn import_files(
     files: &[PathBuf],
     importer: &mut Importer<'_>,

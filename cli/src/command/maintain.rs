@@ -21,8 +21,8 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore maintain --every 1m\n  \
     agentstore maintain --once --dispatches 24h --events 30d --threads 90d\n  \
     agentstore maintain --dry-run --threads 90d\n\n\
-    An age is a length of time such as `90m`, `24h` or `30d`, or `never`: records with the age `never` are not \
-    removed. The command maintains one tenant. Any number of processes may maintain a store on a server at the same \
+    An age is a length of time such as `90m`, `24h` or `30d`. With `never` instead of an age, the records are kept \
+    forever. The command maintains one tenant. Any number of processes may maintain a store on a server at the same \
     time, even while workers run. Only one process can open a `file:` store: run the command while no other process \
     has the store open.\n\n\
     A dry run counts at most 1,000 dispatches, 1,000 rows and 1,000 threads, and does not count data that deleted \
@@ -56,6 +56,7 @@ pub(crate) struct Args {
 /// What a round did, and its first error.
 struct RoundReport {
     summary: MaintenanceSummary,
+    /// The first error as text and as a JSON document.
     first_error: Option<(String, Value)>,
 }
 

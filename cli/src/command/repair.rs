@@ -38,6 +38,7 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    // A dry run finds what can be rebuilt, and changes nothing.
     let plan = run_repair(session, true).await?;
     let repairable_count = plan.findings.iter().filter(|finding| finding.repair == RepairStatus::CanBeRebuilt).count();
     if args.dry_run || repairable_count == 0 {
@@ -48,7 +49,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.flush()?;
     }
     prompt::confirm(args.yes, &format!("Repair {}?", with_noun(repairable_count as u64, "finding")))?;
-    report(&run_repair(session, false).await?, out)
+    let dry_run = false;
+    report(&run_repair(session, dry_run).await?, out)
 }
 
 async fn run_repair(session: &Session, dry_run: bool) -> Result<Inspection> {

@@ -33,7 +33,8 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
         let _handled = signal(kind).map_err(supervise_failure)?;
     }
     let mut parent_death_signal = signal(SignalKind::user_defined2()).map_err(supervise_failure)?;
-    // The kernel sends the signal when the thread that started this process ends. The worker may outlive that thread.
+    // The kernel sends the signal when the OS thread that started this process ends. The worker may outlive that
+    // thread, so the signal alone does not mean that the worker has died.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::USR2))
         .map_err(|error| supervise_failure(error.into()))?;

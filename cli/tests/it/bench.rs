@@ -1,4 +1,5 @@
-//! `bench`: a store is measured and compared with the machine's own limit.
+//! `bench`: a store is measured and compared with the machine's own limit, the rate of loops that only write the same
+//! bytes.
 
 use std::fs;
 
@@ -23,6 +24,7 @@ fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     let response = store.run(&["bench", "--scenario", "dispatch-8", "--scenario", "turn-8", "--seconds", "1"]);
     assert_eq!(response.code, 0, "{response:?}");
     assert!(response.out.contains("turn-8") && response.out.contains("fdatasync"), "{response:?}");
+    // The folder contains only the store.
     assert_eq!(fs::read_dir(store.sibling_path("")).unwrap().count(), 1);
     assert_eq!(value_at(&store.json(&["threads"]), "/threads/0/version"), 1);
 }

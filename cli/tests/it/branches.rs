@@ -83,6 +83,7 @@ fn the_tree_is_drawn_in_human_readable_form() {
     store.json(&["label", "t", "@5", "good"]);
     let all = store.run(&["tree", "t", "--all"]).expect_success();
     let drawn: Vec<_> = all.out.lines().collect();
+    // Two lines about the thread come before the tree.
     assert_eq!(drawn.len(), 2 + 9, "{drawn:?}");
     for line in ["│ ● @4 user  d", "│ ● @5 user  e  [good]"] {
         assert!(drawn.contains(&line), "{line}: {drawn:?}");

@@ -34,7 +34,7 @@ fn flip_bit(log: PathBuf, line: usize) {
 fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let text = fs::read_to_string(&log).unwrap();
     let (header, lines) = text.split_once('\n').unwrap();
-    // The first group has a line for the thread, too.
+    // A group ends with its commit line. The first group has more lines than the others: one is for the thread.
     let mut groups: Vec<String> = Vec::new();
     for line in lines.lines() {
         match groups.last_mut().filter(|group| !group.contains(r#"{"t":"commit","#)) {
@@ -98,8 +98,8 @@ fn verify_reads_all_of_a_sound_store() {
     store.run(&["repair"]).expect_success();
 }
 
-/// One kind of planted damage: its name, how it is planted, the kind and the location of the finding, and whether a
-/// repair rebuilds it.
+/// One kind of planted damage: its name, how it is planted, and the finding: its `kind`, a part of its `place`, and its
+/// `repair`.
 type PlantedDamage = (&'static str, fn(&TestStore), &'static str, &'static str, &'static str);
 
 const PLANTED_DAMAGE: [PlantedDamage; 13] = [

@@ -144,7 +144,7 @@ fn a_compaction_needs_a_condition_and_a_command() {
 fn each_step_shows_what_it_changes_in_the_context() {
     let store = store_with_failed_call();
     let steps = store.run(&["step", "t", "--json"]).expect_success().documents();
-    let summary = |step: &Value| {
+    let numbers_of_step = |step: &Value| {
         let length = |field: &str| value_at(step, field).as_array().unwrap().len();
         (
             value_at(step, "/entry/seq").as_u64().unwrap(),
@@ -154,8 +154,9 @@ fn each_step_shows_what_it_changes_in_the_context() {
         )
     };
     assert_eq!(
-        steps.iter().map(summary).collect::<Vec<_>>(),
-        // A call is first answered by an error that is not in the log, and then by its result.
+        steps.iter().map(numbers_of_step).collect::<Vec<_>>(),
+        // For each step: the number of the entry, the messages of the context, and how many were removed and added. A
+        // call is first answered by an error that is not in the log, and then by its result.
         [(1, json!(1), 0, 1), (2, json!(3), 0, 2), (3, json!(3), 1, 1), (4, json!(4), 0, 1), (5, json!(5), 0, 1)]
     );
     let failed: Vec<_> = steps.iter().filter_map(|step| step.get("failed")).collect();

@@ -198,11 +198,11 @@ fn a_result_too_large_for_the_server_is_cut() {
 fn options_take_precedence_over_rust_log_for_warnings() {
     let server = Nats::start("").unwrap();
     let url = format!("{}?allow_unsafe=true", server.url());
-    let worker_stderr = |args: &[&str], log: &str| {
+    let worker_stderr = |args: &[&str], rust_log: &str| {
         run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r", "--max-attempts", "1"], "").expect_success();
         let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
             .args([&["--store", &url, "mailbox", "work", "--exec", "exit 3", "--until-idle"], args].concat())
-            .env("RUST_LOG", log)
+            .env("RUST_LOG", rust_log)
             .output()
             .unwrap();
         assert!(!String::from_utf8(output.stdout).unwrap().contains("an attempt failed"));

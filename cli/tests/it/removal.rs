@@ -29,7 +29,7 @@ fn a_thread_is_deleted_only_after_confirmation() {
     store.run(&["delete", "a", "--yes"]).expect_failure(1, &["thread `a` does not exist"]);
 }
 
-/// Tests TN-8: the data of a tenant is deleted only after its name was typed twice, and no other data is.
+/// Tests TN-8: the data of a tenant is deleted only after its name was typed twice. The data of other tenants stays.
 #[test]
 fn a_tenant_is_deleted_when_its_name_was_given_twice() {
     let store = TestStore::new();

@@ -18,7 +18,7 @@ fn append_creates_the_thread_and_returns_a_receipt() {
     assert_eq!(value_at(&context, "/messages/0/message/role"), "user");
 }
 
-/// Tests CM-10 and CM-12: a repeat with the key gets the first receipt, and another message with it is refused.
+/// Tests CM-10 and CM-12: a repeat with the key gets the first receipt. Another message with the same key is refused.
 #[test]
 fn a_key_makes_an_append_safe_to_repeat() {
     let store = TestStore::new();

@@ -17,7 +17,7 @@ use crate::{
     postgres::PostgresTestStore,
 };
 
-/// How long a test waits for an event that must come. The event itself takes far less time.
+/// How long a test waits for something that must happen. It takes far less time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One store, or one for the threads and one for the mailbox. Also a folder for the files that commands write.
@@ -200,9 +200,8 @@ fn the_exit_code_of_a_command_decides_how_its_dispatch_is_settled() {
 /// worker and the processes that the command started end as well.
 fn check_another_worker_finishes(setup: &WorkSetup) {
     setup.enqueue("t", "d");
-    let mut first_worker =
-        setup.start_worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
-    let command_process = read_process_id(&setup.path("number"));
+    let mut first_worker = setup.start_worker("sleep 1000 & echo $! > pid; wait; touch outlived", &["--lease", "1s"]);
+    let command_process = read_process_id(&setup.path("pid"));
     assert!(test_kill_process(command_process).is_ok(), "the command is not running");
     send_signal(&first_worker, Signal::KILL);
     first_worker.wait().unwrap();
@@ -222,7 +221,7 @@ fn check_another_worker_finishes(setup: &WorkSetup) {
 fn a_command_does_not_start_after_its_worker_died() {
     let setup = WorkSetup::in_files();
     let exec = format!("touch '{}'", setup.path("began").display());
-    // No process with this id started the supervisor.
+    // The parent of the `supervise` process has another id, as if the worker had died.
     let response = run(&["supervise", "--worker", &i32::MAX.to_string(), "--", &exec], "");
     assert_eq!((response.code, setup.path("began").exists()), (1, false), "{response:?}");
 }
@@ -251,9 +250,9 @@ fn another_worker_finishes_the_work_of_a_killed_one_on_two_stores() {
 fn a_command_whose_claim_is_lost_is_killed_with_its_child_processes() {
     let setup = WorkSetup::on_a_server();
     setup.enqueue("t", "d");
-    let exec = "sleep 1000 & echo $! > number; trap '' TERM; wait; touch outlived; sleep 1000";
+    let exec = "sleep 1000 & echo $! > pid; trap '' TERM; wait; touch outlived; sleep 1000";
     let worker = setup.start_worker(exec, &["--lease", "600ms"]);
-    let child_process = read_process_id(&setup.path("number"));
+    let child_process = read_process_id(&setup.path("pid"));
     setup.json(&["mailbox", "interrupt", "t", "--yes"]);
     wait_until("the end of the process that the command started", || test_kill_process(child_process).is_err());
     wait_until("the end of the attempt", || setup.status("d") == "superseded");
@@ -284,9 +283,8 @@ fn the_dispatch_of_an_unfinished_command_is_released() {
     for (args, signals) in [(&["--stop-after", "0s"][..], 1), (&["--stop-after", "1h"][..], 2)] {
         let setup = WorkSetup::in_files();
         setup.enqueue("t", "d");
-        let mut worker =
-            setup.start_worker("echo $$ > number; trap 'exit 0' TERM; while true; do sleep 0.05; done", args);
-        let command_process = read_process_id(&setup.path("number"));
+        let mut worker = setup.start_worker("echo $$ > pid; trap 'exit 0' TERM; while true; do sleep 0.05; done", args);
+        let command_process = read_process_id(&setup.path("pid"));
         let mut stderr = std::io::BufReader::new(worker.stderr.take().unwrap());
         for _ in 0..signals {
             send_signal(&worker, Signal::TERM);

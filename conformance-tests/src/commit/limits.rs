@@ -64,6 +64,7 @@ pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
     given.expect_accepted(state_commit(StateChange::new().set("key", text(limit - 3)))).await?;
     expect_over_limit(&writer, state_commit(StateChange::new().set("b", json("1"))), limit as u64).await?;
     given.expect_accepted(state_commit(StateChange::new().set("key", text(limit - 15)).set("b", text(10)))).await?;
+    // One byte is left, but the key `c` and its value `1` need two.
     expect_over_limit(&writer, state_commit(StateChange::new().with("c", StateOp::Add(1))), limit as u64).await?;
     given.expect_accepted(state_commit(StateChange::new().set("key", json("[]")).remove("b"))).await?;
     let items = vec![text(limit / 2), text(limit / 2)];

@@ -12,7 +12,8 @@ use crate::{
     },
 };
 
-/// Checks the messages and the repairs of the context of the head, and that loading it does not change the log.
+/// Checks the context of the head, and that loading it does not change the log. `expected` is the short form of its
+/// messages, and its repairs as text.
 async fn expect_repaired(writer: &ThreadWriter<'_>, open_calls: OpenCalls, expected: (&str, &str)) -> Verdict {
     let log = writer.given.read_log(&writer.thread).await?;
     let context = writer.load_context(ContextRequest::head().with_open_calls(open_calls)).await?.context;

@@ -35,7 +35,7 @@ pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
 }
 
 /// Without a head the context is empty. A thread has no head if it has no entries, if it has side entries only, and
-/// after a rewind to its start (`clear`).
+/// after a rewind to its start, which the contract calls `clear`.
 pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdict {
     let thread = given.create_empty_thread("empty").await?;
     let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;

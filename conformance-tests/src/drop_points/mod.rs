@@ -121,7 +121,7 @@ impl<T: DropPointTarget> DropPointTest<T> {
     }
 
     /// Drops each call after each possible number of polls. The calls named in `changing_calls`, and no others, must
-    /// change something. If `AGENTSTORE_FIGURES` is set, it also prints the number of points at which calls were
+    /// change something. If `AGENTSTORE_FIGURES` is set, the test also prints the number of points at which calls were
     /// dropped.
     pub(crate) async fn run(&self, given: &Given, changing_calls: &[&str]) -> Verdict {
         let (mut calls_that_changed, mut counts, mut index) = (BTreeSet::new(), DropPointCounts::default(), 0);

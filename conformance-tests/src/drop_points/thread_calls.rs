@@ -1,4 +1,4 @@
-//! Dropped calls on a thread, its queue and its events.
+//! Calls that are dropped or whose outcome is unknown, on a thread, its queue and its events.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     unknown_outcome::{Resolution, ResolveOutcome, check_unknown_outcomes, missing_resolution},
 };
 
-/// The contracts that the calls belong to.
+/// The stores on which the calls are made.
 pub(crate) struct ThreadStores {
     pub(crate) threads: Arc<dyn ThreadRunStore>,
     pub(crate) commits: Arc<dyn CommitCoordinator>,

@@ -22,6 +22,7 @@ fn expect_success_or_refusal<T: std::fmt::Debug>(result: Result<T>, call: &str) 
     let Err(error) = result else { return Ok(()) };
     let is_broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
     expect(!is_broken, format!("{call}: {error:?}"))?;
+    // Every other kind is allowed, so `expect_kind` only checks that the outcome is `NotApplied`.
     let kind = error.kind();
     expect_kind::<()>(Err(error), kind).map(drop)
 }
@@ -148,6 +149,7 @@ fn extreme_commits() -> Vec<Commit> {
 /// Commits with any number, time or name succeed or are refused, and everything that they wrote can be read.
 pub(super) async fn commits_handle_every_argument(given: &Given) -> Verdict {
     given.create_thread_with_messages("t", &["x"]).await?;
+    // The second time, the commits meet what the first ones wrote: those with a key are repeats.
     for commit in extreme_commits().into_iter().chain(extreme_commits()) {
         let call = format!("{commit:?}");
         expect_success_or_refusal(given.commits()?.commit(commit).await, &call)?;

@@ -59,6 +59,7 @@ pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
     create_sample_records(&stores).await?;
     let text_before = tenant_as_text(&stores).await?;
     for (call, error) in make_refused_calls(given.contract(), &stores).await? {
+        // Every kind is allowed, so `expect_kind` only checks that the outcome is `NotApplied`.
         let kind = error.kind();
         expect_kind::<()>(Err(error), kind).map_err(|failure| failure.about(call))?;
     }
@@ -145,6 +146,7 @@ pub(super) async fn an_unknown_outcome_of_maintenance_can_be_resolved(given: &Gi
             threads.prune_threads(PruneRequest { idle: IDLE_TIME, limit: 1_000, dry_run: false }).await?;
         }
         expect(threads.load_thread(&idle_thread).await?.is_none(), "the idle thread was not pruned")?;
+        // In the second round the log also has the two entries of the first.
         expect_eq(given.read_log(&kept_thread).await?.len(), if was_applied { 1 } else { 3 })?;
         for _ in calls.clone() {
             threads.purge_deleted(&IgnoreProgress).await?;

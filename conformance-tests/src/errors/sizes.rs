@@ -21,6 +21,7 @@ pub(crate) enum RecordKind {
     Input,
     Event,
     Dispatch,
+    /// A row of the outbox.
     Row,
 }
 
@@ -113,8 +114,8 @@ impl RecordKind {
             Self::Input => WriteCall::Inputs(AppendPending::new(id(name), [input("small"), input(text)])),
             Self::Event => WriteCall::Events(AppendEvents::new([event(), event().with_payload(Json::of(text)?)])),
             Self::Dispatch => {
-                let work = NewDispatch::new(id(name), id("run")).with_id(id(name));
-                WriteCall::Dispatch(work.with_payload(Json::of(text)?))
+                let dispatch = NewDispatch::new(id(name), id("run")).with_id(id(name));
+                WriteCall::Dispatch(dispatch.with_payload(Json::of(text)?))
             }
         })
     }
@@ -163,7 +164,8 @@ impl RecordKind {
     pub(crate) async fn expect_all_sizes(self, stores: &TenantStores, limits: &Limits) -> Verdict {
         let limit = self.limit(limits);
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
-        // The length of the text that makes the record exactly as large as the limit.
+        // The length of the text that makes the record exactly as large as the limit. A refusal says how large the
+        // record is, and so how many bytes it has besides the text.
         let mut max_text_bytes = limit;
         while let Err(error) =
             self.write_call(&format!("{self:?} of most bytes"), &text(max_text_bytes))?.send(stores).await?

@@ -10,8 +10,8 @@ use crate::{
 
 const RECORD_BYTES: u64 = 2000;
 
-/// If a store is opened with a smaller limit on records, its capabilities say so. It refuses larger entries, runs and
-/// state values with `LimitExceeded`. This holds for every operation that would make them so large. Nothing is cut.
+/// If a store is opened with a smaller limit on records, its capabilities state this limit. Every operation that would
+/// write a larger entry, run or state value is refused with `LimitExceeded`. Nothing is cut.
 pub(super) async fn a_record_larger_than_declared_is_refused(given: &Given) -> Verdict {
     let given = &given.open_another_store_with_limits(|limits| limits.record_bytes = RECORD_BYTES).await?;
     expect_eq(given.store().capabilities().max_record_bytes, RECORD_BYTES)?;

@@ -98,8 +98,8 @@ pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict 
     expect(times.is_sorted(), "the times of the events decrease")
 }
 
-/// An append appends all of its drafts or none of them. In each scope they follow each other directly, even if other
-/// callers append at the same time.
+/// An append appends all of its drafts or none of them. In each scope its events follow each other directly, even if
+/// other callers append at the same time.
 pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
     let mut invalid_draft = thread_event("bad");
     invalid_draft.schema_version = 0;
@@ -177,6 +177,7 @@ pub(super) async fn no_event_becomes_visible_before_an_earlier_one(given: &Given
         let (store, ended_writers) = (Arc::clone(&store), Arc::clone(&ended_writers));
         async move {
             let mut earlier_ids: Vec<store_core::EventId> = Vec::new();
+            // The task 0 reads. The others append.
             if task > 0 {
                 let appended = append_slowly(&*store, task).await;
                 ended_writers.fetch_add(1, Ordering::SeqCst);

@@ -83,6 +83,7 @@ pub(super) async fn a_filtered_walk_misses_and_repeats_nothing(given: &Given) ->
         joined_kinds(&list_and_count(filter_with(|filter| filter.kinds = Some(two_kinds))).await?),
         "round.3 round.7",
     )?;
+    // `created_after` includes its time, and `created_before` does not. So these are the rounds 2, 3 and 4.
     let (after, before) = (Some(times[2]), Some(times[5]));
     let between =
         list_and_count(filter_with(|filter| (filter.created_after, filter.created_before) = (after, before))).await?;

@@ -27,7 +27,7 @@ pub struct Given {
     contract: Contract,
     fixture: Arc<dyn Fixture>,
     limits: Limits,
-    /// The store, with the resources that must outlive it. It is locked while the fixture works with it.
+    /// The store, with the resources that must outlive it. The lock is held while the fixture works with the store.
     opened: RwLock<Option<OpenedStore>>,
     /// Another handle of the same store, which `store()` can clone without waiting for the fixture.
     store: std::sync::RwLock<Option<Arc<dyn Store>>>,

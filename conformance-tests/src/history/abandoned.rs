@@ -167,8 +167,8 @@ impl WorkerObservations {
         result
     }
 
-    /// Checks that no claim began before the lease of the previous claim of the thread had expired, unless the previous
-    /// holder had begun to settle. Also checks that no dispatch was acknowledged twice, and that no more
+    /// Checks that each claim of a thread began only when the lease of the thread's previous claim had expired, unless
+    /// the previous holder had begun to settle. Also checks that no dispatch was acknowledged twice, and that no more
     /// acknowledgements were accepted than there are acknowledged dispatches. Returns the number of claims that were
     /// received.
     fn check(&self, acked_dispatches: u64) -> Result<u64, Failure> {
@@ -480,8 +480,8 @@ impl JumpingClockState {
         expect_eq(counts.acked + counts.dead_letter, self.test.dispatches as u64)?;
         let Some(threads) = self.commits.as_ref().map(|commits| commits.threads()) else { return Ok(()) };
         let mut entries = 0;
-        for at in 0..self.test.threads {
-            let thread: ThreadId = id(&format!("t-{at}"));
+        for number in 0..self.test.threads {
+            let thread: ThreadId = id(&format!("t-{number}"));
             if threads.load_thread(&thread).await?.is_some() {
                 let list = |page| threads.list_entries(&thread, EntryQuery::all().with_page(page));
                 entries += read_all_pages(PageRequest::first(100), list).await?.len() as u64;

@@ -34,7 +34,8 @@ pub struct CommitAtomicity {
     pub threads: usize,
     /// The number of tasks that read.
     pub readers: usize,
-    /// The seed of the random choices of the parts that are read. The schedule of the tasks does not depend on it.
+    /// The seed of the readers' random choices: which part they read next. The schedule of the tasks does not depend on
+    /// it.
     pub seed: u64,
 }
 

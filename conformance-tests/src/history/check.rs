@@ -73,8 +73,8 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the history of {} is not linearizable: {}", self.key, self.reason)?;
-        for operation in &self.furthest_lines {
-            writeln!(f, "  {operation}")?;
+        for line in &self.furthest_lines {
+            writeln!(f, "  {line}")?;
         }
         Ok(())
     }
@@ -161,8 +161,8 @@ struct Search<'a, S: Spec> {
     unplaced_operations: UnplacedOperations,
     state: S::State,
     placed_bits: PlacedBits,
-    /// The operations in the order in which they are placed. Each is stored with the state before it, except a read,
-    /// which changes no state.
+    /// The operations in the order in which they are placed. Each is stored with the state before it, or with `None` if
+    /// it has no effect (see [`Spec::has_no_effect`]).
     placements: Vec<(usize, Option<S::State>)>,
     /// Configurations that the search has examined without success. When it reaches one of them again, it backtracks.
     examined_configurations: HashSet<(PlacedBits, S::State)>,
@@ -249,11 +249,11 @@ impl<'a, S: Spec> Search<'a, S> {
         true
     }
 
-    /// Removes the last placed operation that is not a read, and the reads after it. Returns `None` if there is no such
-    /// operation.
+    /// Removes the last placed operation that has an effect, and the operations that were placed after it. Returns the
+    /// operation, or `None` if no placed operation has an effect.
     ///
-    /// No other position is tried for a read. If an order is possible with the read at a later position, it is also
-    /// possible with the read at its present position.
+    /// No other position is tried for an operation without effect. If an order is possible with this operation at a
+    /// later position, an order is also possible with it at its present position.
     fn undo_last_change(&mut self) -> Option<usize> {
         loop {
             let (operation, before) = self.placements.pop()?;

@@ -171,8 +171,8 @@ impl RaceState {
                 tokio::task::yield_now().await;
                 let settlement = if random.once_in(10) { Settlement::Release } else { ack() };
                 let is_done = settlement != Settlement::Release;
-                // Another task may claim from the thread as soon as the dispatch is settled. So the claim is noted
-                // as ended before the call.
+                // As soon as the dispatch is settled, another task may claim the next dispatch of the thread. So the
+                // claim is noted as ended before the call.
                 self.note_settling(&claimed_dispatch)?;
                 let answer = self.mailbox.settle(vec![(claimed_dispatch.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;

@@ -197,13 +197,22 @@ fn version_number(version: Option<Version>) -> u64 {
     version.map_or(0, Version::number)
 }
 
+/// The guard of a repeated commit.
+#[derive(Clone, Copy)]
+enum RepeatGuard {
+    /// The guard with which the commit was last sent.
+    LastSent,
+    /// The guard for the last version that the task knows.
+    Newest,
+}
+
 /// A task that makes calls.
 struct Caller {
     shared: Arc<GuardedCommitsState>,
     random: Random,
-    /// The index at which the task makes its calls.
+    /// The index of the thread to which the task makes its calls (see [`thread_id`]).
     thread_index: usize,
-    /// The thread that is in use at this index.
+    /// The thread that the task last used at this index.
     thread: ThreadId,
     /// The last version of the thread that the task knows.
     known_version: Option<Version>,
@@ -230,8 +239,8 @@ impl Caller {
             match self.random.below(12) {
                 0..4 => self.known_version = self.shared.read(&self.thread).await?,
                 4..9 => self.commit_new().await?,
-                9..11 => self.repeat(false).await?,
-                _ => self.repeat(true).await?,
+                9..11 => self.repeat(RepeatGuard::LastSent).await?,
+                _ => self.repeat(RepeatGuard::Newest).await?,
             }
             tokio::task::yield_now().await;
         }
@@ -251,15 +260,18 @@ impl Caller {
         self.send(commit_number, commit.expecting(self.newest_guard())).await
     }
 
-    /// Repeats an earlier commit, whatever its outcome was, with its last guard or with the newest one.
-    async fn repeat(&mut self, uses_newest_guard: bool) -> Result<(), Failure> {
+    /// Repeats an earlier commit, whatever its outcome was.
+    async fn repeat(&mut self, guard: RepeatGuard) -> Result<(), Failure> {
         if self.sent_commits.is_empty() {
             return self.commit_new().await;
         }
         let first_recent = self.sent_commits.len().saturating_sub(4);
         let index = first_recent + self.random.below(self.sent_commits.len() - first_recent);
         let (commit_number, commit) = self.sent_commits[index].clone();
-        let commit = if uses_newest_guard { commit.expecting(self.newest_guard()) } else { commit };
+        let commit = match guard {
+            RepeatGuard::LastSent => commit,
+            RepeatGuard::Newest => commit.expecting(self.newest_guard()),
+        };
         self.send(commit_number, commit).await
     }
 
@@ -304,9 +316,9 @@ fn conflict_version(error: &Error) -> Result<Option<Version>, Failure> {
     }
 }
 
-/// Checks which commit wrote each entry of the logs. It must be the only commit that was accepted at the version of the
-/// entry. If no commit is known to have been accepted at this version, it must be a commit of unknown outcome. Also
-/// checks that every accepted commit is in a log.
+/// Checks that each entry of the logs was written by the only commit that was accepted at the version of the entry. If
+/// no commit is known to have been accepted at this version, a commit of unknown outcome must have written the entry.
+/// Also checks that every accepted commit is in a log.
 async fn check_one_commit_per_version(
     given: &Given,
     history: &History,

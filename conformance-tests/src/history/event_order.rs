@@ -187,11 +187,16 @@ impl<'a> ScopeOrder<'a> {
     /// call, and before all events whose append was invoked after the call had returned.
     fn check_start(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.position_after(after)?;
-        let skips_later_event = self.append_invocations[..first].iter().any(|time| *time > returned);
-        if is_now && (first < self.acknowledged_before(invoked) || skips_later_event) {
+        let acknowledged = self.acknowledged_before(invoked);
+        if is_now && first < acknowledged {
             return Err(format!(
-                "the subscription began after {first} events, but {} were acknowledged before it",
-                self.acknowledged_before(invoked)
+                "the subscription began after {first} events, but {acknowledged} were acknowledged before it"
+            ));
+        }
+        let skips_later_event = self.append_invocations[..first].iter().any(|time| *time > returned);
+        if is_now && skips_later_event {
+            return Err(format!(
+                "the subscription began after {first} events, but one of them was appended only after the call returned"
             ));
         }
         Ok(())

@@ -34,8 +34,8 @@ use crate::{
     test_length::TestLength,
 };
 
-/// The smallest name of a final event. Each scope gets two final events after all others, so that a follower that
-/// misses the first of them still stops.
+/// The smallest name of a final event. The names of the other events are smaller. Each scope gets two final events
+/// after all others, so that a follower that misses the first of them still stops.
 const FIRST_FINAL_NAME: u64 = 1 << 40;
 /// The time that a follower waits for its next event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -141,8 +141,8 @@ impl EventOrder {
         }
         join_all(writers).await?;
         for at in 0..self.threads {
-            let final_name = FIRST_FINAL_NAME + 2 * at as u64;
-            shared.append(scopes(at).to_vec(), vec![final_name, final_name + 1], false).await?;
+            let (final_name, by_commit) = (FIRST_FINAL_NAME + 2 * at as u64, false);
+            shared.append(scopes(at).to_vec(), vec![final_name, final_name + 1], by_commit).await?;
         }
         shared.is_done.store(true, Ordering::SeqCst);
         join_all(readers).await?;
@@ -199,6 +199,8 @@ struct FollowerRecord {
 }
 
 impl EventOrderState {
+    /// Appends events: by a commit if `by_commit` is set and the only scope is a thread, and otherwise by
+    /// `append_events`.
     async fn append(&self, scopes: Vec<Scope>, names: Vec<u64>, by_commit: bool) -> Result<(), Failure> {
         let mut drafts = Vec::new();
         for name in &names {
@@ -226,7 +228,8 @@ impl EventOrderState {
             }
             let [thread, run] = scopes(random.below(self.test.threads));
             let scopes = if random.once_in(3) { vec![thread, run] } else { vec![thread] };
-            self.append(scopes, names, random.once_in(4)).await?;
+            let by_commit = random.once_in(4);
+            self.append(scopes, names, by_commit).await?;
             tokio::task::yield_now().await;
         }
     }
@@ -348,7 +351,7 @@ impl EventOrderState {
 
 impl FollowerRecord {
     /// Returns two operations that stand for the subscription: its start, and a list of all events that it delivered.
-    /// The list is not a last page.
+    /// The list does not count as a last page, because the follower stops at the first of its two final events.
     fn as_operations(
         &self,
         names_by_cursor: &HashMap<&Cursor, &u64>,

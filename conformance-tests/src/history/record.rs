@@ -18,8 +18,8 @@ pub struct Operation<O, A> {
 
 /// Records the history of many concurrent tasks.
 ///
-/// One lock protects the clock and the record. So if one call returned before another was invoked, the return of the
-/// first has a lower time than the invocation of the second.
+/// One lock protects the clock and the recorded calls. So if one call returned before another was invoked, the return
+/// of the first has a lower time than the invocation of the second.
 #[derive(Debug)]
 pub struct Recorder<O, A> {
     recorded_calls: Mutex<RecordedCalls<O, A>>,
@@ -61,8 +61,8 @@ impl<O, A> Recorder<O, A> {
         Invocation(recorded_calls.operations.len() - 1)
     }
 
-    /// Records the answer of an operation. If the outcome of the operation is unknown, this
-    /// method is not called.
+    /// Records the answer of an operation. The caller does not call this method if the outcome of the operation is
+    /// unknown.
     #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
     pub fn record_return(&self, invocation: Invocation, answer: A) {
         let mut recorded_calls = self.recorded_calls();

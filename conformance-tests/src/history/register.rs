@@ -73,8 +73,8 @@ impl Spec for Registers {
     }
 
     fn has_no_effect(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
-        // A write of the number that the register already contains does not count as a read, because it has an effect
-        // at other positions in the order.
+        // This leaves out a write of the number that the register already contains, because that write has an effect at
+        // other positions in the order.
         matches!(answer, RegisterAnswer::Value(_) | RegisterAnswer::Set(false))
     }
 }

@@ -49,9 +49,9 @@ const ID_TYPES: [MakeId; 22] = id_types!(
     InterruptKey
 );
 
-/// A text is refused as an id with `Invalid` if it is empty or blank, is longer than 256 bytes, or contains a control
-/// character, both when the id is created and when it is read from JSON. The error names the type and the reason. Every
-/// other text is a valid id of every type.
+/// A text is no valid id if it is empty or blank, is longer than 256 bytes, or contains a control character. To create
+/// an id from such a text fails with `Invalid`, and to read the id from JSON fails, too. The error names the type of
+/// the id. Every other text is a valid id of every type.
 pub(super) async fn ids_are_validated_when_created(_given: &Given) -> Verdict {
     let mut invalid_texts: Vec<String> = ["", " ", " \u{2003}\u{a0} ", "\u{3000}"].map(str::to_owned).to_vec();
     invalid_texts.extend([MAX_ID_BYTES + 1, 4096].map(|bytes| "x".repeat(bytes)));

@@ -35,11 +35,11 @@ async fn close_store_or_delete_tenant(given: &Given, delete_tenant: bool) -> Ver
 /// with `Delivered`. Later calls are refused.
 pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
     for delete_tenant in [true, false] {
-        let (live, target) = (live_channel(given)?, live_target("t", 1));
+        let (live, target) = (live_channel(given)?, live_target("t"));
         let mut receiver = live.open_live(target.clone()).await?;
-        let mut idle_receiver = live.open_live(live_target("u", 1)).await?;
+        let mut idle_receiver = live.open_live(live_target("u")).await?;
         let receiving_task: CallTask<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
-        let delivery = begin_delivery(&live, &live_target("u", 1), custom_command("a")).await;
+        let delivery = begin_delivery(&live, &live_target("u"), custom_command("a")).await;
         close_store_or_delete_tenant(given, delete_tenant).await?;
         expect_kind(join_task(receiving_task).await?, ErrorKind::Closed)?;
         let delivery_result = join_task(delivery).await?;
@@ -65,7 +65,7 @@ pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
 /// If a read of a receiver is dropped, no command is lost. If a wait for work is dropped, no later wait misses a
 /// wake-up.
 pub(super) async fn a_dropped_call_loses_no_command_and_no_wake_up(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     let mut receiver = live.open_live(target.clone()).await?;
     for name in ["a", "b"] {
         // This read gets nothing and is dropped.

@@ -9,7 +9,7 @@ use store_core::{
 
 use super::helpers::{
     DEADLINE, SHORT_PAUSE, accept_command, begin_delivery, custom_command, expect_delivery, expect_no_command,
-    join_task, live_channel, live_channel_of, live_input, live_target, next_command,
+    join_task, live_channel, live_channel_of, live_input, live_target, live_target_of_claim, next_command,
 };
 use crate::{
     Failure, Given, Verdict,
@@ -21,7 +21,7 @@ use crate::{
 
 /// A receiver gets the commands for its target as they were sent, whatever their kind.
 pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     let mut receiver = live.open_live(target.clone()).await?;
     for command in [
         LiveCommand::Input(vec![live_input("a"), live_input("b")]),
@@ -39,7 +39,7 @@ pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict 
 
 /// A receiver gets no command for a target that differs from its own in thread, run, dispatch or claim number.
 pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     let target_of =
         |thread: &str, run: &str, dispatch: &str, claim| LiveTarget::new(id(thread), id(run), id(dispatch), claim);
     let other_claims = [(1, 2), (2, 1)].map(|(incarnation, counter)| ClaimNumber { incarnation, counter });
@@ -69,7 +69,7 @@ pub(super) async fn a_command_reaches_only_its_target(given: &Given) -> Verdict 
 /// `NoReceiver` if no receiver has the target open, or if the receiver drops the command or ends. A receiver that opens
 /// the target later does not get the command.
 pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     expect_delivery(begin_delivery(&live, &target, custom_command("early")).await, LiveDelivery::NoReceiver).await?;
     let mut receiver = live.open_live(target.clone()).await?;
     expect_no_command(&mut receiver).await?;
@@ -91,7 +91,7 @@ pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
 /// A delivery whose command is not accepted before the deadline ends with `Unknown`, whether or not the receiver has
 /// read the command. This does not affect the next delivery.
 pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     let mut receiver = live.open_live(target.clone()).await?;
     let request = |name| DeliverLive::new(target.clone(), custom_command(name)).within(SHORT_PAUSE);
     expect_eq(live.deliver(request("a")).await?, LiveDelivery::Unknown)?;
@@ -110,7 +110,7 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
 /// When a target is opened again, the earlier receiver ends: it gets `None` instead of a command. All later commands go
 /// to the new receiver.
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     let mut earlier_receiver = live.open_live(target.clone()).await?;
     let receiving_task = tokio::spawn(async move {
         let command = next_command(&mut earlier_receiver).await;
@@ -133,7 +133,7 @@ pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdi
     const COMMANDS: usize = 30;
     let live = live_channel(given)?;
     let results = run_concurrently(4, |task| {
-        let (live, target) = (Arc::clone(&live), live_target(["t", "u"][task % 2], task as u64));
+        let (live, target) = (Arc::clone(&live), live_target_of_claim(["t", "u"][task % 2], task as u64));
         async move {
             let mut receiver = live.open_live(target.clone()).await?;
             let send = |at| DeliverLive::new(target.clone(), custom_command(&format!("{task}-{at}"))).within(DEADLINE);
@@ -179,7 +179,7 @@ pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
 /// If the receiver does not know the kind of a command, the delivery ends with an error. The receiver does not get this
 /// command, but gets the next one.
 pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
-    let (live, target) = (live_channel(given)?, live_target("t", 1));
+    let (live, target) = (live_channel(given)?, live_target("t"));
     let mut receiver = live.open_live(target.clone()).await?;
     let unknown_command = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };
     let (refused_delivery, next_delivery) = (
@@ -195,7 +195,7 @@ pub(super) async fn an_unreadable_command_is_refused(given: &Given) -> Verdict {
 /// A command of one tenant never reaches a receiver of another tenant, even if their targets are equal.
 pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
     let (first_live, second_live) = (live_channel_of(&given.tenant("acme")?)?, live_channel_of(&given.tenant("acm")?)?);
-    let target = live_target("t", 1);
+    let target = live_target("t");
     let mut first_receiver = first_live.open_live(target.clone()).await?;
     expect_delivery(begin_delivery(&second_live, &target, custom_command("a")).await, LiveDelivery::NoReceiver).await?;
     let mut second_receiver = second_live.open_live(target.clone()).await?;

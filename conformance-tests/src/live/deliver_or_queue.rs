@@ -25,7 +25,7 @@ async fn queued_ids(given: &Given) -> Result<Vec<EntryId>, Failure> {
 /// is no live channel or no target, they are put into the queue with the same ids. Input that the queue would refuse is
 /// always refused.
 pub(super) async fn input_is_delivered_live_or_queued(given: &Given) -> Verdict {
-    let (live, pending, target) = (live_channel(given)?, given.commits()?.pending(), live_target("t", 1));
+    let (live, pending, target) = (live_channel(given)?, given.commits()?.pending(), live_target("t"));
     let request_for = |name: &str| DeliverOrQueue::new(id("t"), [live_input(name)]).with_target(target.clone());
     let answer = pending.deliver_or_queue(Some(&*live), request_for("a")).await?;
     let DeliveredOrQueued::Queued(appended) = answer else { return Err(Failure::new("delivered without a receiver")) };
@@ -102,7 +102,7 @@ async fn stop_worker(live: &dyn LiveChannel, target: &LiveTarget) -> Verdict {
 /// However a worker handles its commands, each input gets into the log once, by a commit of the worker or from the
 /// queue. Input that is already in the log is refused when it is sent again.
 pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
-    let (live, commits, target) = (live_channel(given)?, given.commits()?, live_target("t", 1));
+    let (live, commits, target) = (live_channel(given)?, given.commits()?, live_target("t"));
     let receiver = live.open_live(target.clone()).await?;
     let worker = tokio::spawn(run_worker(Arc::clone(&live), Arc::clone(&commits), (target.clone(), receiver)));
     let pending = commits.pending();

@@ -22,7 +22,7 @@ const POLL_COUNT_LIMIT: usize = 5;
 pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Given) -> Verdict {
     let live = live_channel(given)?;
     for polls in 0..POLL_COUNT_LIMIT {
-        let target = live_target(&format!("t-{polls}"), 1);
+        let target = live_target(&format!("t-{polls}"));
         let _earlier_receiver = live.open_live(target.clone()).await?;
         drop(poll_then_drop(live.open_live(target.clone()), polls).await?);
         let opened = timeout(CALL_TIMEOUT, live.open_live(target.clone())).await;

@@ -42,8 +42,13 @@ pub(super) fn wake_ups(given: &Given) -> Result<Arc<dyn WakeUps>, Failure> {
     expect_some(given.stores()?.wake_ups, "wake-ups")
 }
 
+/// The target for the first claim of the dispatch `d` of the run `r` on a thread.
+pub(super) fn live_target(thread: &str) -> LiveTarget {
+    live_target_of_claim(thread, 1)
+}
+
 /// The target for the claim number `counter` of the dispatch `d` of the run `r` on a thread.
-pub(super) fn live_target(thread: &str, counter: u64) -> LiveTarget {
+pub(super) fn live_target_of_claim(thread: &str, counter: u64) -> LiveTarget {
     LiveTarget::new(id(thread), id("r"), id("d"), ClaimNumber { incarnation: 1, counter })
 }
 

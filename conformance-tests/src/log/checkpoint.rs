@@ -33,8 +33,8 @@ async fn checkpoint_number(writer: &ThreadWriter<'_>, name: &str) -> Result<u64,
     }
 }
 
-/// A checkpoint without a given number gets the number of the nearest checkpoint above it plus 1, or 0 if there is no
-/// checkpoint above it. A given number is kept.
+/// A checkpoint without a given number gets the number of the nearest earlier checkpoint on its path plus 1, or 0 if
+/// its path has no earlier checkpoint. A given number is kept.
 pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> Verdict {
     let writer =
         ThreadWriter::with_entries(given, "t", [user_entry("a"), checkpoint("zero", None), user_entry("b")]).await?;

@@ -11,8 +11,8 @@ use crate::{
     given::{Given, id},
 };
 
-/// Both ends of the covered interval must be on the path of the compaction, above the compaction itself. The interval
-/// must not begin below its end.
+/// Both ends of the covered interval must be on the path of the compaction, before the compaction itself. The interval
+/// must not begin after its end.
 pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(
         given,

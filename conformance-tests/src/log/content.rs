@@ -101,25 +101,34 @@ fn message_with_all_fields(role: Role, blocks: Vec<Block>) -> Message {
     message
 }
 
+/// What happens last before a case reads what it wrote.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReadAfter {
+    /// The write.
+    Write,
+    /// The store is closed and opened again.
+    Reopen,
+}
+
 /// Every block is read back exactly as it was written. This includes opaque data of a provider and blocks of unknown
 /// kinds.
 pub(crate) async fn every_block_round_trips(given: &Given) -> Verdict {
-    expect_blocks_unchanged(given, false).await
+    expect_blocks_unchanged(given, ReadAfter::Write).await
 }
 
 /// After the store is closed and reopened, every block is read back exactly as it was written.
 pub(crate) async fn every_block_survives_a_reopen(given: &Given) -> Verdict {
-    expect_blocks_unchanged(given, true).await
+    expect_blocks_unchanged(given, ReadAfter::Reopen).await
 }
 
-async fn expect_blocks_unchanged(given: &Given, after_reopen: bool) -> Verdict {
+async fn expect_blocks_unchanged(given: &Given, read_after: ReadAfter) -> Verdict {
     let messages = [
         message_with_all_fields(Role::Assistant, assistant_blocks()),
         message_with_all_fields(Role::Tool, tool_result_blocks()),
     ];
     let drafts = messages.iter().enumerate().map(|(at, message)| entry(&at.to_string(), message.clone()));
     let writer = ThreadWriter::with_entries(given, "t", drafts.collect::<Vec<_>>()).await?;
-    reopen_if(given, after_reopen).await?;
+    reopen_if(given, read_after == ReadAfter::Reopen).await?;
     for (at, message) in messages.iter().enumerate() {
         let found = writer.load_entry(&at.to_string()).await?;
         expect_eq(found.message(), Some(message))?;
@@ -127,6 +136,7 @@ async fn expect_blocks_unchanged(given: &Given, after_reopen: bool) -> Verdict {
     Ok(())
 }
 
+/// Returns bodies as a caller gives them, each with the body that the store must return for it.
 fn drafts_and_bodies() -> Vec<(NewBody, Body)> {
     let mut compaction = Compaction::default();
     compaction.covers = Some(Interval::new(id("first"), id("first")));
@@ -153,20 +163,20 @@ fn drafts_and_bodies() -> Vec<(NewBody, Body)> {
 
 /// Every body is read back exactly as it was written, including bodies of kinds that this release does not know.
 pub(crate) async fn every_body_round_trips(given: &Given) -> Verdict {
-    expect_bodies_unchanged(given, false).await
+    expect_bodies_unchanged(given, ReadAfter::Write).await
 }
 
 /// After the store is closed and reopened, every body is read back exactly as it was written.
 pub(crate) async fn every_body_survives_a_reopen(given: &Given) -> Verdict {
-    expect_bodies_unchanged(given, true).await
+    expect_bodies_unchanged(given, ReadAfter::Reopen).await
 }
 
-async fn expect_bodies_unchanged(given: &Given, after_reopen: bool) -> Verdict {
+async fn expect_bodies_unchanged(given: &Given, read_after: ReadAfter) -> Verdict {
     let drafts = drafts_and_bodies().into_iter().enumerate().map(|(at, (body, _))| entry(&at.to_string(), body));
     let writer =
         ThreadWriter::with_entries(given, "t", [user_entry("first")].into_iter().chain(drafts).collect::<Vec<_>>())
             .await?;
-    reopen_if(given, after_reopen).await?;
+    reopen_if(given, read_after == ReadAfter::Reopen).await?;
     for (at, (_, body)) in drafts_and_bodies().into_iter().enumerate() {
         expect_eq(&*writer.load_entry(&at.to_string()).await?.body, &body)?;
     }
@@ -175,16 +185,16 @@ async fn expect_bodies_unchanged(given: &Given, after_reopen: bool) -> Verdict {
 
 /// Texts, tool results and custom data of hundreds of KiB are read back without loss.
 pub(crate) async fn large_contents_round_trip(given: &Given) -> Verdict {
-    expect_large_contents_unchanged(given, false).await
+    expect_large_contents_unchanged(given, ReadAfter::Write).await
 }
 
 /// After the store is closed and reopened, texts, tool results and custom data of hundreds of KiB are read back without
 /// loss.
 pub(crate) async fn large_contents_survive_a_reopen(given: &Given) -> Verdict {
-    expect_large_contents_unchanged(given, true).await
+    expect_large_contents_unchanged(given, ReadAfter::Reopen).await
 }
 
-async fn expect_large_contents_unchanged(given: &Given, after_reopen: bool) -> Verdict {
+async fn expect_large_contents_unchanged(given: &Given, read_after: ReadAfter) -> Verdict {
     let text: String = UNUSUAL_TEXT.chars().cycle().take(400_000).collect();
     let data = json(&format!("[{}1]", "1.50,".repeat(60_000)));
     let result = Block::tool_result("c", vec![Block::text(text.clone()), Block::text(text.clone())]);
@@ -195,7 +205,7 @@ async fn expect_large_contents_unchanged(given: &Given, after_reopen: bool) -> V
     ];
     let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
     let writer = ThreadWriter::with_entries(given, "t", drafts).await?;
-    reopen_if(given, after_reopen).await?;
+    reopen_if(given, read_after == ReadAfter::Reopen).await?;
     let log = given.read_log(&writer.thread).await?;
     expect_eq(log.len(), bodies.len())?;
     for (found, written) in log.iter().zip(&bodies) {

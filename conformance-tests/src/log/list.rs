@@ -147,17 +147,19 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
 /// If a query has several filters, it finds only the entries that match all of them.
 pub(crate) async fn an_entry_must_match_all_filters(given: &Given) -> Verdict {
     let writer = create_thread_with_varied_entries(given).await?;
-    let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
+    let user_messages_on_path =
+        |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
     let side_entries_below_d = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
-    let of_run = |query: &mut EntryQuery| (query.run, query.role) = (Some(id("r")), Some(Role::User));
-    let window = |query: &mut EntryQuery| (query.from_seq, query.visibility) = (Some(5), Some(Visibility::All));
+    let user_messages_of_run = |query: &mut EntryQuery| (query.run, query.role) = (Some(id("r")), Some(Role::User));
+    let visible_to_all_from_5 =
+        |query: &mut EntryQuery| (query.from_seq, query.visibility) = (Some(5), Some(Visibility::All));
     let path_below =
         |parent: &str| query_with(|query| (query.path_of, query.children_of) = (Some(id("h")), Some(id(parent))));
     for (query, ids) in [
-        (query_with(of_path), "a c"),
+        (query_with(user_messages_on_path), "a c"),
         (query_with(side_entries_below_d), "e"),
-        (query_with(of_run), ""),
-        (query_with(window), "f j k"),
+        (query_with(user_messages_of_run), ""),
+        (query_with(visible_to_all_from_5), "f j k"),
         (path_below("b"), "c"),
         (path_below("d"), "f"),
         (path_below("j"), ""),

@@ -153,7 +153,7 @@ pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> V
     let mut parents = vec![None];
     let mut entries = vec![user_entry("0")];
     for at in 1..SIZE {
-        // The parent of most entries is the previous entry. Every 17th entry begins a branch at an entry further up.
+        // The parent of most entries is the previous entry. Every 17th entry begins a branch below an older entry.
         let parent = if at % 17 == 0 { at * 7 / 17 } else { at - 1 };
         parents.push(Some(parent));
         entries.push(user_entry(&at.to_string()).below(id(&parent.to_string())));

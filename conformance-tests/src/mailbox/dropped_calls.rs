@@ -130,7 +130,7 @@ impl DropPointTarget for MailboxCalls {
             description += &format!(", {role} {:?} {} of {}", found.status, found.attempts, found.epoch);
             if let Some(claim) = found.claim {
                 let lease = Duration::from_millis(claim.lease_until.as_millis() - claim.claimed_at.as_millis());
-                description += &format!(", long {}, {:?}", lease > LEASE * 5, claim.instance);
+                description += &format!(", extended {}, {:?}", lease > LEASE * 5, claim.instance);
             }
         }
         Ok(description + &format!(", {:?}", self.store.count_dispatches(Some(t)).await?))

@@ -132,8 +132,8 @@ pub(super) async fn an_interrupt_frees_the_keys_of_queued_dispatches(given: &Giv
 /// the lost attempt. The key becomes free only if this was the last attempt. Otherwise the dispatch is queued again and
 /// keeps its key.
 pub(super) async fn a_lost_lease_frees_its_key_only_with_the_last_attempt(given: &Given) -> Verdict {
-    for (name, attempts) in [("more", 2), ("last", 1)] {
-        enqueue_all(given, [keyed_dispatch(name, name, "k").with_max_attempts(attempts)]).await?;
+    for (name, max_attempts) in [("more", 2), ("last", 1)] {
+        enqueue_all(given, [keyed_dispatch(name, name, "k").with_max_attempts(max_attempts)]).await?;
         expect_next_claim(given, name).await?;
     }
     given.advance(super::helpers::LEASE - MILLISECOND).await;

@@ -191,8 +191,8 @@ pub(super) async fn only_one_instance_can_start_a_claim(given: &Given) -> Verdic
 /// number of claims, and reports which dispatches were requeued, dead-lettered or superseded.
 pub(super) async fn a_reclaim_ends_expired_claims(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
-    enqueue_all(given, drafts.map(|(thread, name, attempts)| new_dispatch(thread, name).with_max_attempts(attempts)))
-        .await?;
+    let draft = |(thread, name, max_attempts)| new_dispatch(thread, name).with_max_attempts(max_attempts);
+    enqueue_all(given, drafts.map(draft)).await?;
     let store = mailbox(given)?;
     store.claim(claim_request().up_to(3)).await?;
     given.advance(MILLISECOND).await;

@@ -24,7 +24,7 @@ const ID_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(super) fn create(tenant: &mut TenantData, new: NewThread, env: &Environment<'_>) -> Result<Thread> {
     shape::check_fields(&new.fields, env.limits)?;
     if new.at.is_some_and(|at| at > env.now) {
-        return Err(Error::invalid("at", "it lies after store time"));
+        return Err(Error::invalid("at", "it is after the store's time"));
     }
     if tenant.threads.contains_key(&new.id) {
         return Err(Error::already_exists("thread", &new.id));

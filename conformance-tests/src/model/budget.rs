@@ -42,8 +42,8 @@ pub(super) fn fit_to_budget(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec
 /// messages and the last summary.
 ///
 /// A turn begins with a user message that comes after a message of another role. A tool message belongs to the turn
-/// of the message before it. An earlier summary is a turn of its own. The messages before and after the last
-/// summary belong to different turns.
+/// of the message before it. Each summary before the last one is a turn of its own. The messages before and after the
+/// last summary belong to different turns.
 fn turns(pieces: &[Piece]) -> Vec<Option<usize>> {
     let last_summary = pieces.iter().rfind(|piece| piece.is_summary()).map(|piece| &piece.entry);
     let mut turns: Vec<Option<usize>> = Vec::new();

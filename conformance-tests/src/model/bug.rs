@@ -85,7 +85,7 @@ bugs! {
     PruneTakesParents = "thread::threads_whose_children_stay_are_not_pruned",
     /// A rewind removes the entries after its target.
     RewindDeletes = "log::an_abandoned_branch_stays_as_it_was",
-    /// A fork becomes the parent of the entries that were already children of its parent.
+    /// The first entry of a fork becomes the parent of its siblings, which are the earlier children of its own parent.
     ForkTakesTheBranch = "log::a_fork_leaves_other_branches_alone",
     /// A side entry becomes the head.
     SideEntryIsHead = "log::a_side_entry_is_on_no_path",
@@ -260,7 +260,7 @@ bugs! {
     DeliveredWhenSent = "live::delivered_means_accepted",
     /// A command without a receiver waits for the next receiver of its target.
     CommandKept = "live::delivered_means_accepted",
-    /// When the deadline passes, the delivery is `NoReceiver` instead of `Unknown`.
+    /// When the deadline passes, the delivery ends with `NoReceiver` instead of `Unknown`.
     TimeoutIsNoReceiver = "live::a_delivery_without_a_timely_answer_is_unknown",
     /// If a target is opened again, the earlier receiver does not end.
     EarlierReceiverStays = "live::opening_again_ends_the_earlier_receiver",
@@ -268,7 +268,7 @@ bugs! {
     LastCommandFirst = "live::commands_of_a_sender_arrive_in_order",
     /// All attempts of a dispatch have the same target.
     AttemptIgnored = "live::an_earlier_attempt_gets_nothing",
-    /// The delivery of a command that its receiver cannot read is `NoReceiver`.
+    /// The delivery of a command that its receiver cannot read ends with `NoReceiver` instead of an error.
     UnreadableDropped = "live::an_unreadable_command_is_refused",
     /// All tenants share their targets.
     TargetsOfAllTenants = "live::tenants_have_their_own_targets",

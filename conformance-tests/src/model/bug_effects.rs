@@ -85,7 +85,7 @@ fn delete_rewound(thread_data: &mut ThreadData, commit: &Commit) {
     }
 }
 
-/// Makes a fork the parent of the earlier children of its parent.
+/// Makes the first entry of a fork the parent of the earlier children of its own parent.
 fn move_branch_below_fork(thread_data: &mut ThreadData, commit: &Commit, first_new_index: usize) {
     let fork_index = commit.entries.iter().position(|entry| matches!(entry.parent, ParentRef::Entry(_)));
     let Some(fork) = fork_index.and_then(|at| thread_data.entries.get(first_new_index + at)).cloned() else { return };

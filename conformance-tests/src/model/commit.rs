@@ -67,9 +67,10 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     let now = stored.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time));
     let env = Environment { now, ..env };
     if commit.at.is_some_and(|at| at > now) {
-        return Err(Error::invalid("at", "it lies after store time"));
+        return Err(Error::invalid("at", "it is after the store's time"));
     }
-    let has_only_fence = commit.consume.is_empty()
+    // A commit without content may still have a fence, a settlement and a key. It does not create its thread.
+    let has_no_content = commit.consume.is_empty()
         && commit.events.is_none()
         && commit.outbox.is_empty()
         && commit.entries.is_empty()
@@ -78,7 +79,7 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
         && !shape::changes_state(commit);
     let thread_data = match stored {
         Some(thread_data) => thread_data,
-        None if has_only_fence => {
+        None if has_no_content => {
             let receipt = receipt_for(&blank_thread(&commit.thread, id_history.generation, now)?, now)?;
             settle(tenant, commit, &env_at_call)?;
             tenant.id_histories.insert(commit.thread.clone(), id_history);
@@ -314,7 +315,7 @@ fn apply_commit(
     Ok((thread_data, receipt))
 }
 
-/// Returns the receipt of a commit that leaves the thread in this state.
+/// Returns the receipt of a commit after which its thread is `thread`.
 pub(super) fn receipt_for(thread: &Thread, now: Timestamp) -> Result<Receipt> {
     let mut receipt: Receipt = record_from_json(&json!({
         "thread": thread.id, "version": thread.version.number(), "generation": thread.version.generation(),

@@ -21,8 +21,14 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) const fn new(entry: EntryId, is_synthetic: bool, message: Message) -> Self {
-        Self { entry, is_synthetic, merged_entries: Vec::new(), message }
+    /// Returns the message that is the body of `entry`.
+    pub(super) const fn of_entry(entry: EntryId, message: Message) -> Self {
+        Self { entry, is_synthetic: false, merged_entries: Vec::new(), message }
+    }
+
+    /// Returns a message that was made from the compaction `entry`, or by a repair after `entry`.
+    pub(super) const fn synthetic(entry: EntryId, message: Message) -> Self {
+        Self { entry, is_synthetic: true, merged_entries: Vec::new(), message }
     }
 
     /// Returns whether the message replaces the interval of a compaction. The only other synthetic messages are tool
@@ -109,7 +115,7 @@ fn pieces(tree: LogTree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piec
             }
             (Some(_), _) => {}
             (None, Body::Message(message)) => {
-                pieces.push(Piece::new(entry.id.clone(), false, message.clone()));
+                pieces.push(Piece::of_entry(entry.id.clone(), message.clone()));
             }
             (None, _) => {}
         }
@@ -142,7 +148,7 @@ fn summary_messages(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
             vec![Message::new(Role::User, blocks)]
         }
     };
-    let to_piece = |message| Piece::new(entry.id.clone(), true, message);
+    let to_piece = |message| Piece::synthetic(entry.id.clone(), message);
     messages.into_iter().map(to_piece).collect()
 }
 

@@ -56,23 +56,23 @@ impl<'a> LogDraft<'a> {
         Ok(())
     }
 
-    /// Returns the entry with this id. Returns an error if there is no such entry, or if the entry is a side entry and
-    /// `refuse_side_entry` is set.
-    fn find_entry(&self, what: &'static str, id: &EntryId, refuse_side_entry: bool) -> Result<&Arc<Entry>> {
-        match LogTree::new(&self.entries).find(id) {
-            None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
-            Some(entry) if refuse_side_entry && entry.side => {
-                Err(Error::invalid(what, format!("{} is a side entry", quoted(id))))
-            }
-            Some(entry) => Ok(entry),
-        }
+    /// Returns the entry to which the part `what` of a draft refers. Returns an error if there is no such entry.
+    fn find_entry(&self, what: &'static str, id: &EntryId) -> Result<&Arc<Entry>> {
+        let found = LogTree::new(&self.entries).find(id);
+        found.ok_or_else(|| Error::invalid(what, format!("entry {} does not exist", quoted(id))))
+    }
+
+    /// Like [`Self::find_entry`], but also returns an error if the entry is a side entry.
+    fn find_non_side_entry(&self, what: &'static str, id: &EntryId) -> Result<&Arc<Entry>> {
+        let entry = self.find_entry(what, id)?;
+        if entry.side { Err(Error::invalid(what, format!("{} is a side entry", quoted(id)))) } else { Ok(entry) }
     }
 
     fn resolve_parent(&self, parent: &ParentRef) -> Result<Option<EntryId>> {
         match parent {
             ParentRef::Head => Ok(self.head.clone()),
             ParentRef::Root => Ok(None),
-            ParentRef::Entry(id) => self.find_entry("parent", id, true).map(|entry| Some(entry.id.clone())),
+            ParentRef::Entry(id) => self.find_non_side_entry("parent", id).map(|entry| Some(entry.id.clone())),
         }
     }
 
@@ -93,7 +93,7 @@ impl<'a> LogDraft<'a> {
             }
             NewBody::Usage(usage) => Body::Usage(usage.clone()),
             NewBody::Label(label) => {
-                self.find_entry("label", &label.target, false)?;
+                self.find_entry("label", &label.target)?;
                 Body::Label(label.clone())
             }
             NewBody::Rewind(to) => {
@@ -129,7 +129,7 @@ impl<'a> LogDraft<'a> {
             };
         match to {
             RewindTo::Start => Ok(None),
-            RewindTo::Entry(id) => self.find_entry("rewind", id, true).map(|entry| Some(entry.id.clone())),
+            RewindTo::Entry(id) => self.find_non_side_entry("rewind", id).map(|entry| Some(entry.id.clone())),
             RewindTo::Checkpoint(number) => nearest(
                 &number.to_string(),
                 &|entry| matches!(&*entry.body, Body::Checkpoint(body) if body.number == *number),

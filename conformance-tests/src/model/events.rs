@@ -256,7 +256,8 @@ pub(super) fn append(
         let events = ids.iter().filter_map(|id| tenant.events.load(id, tenant_and_cursor_key)).collect();
         return Ok(AppendedEvents::new(events, true));
     }
-    // The model remembers data of each thread id, such as the highest claim number. The check of a fence may change it.
+    // The check of a fence may raise the highest claim number of the thread id. So the check gets a copy of what the
+    // model remembers about this id. The copy is stored only if the append is accepted.
     let mut id_history = None;
     if let Some(thread) = fenced_thread(request)? {
         let mut history_of_fenced_id = tenant.id_histories.get(&thread).cloned().unwrap_or_default();

@@ -18,7 +18,8 @@ use store_core::{
     EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page, PageRequest,
     PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery,
     RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId, Thread, ThreadContext,
-    ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor_after,
+    ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest, Trimmed,
+    event::cursor_after,
 };
 
 use super::{
@@ -32,6 +33,9 @@ use super::{
     store::SharedModel,
     tree::LogTree,
 };
+
+/// The time of the commit that contains an append of events. The appends of this file belong to no commit.
+const NO_COMMIT_TIME: Option<Timestamp> = None;
 
 /// A handle of a tenant of the model.
 #[derive(Clone)]
@@ -101,7 +105,7 @@ impl TenantHandle {
     }
 
     /// Returns the handle that a subscription reads through. With the planted bug `SubscribesByPattern`, a tenant's
-    /// name such as `a*` is a pattern.
+    /// name such as `a*` is a pattern, and the subscription reads another tenant whose name matches.
     fn subscription_handle(&self, request: &Subscribe) -> Self {
         let stem = self.tenant.as_str().strip_suffix('*');
         let others = match (self.shared.bug, &request.start, stem) {
@@ -204,7 +208,7 @@ impl TenantHandle {
     async fn append_hidden(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
         let appended = self.write(|tenant, env| {
-            let appended = events::append(tenant, &request, &env, (None, tenant_and_cursor_key))?;
+            let appended = events::append(tenant, &request, &env, (NO_COMMIT_TIME, tenant_and_cursor_key))?;
             tenant.events.hide_from_lists(&appended.events);
             Ok(appended)
         })?;
@@ -330,9 +334,9 @@ impl EventWriter for TenantHandle {
         self.write(|tenant, env| {
             if env.bug == Some(Bug::FirstEventOfRefusedAppendStays) && request.drafts.len() > 1 {
                 let first = AppendEvents::new(request.drafts.iter().take(1).cloned());
-                let _written = events::append(tenant, &first, &env, (None, tenant_and_cursor_key));
+                let _written = events::append(tenant, &first, &env, (NO_COMMIT_TIME, tenant_and_cursor_key));
             }
-            events::append(tenant, &request, &env, (None, tenant_and_cursor_key))
+            events::append(tenant, &request, &env, (NO_COMMIT_TIME, tenant_and_cursor_key))
         })
     }
 }

@@ -23,6 +23,7 @@ type TargetOfTenant = (TenantId, u64, LiveTarget);
 /// The receivers of a model, and the commands that were sent to them.
 #[derive(Debug, Default)]
 pub(super) struct LiveState {
+    /// The last number that was given to a receiver or to a command.
     last_number: u64,
     /// How often a caller has waited for work. Only the planted bug `ClaimNeedsEarlierWait` reads this.
     pub(super) wait_count: u64,
@@ -53,11 +54,12 @@ impl LiveState {
         self.sent_commands.iter_mut().find(|sent| sent.number == number)
     }
 
-    fn is_receiver_open(&self, receiver: Option<u64>) -> bool {
-        receiver.is_some_and(|receiver| self.receivers.values().any(|open| *open == receiver))
+    fn is_receiver_open(&self, receiver_number: Option<u64>) -> bool {
+        receiver_number.is_some_and(|number| self.receivers.values().any(|open| *open == number))
     }
 
-    /// Takes the oldest command for a receiver. Returns its number, the receiver that it was sent to, and its text.
+    /// Takes the oldest command for a receiver. Returns the number of the command, the number of the receiver to which
+    /// it was sent, and its text.
     fn take_command(&mut self, receiver: &OpenReceiver) -> Option<(u64, Option<u64>, String)> {
         let bug = receiver.handle.shared.bug;
         let is_for_receiver = |sent: &SentCommand| match bug {

@@ -4,10 +4,9 @@
 use async_trait::async_trait;
 use serde_json::json;
 use store_core::{
-    ClaimOutbox, ClaimToken, ClaimedOutbox, ClaimedOutboxRow, Commit, Detail, Direction, Error, ExtendOutbox,
-    NewOutboxRow, OutboxChoice, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxSettlement,
-    OutboxStatus, OutboxStore, Page, PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp,
-    check_limit,
+    ClaimOutbox, ClaimToken, ClaimedOutbox, ClaimedOutboxRow, Commit, Detail, Error, ExtendOutbox, NewOutboxRow,
+    OutboxChoice, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus,
+    OutboxStore, Page, PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp, check_limit,
 };
 
 use super::{
@@ -278,7 +277,7 @@ fn list(view: &TenantView<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
     let rows =
         view.tenant.outbox.iter().filter(|stored| stored.matches(&query.filter)).map(|stored| stored.row.clone());
     let keyed = rows.map(|row| ((row.created_at.as_millis(), row.id.to_string()), row));
-    Ok(page_reader.page(keyed.collect(), query.direction == Direction::Backward, 0))
+    Ok(page_reader.page(keyed.collect(), query.direction))
 }
 
 fn count(tenant: &TenantData, filter: &OutboxFilter) -> OutboxCounts {

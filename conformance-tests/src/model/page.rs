@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use store_core::{Cursor, CursorKey, CursorScope, Error, Page, PageRequest, Position, Result};
+use store_core::{Cursor, CursorKey, CursorScope, Direction, Error, Page, PageRequest, Position, Result};
 
 use super::bug::Bug;
 
@@ -73,17 +73,27 @@ impl<'a> PageReader<'a> {
         self.after.as_ref().map(|after| after.extra_number)
     }
 
-    /// Sorts `records` by key, in descending order if `backward` is set, and returns the page. Its cursor contains
-    /// `number_to_store`, which the next page gets from [`stored_number`](Self::stored_number).
-    pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, number_to_store: u64) -> Page<T> {
+    /// Sorts `records` by key and returns the page.
+    pub(super) fn page<T>(self, records: Vec<Keyed<T>>, direction: Direction) -> Page<T> {
+        self.page_with_number(records, direction, 0)
+    }
+
+    /// Sorts `records` by key and returns the page. Its cursor contains `number_to_store`, which
+    /// [`stored_number`](Self::stored_number) returns for the next page.
+    pub(super) fn page_with_number<T>(
+        self,
+        mut records: Vec<Keyed<T>>,
+        direction: Direction,
+        number_to_store: u64,
+    ) -> Page<T> {
         if self.bug != Some(Bug::InsertionOrder) {
             records.sort_by(|(left_key, _), (right_key, _)| left_key.cmp(right_key));
         }
-        if backward {
+        if direction == Direction::Backward {
             records.reverse();
         }
         let mut following_records: Vec<_> =
-            records.into_iter().filter(|(key, _)| self.is_after_cursor(key, backward)).collect();
+            records.into_iter().filter(|(key, _)| self.is_after_cursor(key, direction)).collect();
         let limit = self.request.limit.unwrap_or(50) as usize;
         if following_records.len() <= limit || self.bug == Some(Bug::LimitIgnored) {
             return Page { items: following_records.into_iter().map(|(_, item)| item).collect(), next: None };
@@ -93,14 +103,14 @@ impl<'a> PageReader<'a> {
         Page { items: following_records.into_iter().map(|(_, item)| item).collect(), next }
     }
 
-    fn is_after_cursor(&self, key: &(u64, String), backward: bool) -> bool {
+    fn is_after_cursor(&self, key: &(u64, String), direction: Direction) -> bool {
         let Some(after) = &self.after else { return true };
         let (rank, _) = key;
         let last_key = &(after.rank, after.id.clone());
         match self.bug {
             Some(Bug::CursorSkipsTies) if *rank == after.rank => false,
             Some(Bug::CursorRepeats) if key == last_key => true,
-            _ if backward => key < last_key,
+            _ if direction == Direction::Backward => key < last_key,
             _ => key > last_key,
         }
     }

@@ -111,11 +111,11 @@ fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (BlockPosition, &BlockKind)>
 /// the message of its call.
 fn add_move_repairs(
     pieces: &[Piece],
-    tool_and_call: (usize, usize),
+    tool_and_call_message: (usize, usize),
     wanted_blocks: &[usize],
     repairs: &mut Vec<Repair>,
 ) {
-    let (tool, call) = tool_and_call;
+    let (tool, call) = tool_and_call_message;
     let preceding_message = pieces.iter().take(tool).rposition(|piece| piece.message.role != Role::Tool);
     let Some(piece) = pieces.get(tool).filter(|_| preceding_message != Some(call)) else { return };
     for block in wanted_blocks.iter().filter_map(|at| piece.message.blocks.get(*at)) {
@@ -126,8 +126,7 @@ fn add_move_repairs(
     }
 }
 
-/// Returns a tool message with only the wanted results. If these are the first results that are taken from the message,
-/// `is_first_part` is set, and the blocks of other kinds are included.
+/// Returns a part of a tool message: the wanted results, and in the first part also the blocks of other kinds.
 fn select_results(source: &Piece, wanted_blocks: &[usize], is_first_part: bool) -> Piece {
     let mut piece = source.clone();
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
@@ -165,6 +164,6 @@ fn handle_open_calls(
         Block::new(BlockKind::ToolResult(result))
     };
     let message = Message::new(Role::Tool, unanswered_ids.iter().map(result_for_open_call).collect());
-    let answer = Piece::new(piece.entry.clone(), true, message);
+    let answer = Piece::synthetic(piece.entry.clone(), message);
     (piece, Some(answer))
 }

@@ -161,12 +161,24 @@ fn check_ticket(tenant: &TenantData, thread_data: &ThreadData, decision: &Decisi
     if is_waited_for { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for this ticket")) }
 }
 
-/// Returns the index of an input that may be changed or, if `retracts` is set, removed. A decision can never be
-/// changed, and can be removed only when its run is done (RU-16).
-fn find_changeable_input(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
+/// What a caller does with an input that is in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InputChange {
+    Update,
+    Retract,
+}
+
+/// Returns the index of an input that may be changed in this way. A decision can never be updated, and can be retracted
+/// only when its run is done (RU-16).
+fn find_changeable_input(
+    thread_data: &ThreadData,
+    id: &EntryId,
+    change: InputChange,
+    bug: Option<Bug>,
+) -> Result<usize> {
     match thread_data.queue.iter().position(|pending| pending.id == *id) {
         Some(position)
-            if thread_data.queue.get(position).is_some_and(|input| is_protected(thread_data, input, retracts)) =>
+            if thread_data.queue.get(position).is_some_and(|input| is_protected(thread_data, input, change)) =>
         {
             Err(Error::invalid("decision", "it cannot be changed or removed now"))
         }
@@ -175,9 +187,9 @@ fn find_changeable_input(thread_data: &ThreadData, id: &EntryId, bug: Option<Bug
     }
 }
 
-fn is_protected(thread_data: &ThreadData, input: &PendingInput, retracts: bool) -> bool {
+fn is_protected(thread_data: &ThreadData, input: &PendingInput, change: InputChange) -> bool {
     let PendingBody::Decision(decision) = &input.body else { return false };
-    !retracts || thread_data.runs.iter().any(|run| run.id == decision.run && run.is_open())
+    change == InputChange::Update || thread_data.runs.iter().any(|run| run.id == decision.run && run.is_open())
 }
 
 fn check_revision(thread_data: &ThreadData, expected: u64, actual: u64) -> Result<()> {
@@ -192,7 +204,7 @@ pub(super) fn update(tenant: &mut TenantData, request: &PendingUpdate, env: &Env
     }
     let unknown = || Error::not_found("pending input", &request.id);
     let mut thread_data = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
-    let position = find_changeable_input(&thread_data, &request.id, env.bug, false)?;
+    let position = find_changeable_input(&thread_data, &request.id, InputChange::Update, env.bug)?;
     let stored_input = thread_data.queue.get(position).cloned().ok_or_else(unknown)?;
     if let Some(expected) = request.expect_revision.filter(|_| env.bug != Some(Bug::UpdateUnguarded)) {
         check_revision(&thread_data, expected, stored_input.revision)?;
@@ -226,7 +238,7 @@ pub(super) fn retract(
     env: &Environment<'_>,
 ) -> Result<PendingInput> {
     let mut thread_data = tenant.threads.get(thread).cloned().ok_or_else(|| Error::not_found("pending input", id))?;
-    let position = find_changeable_input(&thread_data, id, env.bug, true)?;
+    let position = find_changeable_input(&thread_data, id, InputChange::Retract, env.bug)?;
     let removed = thread_data.queue.remove(position);
     thread_data.last_time = thread_data.last_time.max(env.now);
     thread_data.queue_revision += 1;

@@ -36,7 +36,7 @@ impl<'a> TenantView<'a> {
         PageReader::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
     }
 
-    /// Returns a page of a list of a thread. Refuses a cursor of a deleted thread if a new thread has the same id
+    /// Returns a page of one of a thread's lists. Refuses a cursor of a deleted thread if a new thread has the same id
     /// (TH-24).
     fn thread_page<T>(
         &self,
@@ -50,13 +50,13 @@ impl<'a> TenantView<'a> {
         let generation = thread_data.map(|thread_data| thread_data.thread.generation());
         let page_reader = self.page_reader(method, &format!("{thread:?} {generation:?} {query}"), page)?;
         let records = thread_data.map(records).unwrap_or_default();
-        Ok(page_reader.page(records, direction == Direction::Backward, 0))
+        Ok(page_reader.page(records, direction))
     }
 
     /// Returns a page of dispatches.
     pub(super) fn dispatches(&self, query: &'a DispatchQuery, records: Vec<Keyed<Dispatch>>) -> Result<Page<Dispatch>> {
         let page_reader = self.page_reader("dispatches", &query.cursor_binding(), &query.page)?;
-        Ok(page_reader.page(records, query.direction == Direction::Backward, 0))
+        Ok(page_reader.page(records, query.direction))
     }
 
     /// Returns a page of the threads from which a claim would get a dispatch.
@@ -65,7 +65,7 @@ impl<'a> TenantView<'a> {
         page: &'a PageRequest,
         records: Vec<Keyed<ReadyThread>>,
     ) -> Result<Page<ReadyThread>> {
-        Ok(self.page_reader("ready threads", "", page)?.page(records, false, 0))
+        Ok(self.page_reader("ready threads", "", page)?.page(records, Direction::Forward))
     }
 
     pub(super) fn threads(&self, query: &'a ThreadQuery) -> Result<Page<Thread>> {
@@ -88,7 +88,7 @@ impl<'a> TenantView<'a> {
             ThreadOrder::Creation => thread.created_at.as_millis(),
         };
         let keyed = threads.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
-        Ok(page_reader.page(keyed, *direction == Direction::Backward, last_listed_write))
+        Ok(page_reader.page_with_number(keyed, *direction, last_listed_write))
     }
 
     /// Returns the tenant that cursors of events belong to, and the key that authenticates them.
@@ -102,7 +102,7 @@ impl<'a> TenantView<'a> {
         let keyed = all_thread_data
             .map(|thread_data| ((0, thread_data.thread.id.to_string()), thread_data.thread.id.clone()))
             .collect();
-        Ok(page_reader.page(keyed, false, 0))
+        Ok(page_reader.page(keyed, Direction::Forward))
     }
 
     pub(super) fn count_threads(&self, filter: &ThreadFilter) -> u64 {
@@ -117,7 +117,7 @@ impl<'a> TenantView<'a> {
         let page_reader = self.page_reader("runs", &format!("{:?}", (generation, filter, direction)), &query.page)?;
         let keyed = |run: Run| ((run.created_at.as_millis(), run.id.to_string()), run);
         let records = self.all_runs(filter).into_iter().map(keyed).collect();
-        Ok(page_reader.page(records, *direction == Direction::Backward, 0))
+        Ok(page_reader.page(records, *direction))
     }
 
     pub(super) fn all_runs(&self, filter: &RunFilter) -> Vec<Run> {

@@ -63,7 +63,7 @@ pub(super) fn check_shape(commit: &Commit, limits: &Limits) -> Result<()> {
     state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
 }
 
-/// Returns whether a commit changes the state. A commit that has only an expected revision does not.
+/// Returns whether a commit changes the state. A commit that only names an expected revision of the state does not.
 pub(super) fn changes_state(commit: &Commit) -> bool {
     commit.state.as_ref().is_some_and(|state| state.clear || !state.changes.is_empty())
 }

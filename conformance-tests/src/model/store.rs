@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorKey, CursorScope, Error, EventDelivery, IdSource, Limits, ManualClock, Page, PageRequest,
-    Result, Store, Survives, TenantId, TenantStores, UuidSource, inspect::Inspector,
+    Capabilities, CursorKey, CursorScope, Direction, Error, EventDelivery, IdSource, Limits, ManualClock, Page,
+    PageRequest, Result, Store, Survives, TenantId, TenantStores, UuidSource, inspect::Inspector,
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     page::{CursorTable, PageReader},
 };
 
-/// The data that all handles of a model share. A store that is opened again shares it with the earlier opening.
+/// The data that all handles of a model share. The store that [`ModelStore::reopened`] returns shares it, too.
 pub(super) struct SharedModel {
     pub(super) clock: ManualClock,
     pub(super) limits: Limits,
@@ -148,8 +148,7 @@ impl Store for ModelStore {
         let tenants_with_data = model_data.tenants.iter().filter(|(_, tenant)| has_data(tenant));
         Ok(page_reader.page(
             tenants_with_data.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(),
-            false,
-            0,
+            Direction::Forward,
         ))
     }
 

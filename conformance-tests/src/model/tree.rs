@@ -67,12 +67,12 @@ impl<'a> LogTree<'a> {
 
     /// Returns the branch points of the log, each with the sequence number by which the list is ordered (EN-31).
     pub(super) fn branch_points(self) -> Vec<(u64, BranchPoint)> {
-        let mut children: BTreeMap<Option<&EntryId>, u32> = BTreeMap::new();
+        let mut child_counts: BTreeMap<Option<&EntryId>, u32> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| !entry.side) {
-            *children.entry(entry.parent.as_ref()).or_default() += 1;
+            *child_counts.entry(entry.parent.as_ref()).or_default() += 1;
         }
         let seq = |id: Option<&EntryId>| id.and_then(|id| self.find(id)).map_or(0, |entry| entry.seq);
-        let parents_of_several = children.into_iter().filter(|(_, count)| *count > 1);
+        let parents_of_several = child_counts.into_iter().filter(|(_, count)| *count > 1);
         let mut points: Vec<_> =
             parents_of_several.map(|(id, count)| (seq(id), BranchPoint::new(id.cloned(), count))).collect();
         points.sort_by_key(|(seq, _)| *seq);

@@ -31,7 +31,8 @@ pub(super) async fn a_claim_that_was_not_received_is_released(given: &Given) -> 
         Ok(Box::pin(async move { Ok(store.claim_outbox(mail_claim_request(1)).await?.rows.pop()) }))
     };
     for number in 0..DROPPED_CLAIM_COUNT {
-        let claimed_row = claim_although_dropped(claim, 1 + number % 3).await?;
+        let polls = 1 + number % 3;
+        let claimed_row = claim_although_dropped(claim, polls).await?;
         expect_eq(claimed_row.row.attempts, 0)?;
         try_settle(given, &claimed_row, OutboxSettlement::Release).await??;
     }
@@ -111,6 +112,7 @@ impl DropPointTarget for OutboxCalls {
         for row in self.outbox.list_outbox(query).await?.items {
             description += &format!("{} {:?} {}", row.target, row.status, row.attempts);
             if let Some(claim) = row.claim {
+                // The claim was made with one `LEASE`. The call `extend_outbox` extends it to ten.
                 let lease = Duration::from_millis(claim.lease_until.as_millis() - row.updated_at.as_millis());
                 description += &format!(" long {}", lease > LEASE * 5);
             }

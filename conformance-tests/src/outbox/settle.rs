@@ -27,8 +27,8 @@ pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
     let mut answers = outbox(given)?.settle_outbox(requests).await?;
     expect_kind(answers.remove(4), ErrorKind::ClaimLost)?;
     let statuses = answers.into_iter().collect::<store_core::Result<Vec<_>>>()?;
-    let (pending, final_statuses) = (OutboxStatus::Pending, [OutboxStatus::Delivered, OutboxStatus::DeadLetter]);
-    expect_eq(statuses, vec![final_statuses[0], pending, final_statuses[1], pending])?;
+    let wanted = vec![OutboxStatus::Delivered, OutboxStatus::Pending, OutboxStatus::DeadLetter, OutboxStatus::Pending];
+    expect_eq(statuses, wanted)?;
     let found = all_rows(given).await?;
     let attempts_and_errors: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
     expect_eq(attempts_and_errors, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;

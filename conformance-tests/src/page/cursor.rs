@@ -174,16 +174,16 @@ pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Checks that a subscription is refused with `InvalidCursor`, or that its first event, if there is one, has a kind
-/// from `own_kinds`.
-async fn expect_only_own_events(subscription: store_core::Result<EventStream>, own_kinds: &[String]) -> Verdict {
+/// Checks that a subscription is refused with `InvalidCursor`, or that its first event, if there is one, is one of the
+/// caller's own. The list of events stores the id of a record as the kind of its event.
+async fn expect_only_own_events(subscription: store_core::Result<EventStream>, own_ids: &[String]) -> Verdict {
     let Ok(mut events) = subscription else {
         return expect_kind(subscription.map(drop), ErrorKind::InvalidCursor).map(drop);
     };
     let Ok(Some(event)) = timeout(Duration::from_millis(20), next_event(&mut events)).await else { return Ok(()) };
     let kind = event?.kind;
     expect(
-        own_kinds.iter().any(|own_kind| own_kind == kind.as_str()),
+        own_ids.iter().any(|own_id| own_id == kind.as_str()),
         format!("the subscription shows a foreign event `{kind}`"),
     )
 }

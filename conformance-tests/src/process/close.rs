@@ -22,7 +22,8 @@ async fn make_every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>
     if let (Some(threads), Some(commits), Some(pending)) = (&stores.threads, &stores.commits, &pending) {
         calls.extend(read_calls(&**threads, t));
         calls.extend(write_calls(&**threads, &**commits, t));
-        calls.extend(pending_calls(&**pending, t, 0));
+        let queue_revision = 0;
+        calls.extend(pending_calls(&**pending, t, queue_revision));
     }
     if let Some(events) = &stores.events {
         calls.extend(event_calls(&**events, t));

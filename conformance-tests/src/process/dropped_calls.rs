@@ -115,10 +115,18 @@ const PRUNE: DroppedCall = DroppedCall {
     before_and_after: [NEW_THREAD, ""],
 };
 
+/// By when the effect of a dropped call must be visible, if it has one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EffectBy {
+    /// The next call of the same handle must already find the thread in its final state.
+    NextCall,
+    /// Only a read after [`LATE_EFFECT_DELAY`] must find the thread in its final state.
+    LaterRead,
+}
+
 /// Drops the call on a new thread after 0 polls, then after 1 poll, and so on, up to the number of polls after which
-/// the call ends by itself. A little later the thread must be in one of the two states `before_and_after`. If
-/// `effect_before_next_call` is set, the next call of the same handle must already find the thread in its final state.
-async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_before_next_call: bool) -> Verdict {
+/// the call ends by itself. The final state of the thread must be one of the two states `before_and_after`.
+async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_by: EffectBy) -> Verdict {
     let given = &given.open_another_store().await?;
     let stores = given.stores()?;
     for polls in 0..MAX_POLLS {
@@ -140,7 +148,7 @@ async fn check_all_or_nothing(given: &Given, dropped_call: DroppedCall, effect_b
             format!("the call ended without its effect: {reads}"),
         )?;
         expect(
-            !effect_before_next_call || first_read == later_read,
+            effect_by == EffectBy::LaterRead || first_read == later_read,
             format!("the dropped call took effect later: {reads}"),
         )?;
         check_nothing_locked(given, &stores, &t).await?;
@@ -186,24 +194,24 @@ async fn check_nothing_locked(given: &Given, stores: &TenantStores, t: &ThreadId
 
 /// If a creation is dropped at any await, it takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_creation_is_all_or_nothing(given: &Given) -> Verdict {
-    check_all_or_nothing(given, CREATION, false).await
+    check_all_or_nothing(given, CREATION, EffectBy::LaterRead).await
 }
 
 /// If a commit is dropped at any await, it takes effect in full or not at all, and no later call waits for it.
 pub(super) async fn a_dropped_commit_is_all_or_nothing(given: &Given) -> Verdict {
-    check_all_or_nothing(given, FIRST_COMMIT, false).await?;
-    check_all_or_nothing(given, COMMIT, false).await
+    check_all_or_nothing(given, FIRST_COMMIT, EffectBy::LaterRead).await?;
+    check_all_or_nothing(given, COMMIT, EffectBy::LaterRead).await
 }
 
 /// If an update is dropped at any await, it takes effect or does not, and no later call waits for it.
 pub(super) async fn a_dropped_update_is_all_or_nothing(given: &Given) -> Verdict {
-    check_all_or_nothing(given, UPDATE, false).await
+    check_all_or_nothing(given, UPDATE, EffectBy::LaterRead).await
 }
 
 /// If a deletion is dropped at any await, it deletes both the thread and its child, or neither of them. No later call
 /// waits for it.
 pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdict {
-    check_all_or_nothing(given, DELETION, false).await?;
+    check_all_or_nothing(given, DELETION, EffectBy::LaterRead).await?;
     let given = given.open_another_store().await?;
     for polls in 0..20 {
         let (t, child) = (id::<ThreadId>(&format!("t-{polls}")), format!("child-{polls}"));
@@ -220,20 +228,20 @@ pub(super) async fn a_dropped_deletion_is_all_or_nothing(given: &Given) -> Verdi
 
 /// If a prune is dropped at any await, each thread is removed or unchanged. No later call waits for the prune.
 pub(super) async fn a_dropped_prune_is_all_or_nothing(given: &Given) -> Verdict {
-    check_all_or_nothing(given, PRUNE, true).await
+    check_all_or_nothing(given, PRUNE, EffectBy::NextCall).await
 }
 
 /// A dropped commit takes effect before any later call (or read) of the same handle on the same thread, or never.
 pub(super) async fn a_dropped_commit_does_not_take_effect_late(given: &Given) -> Verdict {
-    check_all_or_nothing(given, FIRST_COMMIT, true).await?;
-    check_all_or_nothing(given, COMMIT, true).await
+    check_all_or_nothing(given, FIRST_COMMIT, EffectBy::NextCall).await?;
+    check_all_or_nothing(given, COMMIT, EffectBy::NextCall).await
 }
 
 /// A dropped creation, update or deletion takes effect before any later call of the same handle on the same thread, or
 /// never.
 pub(super) async fn a_dropped_change_does_not_take_effect_late(given: &Given) -> Verdict {
     for dropped_call in [CREATION, UPDATE, DELETION] {
-        check_all_or_nothing(given, dropped_call, true).await?;
+        check_all_or_nothing(given, dropped_call, EffectBy::NextCall).await?;
     }
     Ok(())
 }

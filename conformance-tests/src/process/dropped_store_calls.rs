@@ -22,7 +22,8 @@ fn store_calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
     ];
     if let Some(inspector) = store.inspector() {
         calls.push(("verify", call(inspector.verify(&IgnoreProgress))));
-        calls.push(("repair", call(inspector.repair(false, &IgnoreProgress))));
+        let dry_run = false;
+        calls.push(("repair", call(inspector.repair(dry_run, &IgnoreProgress))));
     }
     calls
 }

@@ -69,7 +69,8 @@ pub(super) async fn damage_never_causes_a_panic(given: &Given) -> Verdict {
         let damaged_store = given.open_another_store().await?;
         create_sample_records(&damaged_store.stores()?).await?;
         write_record(given.contract(), &damaged_store.stores()?, "last").await?;
-        if damaged_store.damage(seed).await?.is_err() {
+        let opened = damaged_store.damage(seed).await?;
+        if opened.is_err() {
             continue;
         }
         // These calls may fail, but they must return.

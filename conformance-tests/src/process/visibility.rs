@@ -32,11 +32,11 @@ async fn describe_missing_write(store: Arc<dyn Store>, contract: Contract, task:
         }
         let (Some(commits), Some(threads)) = (writer.commits, reader.threads) else { continue };
         let receipt = commits.commit(keyed_commit_with_message(&thread, &format!("{at}"), "x")).await?;
-        let loaded = threads.load_thread(&thread).await?.map(|thread| thread.version);
-        let entry = threads.load_entry(&thread, &receipt.entry_ids[0]).await?.is_some();
-        let listed = threads.list_entries(&thread, EntryQuery::all()).await?.items.len() as u64;
-        let context = threads.load_context(&thread, ContextRequest::head()).await?.context.messages.len() as u64;
-        let reads = (loaded, entry, listed, context);
+        let loaded_version = threads.load_thread(&thread).await?.map(|thread| thread.version);
+        let has_entry = threads.load_entry(&thread, &receipt.entry_ids[0]).await?.is_some();
+        let listed_count = threads.list_entries(&thread, EntryQuery::all()).await?.items.len() as u64;
+        let context_length = threads.load_context(&thread, ContextRequest::head()).await?.context.messages.len() as u64;
+        let reads = (loaded_version, has_entry, listed_count, context_length);
         if reads != (Some(receipt.version), true, at + 1, at + 1) {
             return Ok(Some(format!("read {reads:?} after {receipt:?}")));
         }
@@ -68,6 +68,7 @@ async fn describe_partial_commit(threads: &dyn ThreadRunStore, thread: &ThreadId
     let count = context.state.get("count").map_or("0", Json::as_str).to_owned();
     let messages = context.context.messages.len() as u64;
     let listed = threads.list_entries(thread, EntryQuery::all().with_page(PageRequest::first(1000))).await?.items;
+    // The list is read after the context. So it can be longer, but not shorter.
     let last_seq = listed.last().map(|entry| entry.seq);
     let is_consistent = version % 2 == 0
         && count == version.to_string()

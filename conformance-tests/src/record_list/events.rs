@@ -27,6 +27,7 @@ fn scope() -> Scope {
     Scope::Thread(id("events"))
 }
 
+/// The events of the thread `events`.
 pub(super) struct EventsOfThread;
 
 #[async_trait]

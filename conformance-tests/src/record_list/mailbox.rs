@@ -25,10 +25,11 @@ async fn list_dispatches(stores: &TenantStores, query: DispatchQuery) -> Result<
     Ok(page.map(|dispatch| ListedRecord::new(dispatch.created_at.as_millis(), dispatch.id)))
 }
 
-pub(super) struct DispatchesByCreation;
+/// All dispatches of the tenant.
+pub(super) struct DispatchesOfTenant;
 
 #[async_trait]
-impl RecordList for DispatchesByCreation {
+impl RecordList for DispatchesOfTenant {
     fn name(&self) -> &'static str {
         "dispatches"
     }
@@ -51,6 +52,7 @@ impl RecordList for DispatchesByCreation {
     }
 }
 
+/// The dispatches of one thread.
 pub(super) struct DispatchesOfThread;
 
 #[async_trait]
@@ -68,7 +70,7 @@ impl RecordList for DispatchesOfThread {
     }
 
     async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
-        DispatchesByCreation.has(stores, id).await
+        DispatchesOfTenant.has(stores, id).await
     }
 
     async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<ListedRecord>> {

@@ -81,7 +81,7 @@ pub(crate) fn record_lists(contract: Contract) -> Vec<Box<dyn RecordList>> {
         Contract::PendingStore => vec![Box::new(threads::ThreadsWithInput)],
         Contract::EventStore => vec![Box::new(events::EventsOfThread)],
         Contract::MailboxStore | Contract::LiveChannel => {
-            vec![Box::new(mailbox::DispatchesByCreation), Box::new(mailbox::DispatchesOfThread)]
+            vec![Box::new(mailbox::DispatchesOfTenant), Box::new(mailbox::DispatchesOfThread)]
         }
         Contract::OutboxStore => vec![Box::new(outbox::OutboxRows)],
     }
@@ -94,7 +94,7 @@ pub(crate) fn first_record_list(contract: Contract) -> Box<dyn RecordList> {
         Contract::CommitCoordinator => Box::new(logs::Entries),
         Contract::PendingStore => Box::new(threads::ThreadsWithInput),
         Contract::EventStore => Box::new(events::EventsOfThread),
-        Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchesByCreation),
+        Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchesOfTenant),
         Contract::OutboxStore => Box::new(outbox::OutboxRows),
     }
 }

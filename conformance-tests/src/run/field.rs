@@ -97,6 +97,7 @@ pub(crate) async fn an_outcome_round_trips(given: &Given) -> Verdict {
     Ok(())
 }
 
+/// Sets one field of a change of a run.
 type SetField = fn(&mut RunChange);
 
 /// The agent, parent run, request and manifest of a run never change. A commit that changes one of them is refused, and
@@ -192,7 +193,7 @@ pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
         let (mut with_input, mut with_output) = (running_run("r"), running_run("r"));
         (with_input.input, with_output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
         for change in [with_input, with_output] {
-            // Without the commit the log has three entries, and with it four.
+            // The log has three entries, and the refused commit would add one.
             expect_run_refused(given, "t", change, ErrorKind::Invalid)
                 .await
                 .map_err(|f| f.about(format!("{from} to {to}")))?;

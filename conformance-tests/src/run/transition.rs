@@ -20,7 +20,8 @@ use crate::{
 /// A run can change only to the statuses that the table allows. Any other change is refused, together with everything
 /// else in its commit.
 pub(crate) async fn status_transitions_follow_the_table(given: &Given) -> Verdict {
-    // There is a row for each status before the change, and a column for each status after it.
+    // There is a row for each status before the change, and a column for each status after it. Rows and columns are in
+    // the order created, running, waiting, done.
     let allowed = [
         [false, true, false, true],
         [false, true, true, true],

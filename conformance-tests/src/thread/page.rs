@@ -25,8 +25,8 @@ async fn create_threads(given: &Given, count: usize) -> Verdict {
     Ok(())
 }
 
-/// Returns the page that `request` asks for, and changes `request` to ask for the page after it. After the last page,
-/// `request.limit` is `None`, which tells the caller that the list has ended.
+/// Returns the page that `request` asks for, or `None` instead of an empty last page. Changes `request` to ask for the
+/// page after it. After the last page, `request.limit` is `None`, which tells the caller that the list has ended.
 async fn next_page(
     given: &Given,
     query: &ThreadQuery,
@@ -43,8 +43,8 @@ async fn next_page(
     Ok(Some(page.items))
 }
 
-/// If threads are deleted between two pages of a walk, no other thread is left out or repeated. This also holds if the
-/// thread at which the cursor was made is deleted.
+/// If threads are deleted between two pages of a walk, no other thread is left out or repeated. This also holds if
+/// the last thread of a page is deleted, for which the cursor stands.
 pub(super) async fn a_walk_with_deletions_between_pages_skips_nothing(given: &Given) -> Verdict {
     for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
         for direction in [Direction::Forward, Direction::Backward] {

@@ -21,6 +21,7 @@ fn report() -> Report {
 #[test]
 fn the_table_counts_cases_per_area_and_lists_those_that_did_not_pass() {
     let (report, text) = (report(), report().to_string());
+    // Passed, failed, unsupported, gaps, not run.
     assert_eq!((report.counts(), report.is_success()), ([1, 1, 0, 0, 1], false));
     let normalized_lines: Vec<_> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

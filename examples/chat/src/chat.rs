@@ -169,8 +169,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Begins a run with one commit, and takes its steps. If a step fails, the run ends as failed. The commits of the
-    /// earlier steps stay.
+    /// Begins a run with one commit, and takes its steps. `question` is empty if the question is already in the log. If
+    /// a step fails, the run ends as failed. The commits of the earlier steps stay.
     async fn answer(&self, guard: Guard, question: Vec<NewEntry>, run: RunId) -> Result<()> {
         ensure!(self.model.is_some(), "choose a model: /provider API MODEL");
         let run_begin = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new(AGENT)?);

@@ -100,7 +100,7 @@ impl Store for MapStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let state = self.shared.lock();
         state.check_open()?;
-        // The list belongs to the store. The default tenant only fills the field for a tenant.
+        // The list belongs to no tenant, but a scope must name one.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let list = ListRequest { scope, direction: Direction::Forward, page };
         let non_empty = state.tenants.iter().filter(|(_, data)| !data.is_empty());

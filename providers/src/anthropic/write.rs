@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// No limit on the length is known. The limit here keeps ids readable.
-const IDS: IdRule = IdRule { max_length: 512, plain_only: true };
+const ID_RULE: IdRule = IdRule { max_length: 512, plain_only: true };
 /// The limit of output tokens if the settings contain none. The API requires one.
 const MAX_TOKENS: &str = "4096";
 /// The text of a user message that is added before a history that begins with the assistant. The API refuses such a
@@ -218,9 +218,9 @@ impl Writer {
         self.messages.retain(|message| message.raw.is_some() || !message.content.is_empty());
     }
 
-    /// If a message of the context begins with thinking and was merged into the last turn with calls, moves this
-    /// thinking to the beginning of the turn. With thinking switched on, the API refuses a turn that begins with
-    /// anything else.
+    /// If thinking is switched on and the last message of the assistant has calls, moves thinking to the beginning of
+    /// that message: the API refuses a turn that begins with anything else. Only thinking is moved with which a message
+    /// of the context began before it was merged.
     fn move_thinking_first(&mut self, compiler: &mut Compiler<'_>) {
         if !has_thinking_enabled(&compiler.settings) {
             return;
@@ -350,7 +350,7 @@ fn write_thinking(part: &Part<'_>, thinking: &Thinking, compiler: &mut Compiler<
 }
 
 fn write_call(part: &Part<'_>, call: &ToolUse, compiler: &mut Compiler<'_>) -> Result<Object> {
-    let id = compiler.call_id(part, call, IDS);
+    let id = compiler.call_id(part, call, ID_RULE);
     let input = compiler.object_arguments(part, call)?;
     Ok(tool_use_block(&id, &call.name, input))
 }

@@ -46,7 +46,7 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     }
     if let Some(system) = SYSTEM.iter().find_map(|name| body.object(name)) {
         let parts = system.list("parts").unwrap_or_default();
-        let blocks = parts.iter().map(|part| read_part(part, false, reader)).collect::<Result<Vec<_>>>()?;
+        let blocks = parts.iter().map(|part| read_part(part, Role::System, reader)).collect::<Result<Vec<_>>>()?;
         let default = Object::new().with("parts", Value::List(parts.to_vec()));
         reader.push(
             Role::System,
@@ -133,7 +133,7 @@ fn read_content(
             }
             _ => None,
         };
-        let block = block.map_or_else(|| read_part(part, is_model, reader), Ok)?;
+        let block = block.map_or_else(|| read_part(part, role, reader), Ok)?;
         let role = if matches!(block.kind, BlockKind::ToolResult(_)) { Role::Tool } else { role };
         match messages.last_mut().filter(|(last, _)| *last == role) {
             Some((_, blocks)) => blocks.push(block),
@@ -151,10 +151,10 @@ fn read_content(
     Ok(())
 }
 
-fn read_part(item: &Value, is_model: bool, reader: &Reader) -> Result<Block> {
+fn read_part(item: &Value, role: Role, reader: &Reader) -> Result<Block> {
     let Some(raw) = item.as_object() else { return reader.opaque_block(item) };
     if let Some(text) = raw.text("text") {
-        if is_model && raw.get("thought") == Some(&Value::Bool(true)) {
+        if role == Role::Assistant && raw.get("thought") == Some(&Value::Bool(true)) {
             let thinking = reader.thinking(text, raw.text("thoughtSignature").map(str::to_owned));
             let default = thought_part(&thinking);
             return reader.block(BlockKind::Thinking(thinking), &default, raw);
@@ -197,7 +197,7 @@ fn read_result(raw: &Object, calls: &mut UnansweredCalls, reader: &Reader) -> Re
     tool_result.is_error = is_error;
     let parts = result.list("parts");
     for part in parts.unwrap_or_default() {
-        tool_result.blocks.push(read_part(part, false, reader)?);
+        tool_result.blocks.push(read_part(part, Role::Tool, reader)?);
     }
     let default = result_part(name, response.clone(), parts.map(<[Value]>::to_vec));
     let flags = if is_whole { vec![WHOLE_RESPONSE.to_owned()] } else { Vec::new() };

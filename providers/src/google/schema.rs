@@ -1,8 +1,9 @@
-//! Which keywords of JSON Schema the API takes in the parameters of tools.
+//! Which keywords of JSON Schema the API takes in the schemas of tools.
 
 use crate::value::{Object, Value, child_pointer};
 
-/// The fields of the type `Schema` of the API. Parameters with other keywords go to `parametersJsonSchema`.
+/// The fields of the type `Schema` of the API. The API accepts other keywords only in `parametersJsonSchema` and
+/// `responseJsonSchema`.
 ///
 /// Source: <https://ai.google.dev/api/caching#Schema>.
 const KEYWORDS: [&str; 22] = [
@@ -30,7 +31,8 @@ const KEYWORDS: [&str; 22] = [
     "maximum",
 ];
 
-/// Returns a warning for each keyword in the parameters of a tool that the API refuses.
+/// Returns a warning for each keyword that the API refuses in the schemas of a tool: of its parameters and of its
+/// response.
 pub(super) fn unknown_keywords(body: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     for (at, tool) in body.list("tools").unwrap_or_default().iter().filter_map(Value::as_object).enumerate() {
@@ -39,7 +41,7 @@ pub(super) fn unknown_keywords(body: &Object) -> Vec<String> {
             let name = function.text("name").unwrap_or_default();
             for field in ["parameters", "response"] {
                 if let Some(schema) = function.object(field) {
-                    visit(schema, &format!("/tools/{at}/{name}/{field}"), &mut warnings);
+                    check_schema(schema, &format!("/tools/{at}/{name}/{field}"), &mut warnings);
                 }
             }
         }
@@ -47,20 +49,20 @@ pub(super) fn unknown_keywords(body: &Object) -> Vec<String> {
     warnings
 }
 
-fn visit(schema: &Object, pointer: &str, warnings: &mut Vec<String>) {
+fn check_schema(schema: &Object, pointer: &str, warnings: &mut Vec<String>) {
     for (name, value) in schema.iter() {
         let pointer = child_pointer(pointer, name);
         match (name, value) {
             ("properties", Value::Object(properties)) => {
                 for (name, property) in properties.iter() {
                     if let Some(property) = property.as_object() {
-                        visit(property, &child_pointer(&pointer, name), warnings);
+                        check_schema(property, &child_pointer(&pointer, name), warnings);
                     }
                 }
             }
-            ("items", Value::Object(items)) => visit(items, &pointer, warnings),
+            ("items", Value::Object(items)) => check_schema(items, &pointer, warnings),
             ("anyOf", Value::List(schemas)) => {
-                schemas.iter().filter_map(Value::as_object).for_each(|schema| visit(schema, &pointer, warnings));
+                schemas.iter().filter_map(Value::as_object).for_each(|schema| check_schema(schema, &pointer, warnings));
             }
             _ if !KEYWORDS.contains(&name) => {
                 warnings.push(format!("the API refuses the keyword at {pointer}; use `parametersJsonSchema`"));

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// No limit is known. The limit here keeps ids readable.
-const IDS: IdRule = IdRule { max_length: 512, plain_only: false };
+const ID_RULE: IdRule = IdRule { max_length: 512, plain_only: false };
 /// The text of a user content that is added before a history that begins with the model. The API refuses such a
 /// history.
 const BEGINNING: &str = "(The conversation begins with the model.)";
@@ -28,7 +28,7 @@ const NO_OUTPUT: &str = "(no output)";
 const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Why ids of calls are lost.
-const BY_POSITION: &str = "the API pairs calls and results by position";
+const LOST_ID_REASON: &str = "the API pairs calls and results by position";
 
 pub(super) fn write(compiler: &mut Compiler<'_>) -> Result<Object> {
     let mut writer = Writer::default();
@@ -189,7 +189,7 @@ impl Writer {
         let Some(call) = compiler.answered_call(part, result) else { return Ok(()) };
         if !self.own_call_ids.contains(&call.id) {
             let position = part.position.below("/tool_result/tool_use_id");
-            compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
+            compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, LOST_ID_REASON);
         }
         let (mut texts, mut media) = (Vec::new(), Vec::new());
         if let Some(raw) = &call.malformed_arguments {
@@ -304,12 +304,12 @@ impl Draft {
 }
 
 fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<(String, Object)> {
-    let id = compiler.call_id(part, call, IDS);
+    let id = compiler.call_id(part, call, ID_RULE);
     let args = compiler.object_arguments(part, call)?;
     let keeps_id = part.is_own && !part.has_flag(NO_ID);
     if !part.is_own {
         let position = part.position.below("/tool_use/id");
-        compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, BY_POSITION);
+        compiler.losses.add(&position, LossKind::ToolId, Action::Dropped, LOST_ID_REASON);
     }
     let object = part.in_native_form(call_part(keeps_id.then_some(id.as_str()), &call.name, args));
     Ok((id, object))

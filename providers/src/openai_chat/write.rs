@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The API refuses longer ids (agno-agi/agno#5382).
-const IDS: IdRule = IdRule { max_length: 40, plain_only: false };
+const ID_RULE: IdRule = IdRule { max_length: 40, plain_only: false };
 /// The text that a result without content gets. The API refuses such a result.
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of the text of a failed result. The API has no field for failures.
@@ -271,7 +271,7 @@ fn content_part<'a>(part: &Part<'a>, compiler: &mut Compiler<'a>) -> Result<Opti
 }
 
 fn write_call<'a>(part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<Value> {
-    let id = compiler.call_id(part, call, IDS);
+    let id = compiler.call_id(part, call, ID_RULE);
     if part.has_flag(CUSTOM) {
         let input = Value::of(&call.input)?;
         let object = custom_call_object(&id, &call.name, input.as_text().unwrap_or_default());

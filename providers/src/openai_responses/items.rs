@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use store_core::{ContextMessage, Error, Json, Result, ToolUse};
 
-use super::write::{IDS, Writer};
+use super::write::{ID_RULE, Writer};
 use crate::{
     calls::Calls,
     compile::{CompileOptions, Compiler},
@@ -44,7 +44,7 @@ impl ItemWriter {
     /// Declares that the file already has the call with this id, so that its result is written.
     pub fn expect_call(&mut self, id: &str) {
         if !self.calls.by_stored_id.contains_key(id) {
-            self.calls.add(&ToolUse::new(id, "", Json::null()), IDS);
+            self.calls.add(&ToolUse::new(id, "", Json::null()), ID_RULE);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The API refuses longer ids of calls (NousResearch/hermes-agent#72006).
-pub(super) const IDS: IdRule = IdRule { max_length: 64, plain_only: false };
+pub(super) const ID_RULE: IdRule = IdRule { max_length: 64, plain_only: false };
 /// The output that a result without content gets.
 const NO_OUTPUT: &str = "(no output)";
 /// The beginning of the text of a failed result. The API has no field for failures.
@@ -212,7 +212,7 @@ impl Writer {
     }
 
     fn add_call<'a>(&mut self, part: &Part<'a>, call: &'a ToolUse, compiler: &mut Compiler<'a>) -> Result<()> {
-        let id = compiler.call_id(part, call, IDS);
+        let id = compiler.call_id(part, call, ID_RULE);
         let item = if part.has_flag(CUSTOM) {
             let input = Value::of(&call.input)?;
             self.custom_calls.insert(id.clone());

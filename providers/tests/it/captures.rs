@@ -179,6 +179,7 @@ fn captured_follow_up_requests_are_reproduced() {
         messages.extend(capture.messages(&capture.file("response").unwrap()));
         let follow_up = capture.file("followup-request").unwrap();
         let (mut expected, system) = history(&follow_up, field);
+        // The follow-up request has the history of the request, the reply, and one more message.
         let added_message = expected.pop().unwrap();
         let mut text = difference(&messages, &target, field, &(expected.clone(), system.clone()));
         if text.is_none() {

@@ -148,7 +148,7 @@ fn details_of_results_do_not_make_a_target_incompatible() {
         }
     }
     let report = check(&context(&messages), &claude(), &options).unwrap();
-    let kinds: Vec<_> = report.losses.iter().map(|loss| (loss.kind.name(), loss.kind.is_record())).collect();
+    let kinds: Vec<_> = report.losses.iter().map(|loss| (loss.kind.name(), loss.kind.is_for_people_only())).collect();
     assert_eq!((report.compatible, kinds), (true, vec![("details", true)]));
     assert_eq!(body(&messages), before);
 }
@@ -172,8 +172,8 @@ fn thinking_comes_first_in_a_turn_that_is_continued() {
     let foreign = read(&gpt, &foreign);
     assert!(warnings(&foreign, &options)[0].contains("begin with thinking"));
     assert_eq!(warnings(&foreign, &CompileOptions::default()), [""; 0]);
-    // A text without the form of a provider is merged with the turn that follows. The thinking is moved to the
-    // beginning of the turn.
+    // A message without opaque data of the provider is merged with the message of the assistant before it. The thinking
+    // is then moved to the beginning.
     let turn = messages.iter().position(|message| message.role == store_core::Role::Assistant).unwrap();
     messages[turn].blocks.iter_mut().for_each(|block| block.opaque = None);
     messages.insert(turn, Message::assistant("Let me see."));

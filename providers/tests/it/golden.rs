@@ -14,7 +14,7 @@ fn context_of(messages: &Value) -> Context {
     context
 }
 
-/// Compiles messages for a model, and returns the history and the kinds of the losses.
+/// Compiles messages for a model. Returns the body without `model` and `max_tokens`, and the kinds of the losses.
 fn compiled(target: &str, messages: &Value, options: &CompileOptions) -> (Value, Vec<&'static str>) {
     let (provider, model) = target.split_once('/').unwrap();
     let context = context_of(messages);

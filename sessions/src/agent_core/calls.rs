@@ -72,7 +72,8 @@ fn declared_call_ids(object: &Object<'_>) -> Vec<String> {
 /// The lines that declare calls, and the `tool` lines.
 #[derive(Debug, Default)]
 pub(super) struct KnownCalls {
-    /// Digests of the ids of the calls, and the lines. They are sorted after the first pass.
+    /// For each call of a line: the digest of the id of the call, and the number of the line. The list is sorted after
+    /// the first pass.
     lines: Vec<([u8; 16], u32)>,
 }
 
@@ -86,8 +87,8 @@ impl KnownCalls {
         self.lines.sort_unstable();
     }
 
-    /// Whether an earlier line on the path of a `tool` line has the same call. If not, the line is the call itself.
-    pub(super) fn is_declared_above(&self, tree: &Tree<LineData>, at: usize, id: &str) -> bool {
+    /// Whether an ancestor of a `tool` line has the same call. If not, the line is the call itself.
+    pub(super) fn is_declared_by_ancestor(&self, tree: &Tree<LineData>, at: usize, id: &str) -> bool {
         let digest = digest(id);
         let first = self.lines.partition_point(|(other, _)| *other < digest);
         let with_same_digest = self.lines.iter().skip(first).take_while(|(other, _)| *other == digest);
@@ -99,11 +100,11 @@ impl KnownCalls {
 /// Returns the nearest earlier call on the path that has no id of its own and is not answered by a result in between.
 pub(super) fn nearest_unanswered_call(tree: &Tree<LineData>, at: usize) -> Option<String> {
     let mut answered = 0_usize;
-    for above in tree.path(at).skip(1) {
-        match tree.data(above)?.role {
+    for ancestor in tree.path(at).skip(1) {
+        match tree.data(ancestor)?.role {
             CallRole::ResultWithoutId => answered += 1,
             CallRole::Tool { has_call_id: false } if answered == 0 => {
-                return Some(made_call_id(tree.source_id(above).as_deref(), tree.line(above)?));
+                return Some(made_call_id(tree.source_id(ancestor).as_deref(), tree.line(ancestor)?));
             }
             CallRole::Tool { has_call_id: false } => answered -= 1,
             CallRole::Tool { .. } | CallRole::Other => {}

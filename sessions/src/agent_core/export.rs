@@ -69,6 +69,7 @@ impl ThreadWriter<'_, '_> {
     fn write_entry(&mut self, entry: &Entry) -> Result<()> {
         let origin = entry.origin.as_ref();
         let is_agent_core = is_of_agent_core(entry);
+        // An entry that an import added without a line is not written: an import of the exported lines adds it again.
         if is_agent_core && origin.is_some_and(|origin| origin.line == 0) {
             return Ok(());
         }
@@ -95,8 +96,8 @@ impl ThreadWriter<'_, '_> {
         }
     }
 
-    /// Writes the raw bytes of a line that was imported from this format. If the line has no id or no parent, these
-    /// follow from the order of the lines, and are inserted.
+    /// Writes the raw bytes of a line that was imported from this format. A line without an id or a parent got them
+    /// from its place in the imported file. They are inserted, because its place in this file may be another.
     fn write_raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
@@ -135,8 +136,8 @@ impl ThreadWriter<'_, '_> {
         }
     }
 
-    /// Returns the body with the references that the export needs. A reference to an entry that became several lines
-    /// names the last of these lines.
+    /// Returns the body with the references that the export needs. A rewind to an entry names the last line of that
+    /// entry. So does a compaction for the last entry that it covers.
     fn with_line_ids<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
         let last_line_id = |id: &EntryId| EntryId::new(self.id_of_last_line.get(id)?).ok();
         let mut body = Cow::Borrowed(body);

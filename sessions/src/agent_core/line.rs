@@ -11,9 +11,12 @@ use crate::{
 
 /// Encodes an entry as a line.
 ///
-/// Returns `None` for a tool message that does not consist of exactly one result: the export writes each of its results
-/// with [`encode_result`]. A side entry becomes a `metadata` line, because the format has no side entries: a reader
-/// would take any other line for part of the conversation.
+/// Returns `None` for a body that does not fit into its line: a tool message that is not exactly one result (the export
+/// writes each of its results with [`encode_result`]), a message of a `tool` line that is not exactly one call, and a
+/// custom body of a `tool` line that is not an object.
+///
+/// A side entry becomes a `metadata` line, because the format has no side entries: a reader would take any other line
+/// for part of the conversation.
 pub(crate) fn encode(entry: &EncodableEntry<'_>) -> Option<String> {
     match entry.body {
         Body::Message(message) if !entry.side => encode_message(entry, message),

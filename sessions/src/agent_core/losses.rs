@@ -82,7 +82,7 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
                 losses.add(path, ("merged", "the format has one text in a message", "moved"));
             }
             order.texts += 1;
-            order.note_if_moved(losses, path, 1);
+            order.note_if_moved(losses, path, MessagePart::Text);
         }
         BlockKind::Thinking(thinking) if thinking.redacted => {
             losses.add_no_field_for(path, "redacted");
@@ -95,12 +95,12 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
                 losses.add(path, ("merged", "the format has one thinking text in a message", "moved"));
             }
             order.thoughts += 1;
-            order.note_if_moved(losses, path, 0);
+            order.note_if_moved(losses, path, MessagePart::Thinking);
         }
         BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => {
             losses.add(path, ("unsupported_media", "the format has text only", "dropped"));
         }
-        BlockKind::ToolUse(_) => order.note_if_moved(losses, path, 2),
+        BlockKind::ToolUse(_) => order.note_if_moved(losses, path, MessagePart::Calls),
         BlockKind::ToolResult(result) => {
             let mut inner = BlockOrder::default();
             for (at, block) in result.blocks.iter().enumerate() {
@@ -111,19 +111,28 @@ fn note_block(losses: &mut Losses<'_>, (path, block): (&str, &Block), order: &mu
     }
 }
 
-/// Counts the visited blocks of a message, and tracks their order. The format has thinking first, then text, then
-/// calls. Blocks in another order are moved, which is a loss.
+/// The parts of a message, in the order in which the format has them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum MessagePart {
+    #[default]
+    Thinking,
+    Text,
+    Calls,
+}
+
+/// Counts the visited blocks of a message, and tracks their order. Blocks in another order than that of [`MessagePart`]
+/// are moved, which is a loss.
 #[derive(Default)]
 struct BlockOrder {
     texts: u32,
     thoughts: u32,
-    /// The latest part of the message so far: 0 for thinking, 1 for text, 2 for calls.
-    latest_part: u32,
+    /// The latest part of which a block was visited.
+    latest_part: MessagePart,
 }
 
 impl BlockOrder {
     /// Notes a loss if a block of a later part came before this block.
-    fn note_if_moved(&mut self, losses: &mut Losses<'_>, path: &str, part: u32) {
+    fn note_if_moved(&mut self, losses: &mut Losses<'_>, path: &str, part: MessagePart) {
         if part < self.latest_part {
             losses.add(path, ("order", "the format has thinking, text and calls in this order", "moved"));
         }

@@ -174,8 +174,8 @@ impl LineFormat for AgentCore {
 
     fn derive_path_data(&mut self, tree: &mut Tree<LineData>, order: &PathOrder) {
         let changes = self.new_origins.keys().filter_map(|line| tree.position(*line)).collect();
-        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
-            tree.line(at).and_then(|line| self.new_origins.get(&line).cloned()).or(above)
+        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, inherited| {
+            tree.line(at).and_then(|line| self.new_origins.get(&line).cloned()).or(inherited)
         });
     }
 

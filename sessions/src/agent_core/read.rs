@@ -99,19 +99,17 @@ fn read_assistant(line: &ObjectLine<'_>, current_origin: Option<&Origin>, issues
     let object = &line.object;
     let origin = migrated::origin_of_line(object).or_else(|| current_origin.cloned());
     let mut blocks = MessageBlocks::new(line.number, origin.unwrap_or_else(|| Origin::new("agent-core")), issues);
-    if let Some(original) = migrated::original_message(object) {
-        migrated::read_provider_message(&original, &mut blocks)?;
-        read_tool_calls(object, &mut blocks, true);
-    } else if migrated::is_migrated(object) {
-        migrated::read_provider_message(object, &mut blocks)?;
-        read_tool_calls(object, &mut blocks, true);
+    let original = migrated::original_message(object);
+    let is_migrated = original.is_some() || migrated::is_migrated(object);
+    if is_migrated {
+        migrated::read_provider_message(original.as_ref().unwrap_or(object), &mut blocks)?;
     } else {
         if let Some(text) = object.text("thinking") {
             blocks.list.push(Block::new(store_core::BlockKind::Thinking(Thinking::new(text))));
         }
         migrated::read_content(object, &mut blocks)?;
-        read_tool_calls(object, &mut blocks, false);
     }
+    read_tool_calls(object, &mut blocks, is_migrated);
     let mut message = Message::new(Role::Assistant, std::mem::take(&mut blocks.list));
     message.metadata = metadata(object)?;
     Ok(with_provenance(message, current_origin, None).into())
@@ -148,7 +146,7 @@ fn read_tool_line(
     let made_id = || calls::made_call_id(line.object.text("id").as_deref(), line.number);
     let id = line.object.text("toolCallId").unwrap_or_else(made_id);
     let name = line.object.text("name").filter(|name| !name.trim().is_empty());
-    if format.calls.is_declared_above(position.tree, at, &id) {
+    if format.calls.is_declared_by_ancestor(position.tree, at, &id) {
         return Ok(Custom::new(TOOL_KIND, remaining_fields(line)).into());
     }
     if id.trim().is_empty() {

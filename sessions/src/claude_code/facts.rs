@@ -24,7 +24,8 @@ pub(super) struct FileFacts {
     /// The lines of subagents, each with the position of its subagent in `sidechains`.
     sidechain_lines: Vec<(u32, u32)>,
     ids: SidechainIds,
-    /// The uuids that compactions name as the line that they follow.
+    /// The uuid of the line that each compaction names as its predecessor: its logical parent, or the last line that it
+    /// keeps. After the first look, only those of lines of the main thread.
     logical_parents: HashSet<String>,
     /// The session in the last line that names a session.
     pub(super) session: Option<String>,
@@ -40,7 +41,7 @@ pub(super) struct FileFacts {
 /// The subagent of a file that contains no messages but those of subagents.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum OnlyAgent {
-    /// The file contains other messages.
+    /// The file contains other messages, or no message at all.
     #[default]
     None,
     /// Its messages are those of one subagent, which they name.
@@ -69,7 +70,7 @@ struct SidechainIds {
     main_uuids: BitSet,
     /// The numbers of the uuids of lines of subagents, each with the position of its subagent.
     sidechain_uuids: HashSet<(u32, u32)>,
-    /// The parents of the lines of subagents. Both are numbers of uuids.
+    /// The parent of each line of a subagent. Keys and values are numbers of uuids.
     parents: HashMap<u32, Option<u32>>,
 }
 
@@ -150,8 +151,8 @@ impl FileFacts {
         self.prompt.as_deref()
     }
 
-    /// The call that started a subagent: the call whose result names the subagent, or else the call `named`, or else
-    /// the last call with the same prompt.
+    /// The call that started a subagent: the call whose result names the subagent, or else the call with the id
+    /// `named`, or else the last call with the same prompt.
     pub(super) fn call_of(&self, agent: &str, (named, prompt): (Option<String>, Option<&str>)) -> Option<AgentCall> {
         let last_with_prompt = || self.calls.iter().rev().find(|call| Some(call.prompt.as_str()) == prompt).cloned();
         let Some(id) = self.call_of_agent.get(agent).cloned().or(named) else { return last_with_prompt() };
@@ -173,22 +174,22 @@ impl FileFacts {
                 ParentField::Named(name)
             };
         }
-        // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then the
-        // nearest line above that is part of the main thread.
-        let (mut above, mut visited) = (number, HashSet::new());
-        while let Some(here) = above.filter(|here| !ids.is_of_main_line(*here)) {
+        // A line of the main thread may name a line of a subagent as its parent. Its parent in the thread is then its
+        // nearest ancestor that is a line of the main thread.
+        let (mut ancestor, mut visited) = (number, HashSet::new());
+        while let Some(here) = ancestor.filter(|here| !ids.is_of_main_line(*here)) {
             match ids.parents.get(&here) {
                 None => break,
-                Some(next) if next.is_some() && visited.insert(here) => above = *next,
+                Some(next) if next.is_some() && visited.insert(here) => ancestor = *next,
                 Some(_) => return ParentField::Root,
             }
         }
-        let main_ancestor = above.filter(|_| above != number).and_then(|above| ids.uuids.text(above));
+        let main_ancestor = ancestor.filter(|_| ancestor != number).and_then(|found| ids.uuids.text(found));
         ParentField::Named(main_ancestor.unwrap_or(name))
     }
 
-    /// Whether a line of the main thread has this uuid. This is known only of uuids that a compaction names as the
-    /// line that it follows.
+    /// Whether a line of the main thread has this uuid. This is known only of uuids that a compaction names as its
+    /// predecessor; for any other uuid the result is false.
     pub(super) fn has_main_id(&self, id: &str) -> bool {
         self.logical_parents.contains(id)
     }
@@ -277,7 +278,8 @@ impl FileFacts {
         }
     }
 
-    /// Frees what only a file with lines of subagents needs, and the uuids of lines that are not in the file.
+    /// Frees the uuids that are not needed any more. Of those that compactions name, only the uuids of lines of the
+    /// main thread are kept. All others are kept only if the file has lines of subagents.
     fn forget_unused_ids(&mut self) {
         let ids = &self.ids;
         self.logical_parents.retain(|id| ids.uuids.find(id).is_some_and(|number| ids.is_of_main_line(number)));

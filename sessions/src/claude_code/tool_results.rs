@@ -38,7 +38,7 @@ struct ResultFile {
     sha256: String,
 }
 
-/// Adds the files in the folder of the results of a session to its main thread.
+/// Adds the result files in this folder to the main thread of their session.
 pub(super) fn add(found: SessionWithIssues, folder: &Path, max_bytes: u64) -> Result<SessionWithIssues> {
     let SessionWithIssues { session, mut issues } = found;
     let files = if folder.is_dir() { result_files(folder, max_bytes, &mut issues)? } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! Brings items into the form of the API: some versions of Codex wrote some fields in other forms.
+//! Brings items into the form of the API OpenAI Responses. Some versions of Codex wrote some fields in other forms.
 
 use store_core::{Json, codec::ObjectWriter as Writer};
 

@@ -110,7 +110,8 @@ pub(super) fn is_failed_turn(message: &Message) -> bool {
     message.role == Role::Assistant && matches!(message.stop.as_deref(), Some("error" | "aborted"))
 }
 
-/// Whether the text of a message shows a reader of the rollout that it is not from the user.
+/// Whether the text of a user message is one that Codex itself adds. An import gives such a message the visibility
+/// `Internal` again, so this visibility is not lost.
 fn is_added_by_codex(message: &Message) -> bool {
     let first = message.blocks.first().map(|block| &block.kind);
     message.role == Role::User && matches!(first, Some(BlockKind::Text(text)) if turns::is_added_by_codex(text))

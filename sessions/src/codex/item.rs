@@ -88,7 +88,7 @@ fn visibility(kind: &str, message: &Message) -> Visibility {
     let is_added =
         |block: &store_core::Block| matches!(&block.kind, BlockKind::Text(text) if turns::is_added_by_codex(text));
     match kind {
-        // Codex keeps the state of the files in the rollout, and does not send it.
+        // A snapshot of the working files, which Codex does not send to a model.
         "ghost_snapshot" => Visibility::Aside,
         _ if message.role == Role::User && message.blocks.first().is_some_and(is_added) => Visibility::Internal,
         _ => Visibility::All,

@@ -15,6 +15,8 @@ pub(super) fn drop_layout(block: &mut Block) {
     }
 }
 
+/// The data is in the form of `providers`: `message` and `part` say how the provider's JSON differs from the JSON that
+/// is written by default.
 fn says_only_layout(data: &Object<'_>) -> bool {
     let is_layout =
         |mark: &str| parse_json_string(mark).is_some_and(|mark| matches!(mark.as_str(), "list" | "text" | "input"));

@@ -1,4 +1,4 @@
-//! The first record of an exported rollout, and the record of the settings of a turn.
+//! The first record of an exported rollout, and the record with the settings of a turn.
 
 use store_core::{Entry, codec::ObjectWriter as Writer};
 
@@ -16,7 +16,7 @@ pub(super) struct Session {
     pub(super) id: String,
     pub(super) forked_from: Option<String>,
     pub(super) cwd: String,
-    /// The fields of the header of the rollout that the thread was imported from.
+    /// The header fields of the rollout that the thread was imported from.
     imported_fields: Vec<(String, String)>,
 }
 
@@ -68,7 +68,7 @@ impl Session {
         out
     }
 
-    /// Writes the record of the settings of a turn.
+    /// Writes the record with the settings of a turn.
     pub(super) fn turn_context(&self, model: &str) -> String {
         let mut out = String::new();
         let mut object = Writer::open(&mut out);

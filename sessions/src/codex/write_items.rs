@@ -67,7 +67,8 @@ pub(super) fn write(
     };
     let mut items = Items::default();
     let message = without_documents(message, &mut items);
-    let written = writer.write(&ContextMessage::new(entry.clone(), false, message), &target)?;
+    let is_synthetic = false;
+    let written = writer.write(&ContextMessage::new(entry.clone(), is_synthetic, message), &target)?;
     for loss in written.losses {
         let reason = match loss.reason {
             std::borrow::Cow::Borrowed(reason) => reason,

@@ -10,7 +10,7 @@ pub(crate) struct LineEnds {
     /// For each line, the distance of its end from that of the preceding line, with seven bits in each byte, the lowest
     /// first. If the eighth bit of a byte is set, more bytes follow.
     distances: List<u8>,
-    /// For the first of every 64 lines: the end of the preceding line, and the place of its own distance in
+    /// For the first of every 64 lines: where the preceding line ends, and where the distance of this line begins in
     /// `distances`.
     samples: List<(u64, usize)>,
     count: usize,

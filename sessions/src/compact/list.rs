@@ -1,4 +1,4 @@
-//! A list for an item of each line of a file.
+//! A list with an item for each line of a file.
 
 use std::{iter::Flatten, ops::Range, slice::Iter};
 

@@ -39,8 +39,8 @@ pub(crate) struct TextTable {
     /// Where the first of every 16 texts begins: its page, and its place there. All 16 are on the same page.
     starts: List<(u32, u32)>,
     count: u32,
-    /// The numbers of the texts. The hash of a text gives a slot, and its number is in this slot or, if it was in use,
-    /// in the next one that was free.
+    /// The numbers of the texts. The hash of a text gives a slot. The number of the text is in this slot or, if the
+    /// slot was in use already, in the next free one.
     slots: List<u32>,
     hasher: RandomState,
 }

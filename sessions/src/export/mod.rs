@@ -73,7 +73,7 @@ fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S:
 pub(crate) struct WrittenSession {
     /// Whether the bytes are those that the thread was imported from.
     pub(crate) exact: bool,
-    /// The agent of the runs that an import of the thread makes, if the files contain these runs.
+    /// The agent that an import gives to the runs in the written files. It is `None` if the files contain no runs.
     pub(crate) agent_of_imported_runs: Option<&'static str>,
     pub(crate) losses: Vec<Loss>,
     /// The child threads that the session contains.

@@ -7,8 +7,8 @@
 //! call 1 ── result 1 ── call 2     calls 1 and 2 ── result 1
 //! ```
 //!
-//! If branches leave such a message at different entries, it becomes the message on the path of the head. A message
-//! that a compaction covers only in part is not changed.
+//! If branches leave such a message at different entries, the file has the message of one path, for example that of the
+//! head. A message that a compaction covers only in part is not changed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -38,7 +38,7 @@ pub(crate) struct MultiEntryMessages {
     parts: HashMap<EntryId, Vec<EntryId>>,
     /// The entries that are merged into another one.
     merged_entries: HashMap<EntryId, MergedEntry>,
-    /// The entries from the first to the last one of each message, and whether the message ends with the entry.
+    /// Every entry from the first to the last one of each message. The value says whether it is the last one.
     message_entries: HashMap<EntryId, bool>,
     /// Entries that continue a message, and are not merged into it.
     separate_continuations: HashSet<EntryId>,
@@ -189,7 +189,7 @@ fn merged_messages(entries: Vec<Arc<Entry>>) -> Vec<Message> {
 /// Finds the messages that were logged as several entries.
 #[derive(Default)]
 struct Finder {
-    /// The entries at which a message can go on.
+    /// The entries whose children can continue a message.
     open_entries: HashMap<EntryId, OpenEntry>,
     /// The first entry of each message, with a short block instead of its own blocks.
     first_entries: HashMap<EntryId, Arc<Entry>>,
@@ -209,11 +209,8 @@ struct OpenEntry {
 
 impl Finder {
     fn add(&mut self, entry: &Entry, is_own: bool) {
-        let message_above = entry
-            .parent
-            .as_ref()
-            .and_then(|parent| self.open_entries.get(parent))
-            .map(|message_above| message_above.first.clone());
+        let message_of_parent =
+            entry.parent.as_ref().and_then(|parent| self.open_entries.get(parent)).map(|open| open.first.clone());
         let message = entry.message().filter(|message| message.visibility != Visibility::Aside);
         if let Body::Compaction(Compaction { covers: Some(covers), .. }) = &*entry.body {
             self.first_covered.insert(covers.from.clone());
@@ -222,11 +219,11 @@ impl Finder {
         let first = match (&*entry.body, message) {
             (Body::Compaction(_), _) => None,
             (_, Some(message)) if message.role == Role::Assistant => {
-                self.first_of(entry, message, message_above, is_own)
+                self.first_of(entry, message, message_of_parent, is_own)
             }
             (_, Some(message)) if message.role != Role::Tool => None,
             // Results, and entries that a model does not get, do not end a message.
-            _ => message_above,
+            _ => message_of_parent,
         };
         if let Some(first) = first {
             self.open_entries.insert(entry.id.clone(), OpenEntry { first, parent: entry.parent.clone() });
@@ -234,11 +231,12 @@ impl Finder {
     }
 
     /// The first entry of the message that an entry is a part of, if the message can have several entries.
+    /// `message_of_parent` is the first entry of the message that the parent belongs to.
     fn first_of(
         &mut self,
         entry: &Entry,
         message: &Message,
-        message_above: Option<EntryId>,
+        message_of_parent: Option<EntryId>,
         is_own: bool,
     ) -> Option<EntryId> {
         message.provenance.as_ref()?.message_id.as_ref().filter(|_| !is_own)?;
@@ -249,11 +247,9 @@ impl Finder {
         let shortened = Arc::new(shortened);
         let is_continued =
             |first: &Arc<Entry>| merged_messages(vec![Arc::clone(first), Arc::clone(&shortened)]).len() == 1;
-        if let Some(message_above) =
-            message_above.filter(|message_above| self.first_entries.get(message_above).is_some_and(is_continued))
-        {
+        if let Some(first) = message_of_parent.filter(|first| self.first_entries.get(first).is_some_and(is_continued)) {
             self.continuations.push(entry.id.clone());
-            return Some(message_above);
+            return Some(first);
         }
         self.first_entries.insert(entry.id.clone(), shortened);
         Some(entry.id.clone())

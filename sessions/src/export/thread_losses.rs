@@ -23,8 +23,8 @@ pub(super) async fn note_thread(source: &ExportSource<'_>, written: &mut Written
     Ok(())
 }
 
-/// Notes the runs, the state and the other fields of one thread. If the files contain runs that an import made,
-/// `imported_agent` is the agent of these runs.
+/// Notes the runs, the state and the other fields of one thread. The runs of the agent `imported_agent` that an import
+/// made are in the written files, so they are not noted.
 async fn note_data_of_thread(
     source: &ExportSource<'_>,
     imported_agent: Option<&str>,

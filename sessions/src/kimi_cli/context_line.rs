@@ -6,7 +6,7 @@ use store_core::{BlockKind, NewBody, Role};
 
 use super::{
     line::LineBody,
-    message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_injected, plain_text},
+    message::{COMPACTION_MARKER, SYSTEM_PROMPT_ROLE, comparable_form, first_text, is_inserted, plain_text},
 };
 use crate::{
     compact::{List, TextTable, to_u32},
@@ -201,7 +201,7 @@ impl ContextLineKind {
             Self::Prompt
         } else if message.role == Role::User && text == Some(COMPACTION_MARKER) {
             Self::Summary
-        } else if message.role == Role::User && is_injected(text) {
+        } else if message.role == Role::User && is_inserted(text) {
             Self::InsertedMessage
         } else {
             Self::Message(message.role)

@@ -36,13 +36,14 @@ type TimeAndQueue<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);
 /// Creates the drafts of one context file, line by line.
 pub(super) struct ContextDrafts<'a> {
     session: &'a KimiSession,
+    /// The position of the file in the history.
     file: usize,
     ids: &'a FileLineIds,
     placed_file: &'a PlacedFile,
     /// The system messages of the file so far. A compaction with new instructions puts them into its replacement.
     instructions: Vec<Message>,
-    /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
-    /// import then never stores a summary with only some of its references.
+    /// The draft of the summary. It follows the references to the lines that the compaction keeps, so that an
+    /// interrupted import never stores a summary with only some of these references.
     held_summary: Option<Draft>,
     /// Whether the entry that rewinds the thread was added.
     has_rewind: bool,
@@ -73,7 +74,9 @@ impl<'a> ContextDrafts<'a> {
         if let Some(Continuation::Rewind { shared_lines, .. }) = &self.placed_file.continuation
             && line_index == *shared_lines
         {
-            self.add_rewind(*shared_lines, false, (time, &mut *ready))?;
+            // The file has this line of its own, so the rewind is final.
+            let is_open = false;
+            self.add_rewind(*shared_lines, is_open, (time, &mut *ready))?;
         }
         if line.is_blank() {
             return Ok(());
@@ -81,7 +84,7 @@ impl<'a> ContextDrafts<'a> {
         if position.original != (self.file, line_index) {
             ready.push_back(self.reference(line, &position, time)?);
         } else {
-            let summary = self.compaction().filter(|compaction| compaction.at == line_index);
+            let summary = self.compaction().filter(|compaction| compaction.summary_line == line_index);
             let draft = self.entry(line, &position, summary, time)?;
             if summary.is_some() {
                 self.held_summary = Some(draft);
@@ -89,7 +92,10 @@ impl<'a> ContextDrafts<'a> {
                 ready.push_back(draft);
             }
         }
-        if self.compaction().is_some_and(|compaction| line_index >= compaction.at + compaction.kept_lines.len()) {
+        if self
+            .compaction()
+            .is_some_and(|compaction| line_index >= compaction.summary_line + compaction.kept_lines.len())
+        {
             ready.extend(self.held_summary.take());
         }
         Ok(())

@@ -23,7 +23,7 @@ pub(super) enum Continuation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Compaction {
     /// The line of the summary.
-    pub(super) at: usize,
+    pub(super) summary_line: usize,
     /// The lines of the previous file that this file repeats after the summary.
     pub(super) kept_lines: Vec<usize>,
     /// The first and the last entry that the summary replaces.
@@ -96,35 +96,36 @@ impl FilePair<'_> {
     }
 
     fn find_compaction(&self) -> Option<Compaction> {
-        let at = self.lines.iter().position(|line| line.kind.is_message())?;
+        let summary_line = self.lines.iter().position(|line| line.kind.is_message())?;
         // If the previous file also has this summary, a revert copied it.
-        if self.lines.get(at)?.kind != ContextLineKind::Summary || self.shared_lines > at {
+        if self.lines.get(summary_line)?.kind != ContextLineKind::Summary || self.shared_lines > summary_line {
             return None;
         }
         let last = self.history.head()?;
-        let opening_end = self.next_parent_after(at).filter(|_| self.shared_lines == at);
+        let opening_end = self.next_parent_after(summary_line).filter(|_| self.shared_lines == summary_line);
         let opening_depth = self.history.depth(opening_end);
-        let opening_nodes = self.lines.iter().take(at).filter(|line| line.kind.is_node()).count();
-        if self.shared_lines != at || opening_depth != opening_nodes {
+        let opening_nodes = self.lines.iter().take(summary_line).filter(|line| line.kind.is_node()).count();
+        if self.shared_lines != summary_line || opening_depth != opening_nodes {
             let root = self.history.path(Some(last)).last()?;
-            return Some(Compaction { at, kept_lines: Vec::new(), covers: (root, last), has_new_instructions: true });
+            let covers = (root, last);
+            return Some(Compaction { summary_line, kept_lines: Vec::new(), covers, has_new_instructions: true });
         }
         let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - opening_depth).last()?;
-        let kept_lines = self.find_kept_lines(at, opening_depth).unwrap_or_default();
+        let kept_lines = self.find_kept_lines(summary_line, opening_depth).unwrap_or_default();
         let first_kept = kept_lines.first().and_then(|line_index| self.position(*line_index)?.node);
         let to = first_kept.and_then(|first_kept| self.history.node(first_kept)?.parent).unwrap_or(last);
-        Some(Compaction { at, kept_lines, covers: (from, to), has_new_instructions: false })
+        Some(Compaction { summary_line, kept_lines, covers: (from, to), has_new_instructions: false })
     }
 
     /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
     /// the assistant, and the messages between and after them.
-    fn find_kept_lines(&self, at: usize, opening_depth: usize) -> Option<Vec<usize>> {
+    fn find_kept_lines(&self, summary_line: usize, opening_depth: usize) -> Option<Vec<usize>> {
         let previous = || (0..self.previous.len()).filter_map(|at| Some((at, self.previous.get(at)?)));
         let is_user_or_assistant = |(_, line): &(usize, ContextLine)| line.kind.is_user_or_assistant();
         let (first, _) = previous().rev().filter(is_user_or_assistant).nth(1)?;
         let kept: Vec<_> = previous().skip(first).filter(|(_, line)| line.kind.is_message()).collect();
-        let following_lines = self.lines.iter().skip(at + 1);
-        if self.lines.len() - (at + 1) < kept.len() {
+        let following_lines = self.lines.iter().skip(summary_line + 1);
+        if self.lines.len() - (summary_line + 1) < kept.len() {
             return None;
         }
         let is_equal = |((_, line), again): (&(usize, ContextLine), ContextLine)| {
@@ -135,8 +136,8 @@ impl FilePair<'_> {
         if !all_equal || !self.can_be_kept(&kept_lines, opening_depth) {
             return None;
         }
-        let fits_stored_decisions = !(self.is_stored)(StoredDecision::Line(self.file, at))
-            || (self.is_stored)(StoredDecision::Reference(self.file, at + 1));
+        let fits_stored_decisions = !(self.is_stored)(StoredDecision::Line(self.file, summary_line))
+            || (self.is_stored)(StoredDecision::Reference(self.file, summary_line + 1));
         fits_stored_decisions.then_some(kept_lines)
     }
 

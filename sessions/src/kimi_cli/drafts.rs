@@ -99,6 +99,7 @@ impl<'a> KimiDrafts<'a> {
             Self { session, ready: VecDeque::new(), stage: Stage::BeforeContext(0), time: session.info.created_at };
         drafts.push_provenance("L0")?;
         let digest = session.info.provenance.digest();
+        // A stored provenance is never changed. If the files have grown since, the new one becomes another entry.
         let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has_imported(session, &EntryId::new(&grown_file_id)?))

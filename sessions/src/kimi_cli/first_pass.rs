@@ -133,7 +133,7 @@ impl<'a> SessionReader<'a> {
         for found in &folder.contexts {
             let context_lines = ContextLines::new(folder.contexts.len() == 1);
             let call_ids = &mut self.call_ids;
-            let describe = |context_lines: &mut ContextLines,
+            let add_line = |context_lines: &mut ContextLines,
                             line: &Line,
                             content: LineContent<'_>,
                             issues: &mut Issues| match content {
@@ -142,7 +142,7 @@ impl<'a> SessionReader<'a> {
                 }
                 LineContent::Blank | LineContent::Broken => context_lines.push_blank_or_broken(line),
             };
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, context_lines, describe)? else {
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, context_lines, add_line)? else {
                 return Ok(false);
             };
             self.provenance.push(read.provenance.clone());
@@ -160,7 +160,7 @@ impl<'a> SessionReader<'a> {
         if let Some(found) = &folder.wire {
             let mut version = None;
             let call_ids = &mut self.call_ids;
-            let record =
+            let add_record =
                 |records: &mut WireRecords, line: &Line, content: LineContent<'_>, issues: &mut Issues| match content {
                     LineContent::Object(object) => {
                         version = version.take().or_else(|| wire::version(&object));
@@ -168,7 +168,7 @@ impl<'a> SessionReader<'a> {
                     }
                     LineContent::Blank | LineContent::Broken => records.push(None, WireEvent::Other),
                 };
-            let Some(read) = read_line_file(found, self.options, &mut self.issues, WireRecords::default(), record)?
+            let Some(read) = read_line_file(found, self.options, &mut self.issues, WireRecords::default(), add_record)?
             else {
                 return Ok(false);
             };

@@ -63,9 +63,9 @@ struct Segment {
 /// The entry that becomes the parent of the line after a line of a segment.
 #[derive(Debug, Clone, Copy)]
 enum NextParent {
-    /// The last entry in the segment so far. Before the first one it is this entry.
+    /// The last entry in the segment so far. Before the first one, it is the entry that the variant contains.
     LastNode(Option<usize>),
-    /// This entry.
+    /// For every line of the segment, the entry that the variant contains.
     Fixed(Option<usize>),
 }
 
@@ -74,7 +74,7 @@ enum NextParent {
 pub(super) struct PlacedFile {
     pub(super) continuation: Option<Continuation>,
     segments: Vec<Segment>,
-    /// The entry of its first new line that is in the tree, or the next entry if there is none.
+    /// The entry of its first new line that is in the tree. If it has no such line, the next entry of the tree.
     first_node: usize,
     /// The entry of its summary.
     summary: Option<usize>,
@@ -103,7 +103,7 @@ impl PlacedFile {
 }
 
 /// An entry that an earlier import may have stored. If it is stored, this import must make the same decision again. The
-/// first number is the file.
+/// first number is the file. For a line, the second number is the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoredDecision {
     /// The line is an entry of its own.
@@ -277,14 +277,14 @@ impl FileBuilder<'_> {
         let previous_len = self.history.files.get(previous).map_or(0, PlacedFile::len);
         let last = previous_len.checked_sub(1).and_then(|last| self.history.position(previous, last));
         if !compaction.has_new_instructions {
-            self.change_file(|placed, previous| placed.repeat_first(previous, compaction.at));
+            self.change_file(|placed, previous| placed.repeat_first(previous, compaction.summary_line));
         }
         self.next_parent = last.and_then(|last| last.next_parent);
-        self.append(compaction.at, false);
+        self.append(compaction.summary_line, false);
         if let Some(last) = self.next_parent.filter(|_| compaction.has_new_instructions) {
             compaction.covers.1 = last;
         }
-        self.append(compaction.at + 1, compaction.kept_lines.is_empty());
+        self.append(compaction.summary_line + 1, compaction.kept_lines.is_empty());
         let summary = self.next_parent;
         let kept_lines =
             compaction.kept_lines.iter().filter_map(|line_index| self.history.position(previous, *line_index));

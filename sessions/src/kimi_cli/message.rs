@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The role of the line with the instructions. The instructions become a system message. The format in its provenance
-/// is this role, which tells it apart from other system messages.
+/// names this role, which tells it apart from other system messages.
 pub(super) const SYSTEM_PROMPT_ROLE: &str = "_system_prompt";
 
 /// The first part of the message that a compaction writes.
@@ -105,7 +105,7 @@ fn read_call(raw: &str, blocks: &mut MessageBlocks<'_>) {
 }
 
 /// Whether kimi-cli itself inserted a user message, such as a reminder or a checkpoint.
-pub(super) fn is_injected(first_text: Option<&str>) -> bool {
+pub(super) fn is_inserted(first_text: Option<&str>) -> bool {
     first_text.is_some_and(|text| text.starts_with("<system"))
 }
 

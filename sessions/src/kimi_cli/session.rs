@@ -76,7 +76,7 @@ impl ThreadLayout {
 }
 
 impl KimiSession {
-    /// Finds out how the files form one thread. What is already stored is not changed.
+    /// Finds out how the files form one thread. The decisions of earlier imports that are stored stay the same.
     pub(super) fn layout(&self, stored: &StoredEntries) -> ThreadLayout {
         let ids_in_use = FileLineIds::ids_in_use(stored);
         let known: Vec<_> = stored.provenance.iter().flat_map(contexts_of).collect();

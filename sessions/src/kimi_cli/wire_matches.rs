@@ -93,7 +93,7 @@ impl<'a> NewLines<'a> {
     }
 }
 
-/// For each call, the records about it.
+/// The records of one kind that are about calls, as pairs of a call and a record, sorted.
 struct RecordsOfCalls(Vec<(u32, u32)>);
 
 impl RecordsOfCalls {
@@ -128,7 +128,9 @@ struct Matcher<'a> {
     records: &'a WireRecords,
     /// The turns of the user messages, in the order of the lines.
     turns: Vec<Turn>,
+    /// The records that say that a tool is called.
     calls: RecordsOfCalls,
+    /// The records that contain the result of a call.
     answers: RecordsOfCalls,
     /// The calls that lines answer, sorted.
     answered_calls: Vec<u32>,

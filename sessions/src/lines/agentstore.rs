@@ -16,8 +16,12 @@ pub(crate) const AGENTSTORE: &str = "agentstore";
 pub(crate) enum AgentstoreField {
     /// The parent of the line is the head.
     Head,
-    /// A body, and whether its entry is a side entry.
-    Body(Box<Body>, bool),
+    /// The body of an entry that the format has no line for.
+    Body {
+        body: Box<Body>,
+        /// Whether the entry is a side entry.
+        side: bool,
+    },
 }
 
 impl AgentstoreField {
@@ -27,7 +31,7 @@ impl AgentstoreField {
             return Some(Self::Head);
         }
         let body = Body::read(field.raw("body")?).ok()?;
-        Some(Self::Body(Box::new(body), field.bool("side").unwrap_or_default()))
+        Some(Self::Body { body: Box::new(body), side: field.bool("side").unwrap_or_default() })
     }
 
     /// The field of the line that names the head, for a thread whose head is not its last line.
@@ -44,11 +48,11 @@ impl AgentstoreField {
         field
     }
 
-    /// What kind of line it is. `parent` is the parent that the line names.
+    /// The kind of the line with this field. `parent` is the parent that the line names.
     pub(crate) fn kind<D: Default>(&self, parent: Option<String>) -> LineKind<D> {
         match self {
             Self::Head => LineKind::Rewind(rewind_target(parent)),
-            Self::Body(body, side) => match &**body {
+            Self::Body { body, side } => match &**body {
                 Body::Rewind(rewind) => {
                     LineKind::Rewind(rewind_target(rewind.to.as_ref().map(|to| to.as_str().to_owned())))
                 }
@@ -58,7 +62,7 @@ impl AgentstoreField {
         }
     }
 
-    /// The body of the line. `parent` is the parent that the line names.
+    /// The body of the line with this field. `parent` is the parent that the line names.
     pub(crate) fn body<D>(self, parent: Option<&str>, position: &LinePosition<'_, D>) -> Result<NewBody, String> {
         let body = match self {
             Self::Head => {
@@ -66,7 +70,7 @@ impl AgentstoreField {
                 rewind.to = parent.map(EntryId::new).transpose().map_err(|error| error.to_string())?;
                 Body::Rewind(rewind)
             }
-            Self::Body(body, _) => *body,
+            Self::Body { body, .. } => *body,
         };
         draft_body(body, position)
     }

@@ -5,8 +5,8 @@ use store_core::{Body, Compaction, Custom, Interval, Json, Label, NewBody, Rewin
 use super::{AGENTSTORE, LinePosition};
 use crate::blocks::cut_to_1_kib;
 
-/// Turns a body that was read from a line into the body of a draft. The ids in it are those of lines. They become the
-/// ids that the entries of these lines have in this thread.
+/// Turns a body that was read from a line into the body of a draft. The body names lines by the ids that they contain.
+/// Each of these ids becomes the id that the entry of the line has in this thread.
 pub(crate) fn draft_body<D>(body: Body, position: &LinePosition<'_, D>) -> Result<NewBody, String> {
     let target = |id: &str| position.earlier_entry(id).ok_or_else(|| format!("`{id}` does not come before this line"));
     Ok(match body {
@@ -24,7 +24,7 @@ pub(crate) fn draft_body<D>(body: Body, position: &LinePosition<'_, D>) -> Resul
             None => RewindTo::Start.into(),
         },
         Body::Custom(custom) => custom.into(),
-        // The run that the decision answers is not a part of the source.
+        // The run that the decision answers is not a part of the source, so the decision becomes a custom body.
         Body::Decision(decision) => {
             let data = Json::parse(&decision.encode()).unwrap_or_else(|_| Json::null());
             Custom::new(format!("{AGENTSTORE}.decision"), data).into()
@@ -34,8 +34,8 @@ pub(crate) fn draft_body<D>(body: Body, position: &LinePosition<'_, D>) -> Resul
     })
 }
 
-/// Replaces the ids in the interval of a compaction by the ids that these entries have in this thread. The entries must
-/// be on the path of the line.
+/// Replaces the ids in the interval of a compaction by the ids that the entries of these lines have in this thread. The
+/// entries must be on the path of the compaction.
 fn with_ids_of_thread<D>(mut compaction: Compaction, position: &LinePosition<'_, D>) -> Result<Compaction, String> {
     let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
     let covered_node = |id: &str| {

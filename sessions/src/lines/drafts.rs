@@ -43,7 +43,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     /// Whether the header is still to come.
     expects_header: bool,
     implied_labels: Vec<ImpliedLabel>,
-    /// The tokens that the current line counts beside its body.
+    /// The token counts in the current line that the body of its entry cannot contain.
     separate_usage: Option<UsageRecord>,
 }
 
@@ -94,6 +94,8 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         let known = stored.provenance.as_ref().filter(|known| known.digest() != digest);
         let known_lines = known.and_then(Provenance::first_file).map_or(0, |file| file.lines);
         drafts.implied_labels = session.format.implied_labels(known_lines);
+        // A file that has grown since an earlier import gets a further entry with its provenance. A later import of the
+        // same bytes makes this draft again, because the drafts include entries that are already stored.
         let grown_file_id = format!("L0#file.{}", short_digest(&digest));
         if let Some(known) = &stored.provenance
             && (known.digest() != digest || stored.has_imported(session, &EntryId::new(&grown_file_id)?))
@@ -122,11 +124,11 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         };
         let ParentRef::Entry(entry) = self.parent_ref_to(at) else { return Ok(()) };
         let body = Label::new(entry.clone(), text.as_deref().map(cut_to_1_kib));
-        self.push_made_entry(&format!("L0#label.{key}"), ParentRef::Entry(entry), body.into())
+        self.push_entry_without_line(&format!("L0#label.{key}"), ParentRef::Entry(entry), body.into())
     }
 
-    /// Adds a side entry that corresponds to no line.
-    fn push_made_entry(&mut self, id: &str, parent: ParentRef, body: NewBody) -> Result<()> {
+    /// Adds a side entry that represents no line. Its id begins with `L0`, because lines are counted from 1.
+    fn push_entry_without_line(&mut self, id: &str, parent: ParentRef, body: NewBody) -> Result<()> {
         let mut entry = NewEntry::new(body)
             .with_id(EntryId::new(id)?)
             .with_parent(parent)
@@ -199,7 +201,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         if let Some(usage) = usage {
             let parent = self.parent_ref_to(at);
             // The id contains a number only, so it is valid.
-            let _valid = self.push_made_entry(&format!("L0#usage.{number}"), parent, usage.into());
+            let _valid = self.push_entry_without_line(&format!("L0#usage.{number}"), parent, usage.into());
         }
         self.earlier.nodes.insert(at);
         self.last_node = Some(at);

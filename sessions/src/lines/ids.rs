@@ -12,7 +12,8 @@ use crate::{compact::to_u32, provenance::ReimportedLine, session::StoredEntries}
 #[derive(Debug)]
 pub(crate) struct LineIds<'a> {
     source_ids: &'a SourceIds,
-    /// The ids of lines that do not have their usual id.
+    /// The ids of lines that do not have their usual id. The usual id is the id that the line contains, or `L` and the
+    /// number of the line if it contains none.
     unusual_ids: HashMap<u32, EntryId>,
 }
 
@@ -88,17 +89,18 @@ pub(super) fn usual_line(source_ids: &SourceIds, id: &str) -> Option<u32> {
 }
 
 /// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the
-/// candidates do not include the ids of its incomplete form.
+/// candidates do not include the ids that its incomplete form may have: generated ones, and also those made from the
+/// source's id unless the form was torn. A torn form was not a JSON object, so its id was not read.
 fn candidates<'a>(
     line: u32,
     source_id: Option<&'a str>,
     reimports: &[&ReimportedLine],
 ) -> impl Iterator<Item = EntryId> + 'a {
-    let source_id = source_id.filter(|id| EntryId::new(id).is_ok());
+    let may_have_source_id = reimports.iter().any(|reimported| !reimported.was_torn);
+    let source_id = source_id.filter(|id| !may_have_source_id && EntryId::new(id).is_ok());
     let ids_of_source = source_id.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
-    let skip_own = if reimports.iter().any(|reimported| !reimported.was_torn) { 2 } else { 0 };
     let generated_ids = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
-    ids_of_source.skip(skip_own).chain(generated_ids.skip(reimports.len())).filter_map(|id| EntryId::new(id).ok())
+    ids_of_source.chain(generated_ids.skip(reimports.len())).filter_map(|id| EntryId::new(id).ok())
 }
 
 #[cfg(test)]

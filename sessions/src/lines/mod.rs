@@ -75,8 +75,8 @@ pub(crate) trait LineFormat: Send + Sync {
         true
     }
 
-    /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
-    /// again, with the stored parents, for a file that was imported before.
+    /// Between the passes: derives the data that depends on paths. `order` has parents before children. For a file that
+    /// was imported before, the import calls this again, with the stored parents.
     fn derive_path_data(&mut self, _tree: &mut Tree<Self::LineData>, _order: &PathOrder) {}
 
     /// For a file that has grown since it was imported: learns which nodes are already stored.
@@ -111,7 +111,8 @@ pub(crate) trait LineFormat: Send + Sync {
         Activity::default()
     }
 
-    /// In the second pass: the tokens that a line counts beside its body. They become a side entry of their own.
+    /// In the second pass: the token counts in a line that the body of its entry cannot contain. They become a side
+    /// entry of their own.
     fn separate_usage(&self, _line: &ObjectLine<'_>) -> Option<UsageRecord> {
         None
     }
@@ -148,13 +149,13 @@ pub(crate) struct ObjectLine<'a> {
 pub(crate) struct ParsedLine<D> {
     /// The id that the line contains.
     pub(crate) id: Option<String>,
-    /// What it says about its parent.
+    /// What the line says about its parent.
     pub(crate) parent: ParentField,
     /// The kind of the line.
     pub(crate) kind: LineKind<D>,
-    /// The ids of the calls in it.
+    /// The ids of the calls in the line.
     pub(crate) calls: Vec<String>,
-    /// The ids of the calls that it answers.
+    /// The ids of the calls that the line answers.
     pub(crate) results: Vec<String>,
 }
 

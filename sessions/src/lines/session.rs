@@ -28,7 +28,8 @@ pub(super) struct LineSession<F: LineFormat> {
 impl<F: LineFormat> LineSession<F> {
     /// The lines that were imported before they were complete.
     fn reimported(&self, stored: &StoredEntries) -> Vec<ReimportedLine> {
-        stored.reimported(stored.provenance.as_ref().and_then(Provenance::first_file), &self.line_ends, "")
+        let no_prefix = "";
+        stored.reimported(stored.provenance.as_ref().and_then(Provenance::first_file), &self.line_ends, no_prefix)
     }
 
     pub(super) fn ids(&self, stored: &StoredEntries) -> LineIds<'_> {
@@ -40,13 +41,14 @@ impl<F: LineFormat> LineSession<F> {
     fn may_begin_with(&self, known: &FileProvenance) -> bool {
         let Some(end) = self.line_ends.of(known.lines) else { return known.lines == 0 };
         match known.last {
+            // The line ends with LF or CR LF.
             LastLine::Ended => (1..=2).contains(&known.bytes.saturating_sub(end)),
             // A CR at the end may be half of a CR LF, which is not part of the line.
             LastLine::Unterminated | LastLine::Torn => known.bytes.saturating_sub(1) <= end,
         }
     }
 
-    /// The provenance as this import writes it.
+    /// The provenance that this import writes.
     pub(super) fn provenance(&self, stored: &StoredEntries) -> Provenance {
         let mut provenance = self.info.provenance.clone();
         if let Some(file) = provenance.files.first_mut() {

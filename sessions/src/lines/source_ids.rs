@@ -87,7 +87,7 @@ impl SourceIds {
         self.hashes = List::default();
     }
 
-    /// Notes what the line that was read is.
+    /// Notes the next line, and what it is.
     pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
         self.count = to_u32(line);
         match source_line {
@@ -123,9 +123,9 @@ impl SourceIds {
         self.ids.find(id)
     }
 
-    /// The id with a number.
-    pub(crate) fn text(&self, number: u32) -> Option<String> {
-        self.ids.text(number)
+    /// The id that has this number.
+    pub(crate) fn text(&self, id_number: u32) -> Option<String> {
+        self.ids.text(id_number)
     }
 
     /// The number of the id of a line.
@@ -143,15 +143,15 @@ impl SourceIds {
         self.ids.text(self.number_of_line(line)?)
     }
 
-    /// The first line with an id.
-    pub(crate) fn first_line(&self, number: u32) -> Option<u32> {
-        self.first_lines.find(number)
+    /// The first line that contains the id with this number.
+    pub(crate) fn first_line(&self, id_number: u32) -> Option<u32> {
+        self.first_lines.find(id_number)
     }
 
-    /// The lines with an id, in the order of the file.
-    pub(crate) fn lines_with(&self, number: u32) -> impl DoubleEndedIterator<Item = u32> {
-        let repeating_lines = self.repeating_lines.get(&number).into_iter().flatten().map(|(line, _)| *line);
-        self.first_line(number).into_iter().chain(repeating_lines)
+    /// The lines that contain the id with this number, in the order of the file.
+    pub(crate) fn lines_with(&self, id_number: u32) -> impl DoubleEndedIterator<Item = u32> {
+        let repeating_lines = self.repeating_lines.get(&id_number).into_iter().flatten().map(|(line, _)| *line);
+        self.first_line(id_number).into_iter().chain(repeating_lines)
     }
 
     /// The lines whose entries may need other ids than the usual ones.

@@ -51,24 +51,24 @@ pub(super) fn name_of_message(source_id: Option<&str>, line: u64) -> String {
     source_id.filter(|id| !id.trim().is_empty()).map_or_else(|| format!("L{line}"), str::to_owned)
 }
 
-/// The calls that a result may answer, and how many earlier results answer them.
+/// The message with the calls that a result may answer, and how many earlier results answer these calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The node with the calls.
     message: usize,
-    /// The number of earlier results for the same id.
-    earlier: usize,
+    /// The number of earlier results for the same id on the path.
+    earlier_results: usize,
 }
 
-/// The calls and results whose ids do not tell which call a result answers, by their lines: several calls of one
-/// message have the id, or it is missing. They are kept only from the first such message on.
+/// The calls and results with an ambiguous id, by their lines. An id is ambiguous if several calls of one message have
+/// it, or if it is missing. Calls and results are kept only from the first message with such calls on.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedCalls {
     /// The ids that several calls of one message have.
     ids: HashSet<String>,
-    /// For each message that has a call with such an id: the ids of all its calls.
+    /// For each message that has a call with an ambiguous id: the ids of all its calls.
     calls: HashMap<u64, Vec<String>>,
-    /// For each result with such an id: the id.
+    /// For each result with an ambiguous id: this id.
     results: HashMap<u64, String>,
     /// For each result, the id of its call in the thread.
     answers: HashMap<u64, String>,
@@ -112,22 +112,22 @@ impl RepeatedCalls {
         self.answers.get(&line).map(String::as_str)
     }
 
-    /// The nearest message above a result that has calls with this id.
+    /// The nearest ancestor of a result that has calls with this id, and how many results between the two have the id.
     fn answer_on_path(
         &self,
         tree: &Tree<LineData>,
         (at, id): (usize, &String),
         answers: &HashMap<u64, Answer>,
     ) -> Option<Answer> {
-        for above in tree.path(at).skip(1) {
-            let line = tree.line(above)?;
+        for ancestor in tree.path(at).skip(1) {
+            let line = tree.line(ancestor)?;
             if self.calls.get(&line).is_some_and(|calls| calls.contains(id)) {
-                return Some(Answer { message: above, earlier: 0 });
+                return Some(Answer { message: ancestor, earlier_results: 0 });
             }
             if self.results.get(&line) == Some(id)
                 && let Some(answer) = answers.get(&line)
             {
-                return Some(Answer { earlier: answer.earlier + 1, ..*answer });
+                return Some(Answer { earlier_results: answer.earlier_results + 1, ..*answer });
             }
         }
         None
@@ -142,11 +142,12 @@ impl RepeatedCalls {
         let mut ids_of_calls =
             source_ids.iter().zip(unique).filter(|(source_id, _)| *source_id == id).map(|(_, unique)| unique);
         let count = source_ids.iter().filter(|source_id| *source_id == id).count();
-        ids_of_calls.nth(answer.earlier.min(count.checked_sub(1)?))
+        ids_of_calls.nth(answer.earlier_results.min(count.checked_sub(1)?))
     }
 }
 
-/// The calls in those messages of a list that were read so far.
+/// The calls in those messages of a `retainedTail` that were read so far. For each id in the file: the ids that its
+/// calls have in the thread, in reverse order. Calls that were answered are left out, except the last one.
 #[derive(Debug, Default)]
 pub(super) struct CallsSoFar(HashMap<String, Vec<String>>);
 

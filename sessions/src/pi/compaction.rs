@@ -69,7 +69,7 @@ impl Coverage {
     }
 }
 
-/// The compactions of a file, by their lines.
+/// The compactions of a file, by the numbers of their lines.
 #[derive(Debug, Default)]
 pub(super) struct Compactions {
     first_kept: HashMap<u64, FirstKept>,
@@ -93,7 +93,7 @@ impl Compactions {
 /// What the path of a node contains.
 #[derive(Debug, Clone, Copy, Default)]
 struct PathInfo {
-    /// Whether there is a compaction.
+    /// Whether the path contains a compaction.
     has_compaction: bool,
     /// The last node that the last compaction covers.
     covered_to: Option<usize>,
@@ -116,8 +116,8 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, sparse_
     let (mut coverages, mut targets, mut needed_nodes) = (HashMap::new(), HashMap::new(), BitSet::default());
     let lines = sparse_data.compactions.first_kept.keys().copied().chain(sparse_data.edits.lines());
     let changes = lines.filter_map(|line| tree.position(line)).collect();
-    let _paths = InheritedValues::of(tree, order, &changes, &mut |at, above: Option<PathInfo>| {
-        let mut path = above.unwrap_or_default();
+    let _paths = InheritedValues::of(tree, order, &changes, &mut |at, inherited: Option<PathInfo>| {
+        let mut path = inherited.unwrap_or_default();
         let parent = tree.parent(at);
         let line = tree.line(at).unwrap_or_default();
         if let Some(candidates) = sparse_data.edits.candidates(tree, line) {
@@ -130,11 +130,11 @@ pub(super) fn resolve_coverage(tree: &Tree<LineData>, order: &PathOrder, sparse_
                 coverage_of(tree, first_kept, (path, (at, parent), &kept))
             });
             if matches!(coverage, Coverage::Replaces(..)) && *first_kept != FirstKept::RetainedTail {
-                for above in tree.path(at) {
-                    if needed_nodes.contains(above) {
+                for node in tree.path(at) {
+                    if needed_nodes.contains(node) {
                         break;
                     }
-                    needed_nodes.insert(above);
+                    needed_nodes.insert(node);
                 }
             }
             path = PathInfo { has_compaction: true, covered_to: coverage.end() };

@@ -26,20 +26,20 @@ pub(super) enum EditTarget {
     Covered,
 }
 
-/// The edits of a file, by their lines.
+/// The edits of a file, by the numbers of their lines.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    /// The ids that they name.
+    /// The ids that the edits name.
     target_ids: HashMap<u64, String>,
     targets: HashMap<u64, EditTarget>,
-    /// The messages that they change.
+    /// The messages that the edits change.
     edited_messages: HashSet<usize>,
 }
 
 impl Edits {
     /// Notes an edit, and the id that it names.
-    pub(super) fn note(&mut self, line: u64, name: Option<String>) {
-        self.target_ids.extend(name.map(|name| (line, name)));
+    pub(super) fn note(&mut self, line: u64, target_id: Option<String>) {
+        self.target_ids.extend(target_id.map(|target_id| (line, target_id)));
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = u64> {
@@ -48,7 +48,7 @@ impl Edits {
 
     /// The nodes that an edit may mean. Returns `None` if the line is not an edit.
     pub(super) fn candidates(&self, tree: &Tree<LineData>, line: u64) -> Option<Vec<usize>> {
-        self.target_ids.get(&line).map(|name| tree.nodes_with_id(name))
+        self.target_ids.get(&line).map(|target_id| tree.nodes_with_id(target_id))
     }
 
     /// Sets the targets of the edits.
@@ -67,7 +67,8 @@ impl Edits {
     }
 }
 
-/// Finds the target of an edit on its path. `covered_to` is the last node that the last compaction above covers.
+/// Finds the target of an edit on its path. `covered_to` is the last node that the last compaction before the
+/// edit covers.
 pub(super) fn find_target(
     tree: &Tree<LineData>,
     at: usize,
@@ -82,15 +83,15 @@ pub(super) fn find_target(
     Some(if is_covered { EditTarget::Covered } else { EditTarget::Message(target) })
 }
 
-/// For each edited message: the newest edit of it on the path of a node.
+/// For each edited message: the node of its newest edit on the path of a node.
 pub(super) fn newest_edits(edits: &Edits, tree: &Tree<LineData>, at: usize) -> HashMap<usize, usize> {
     let mut newest = HashMap::new();
     if edits.targets.is_empty() {
         return newest;
     }
-    for above in tree.path(at) {
-        if let Some(EditTarget::Message(target)) = tree.line(above).and_then(|line| edits.targets.get(&line)) {
-            newest.entry(*target).or_insert(above);
+    for node in tree.path(at) {
+        if let Some(EditTarget::Message(target)) = tree.line(node).and_then(|line| edits.targets.get(&line)) {
+            newest.entry(*target).or_insert(node);
         }
     }
     newest
@@ -104,13 +105,13 @@ pub(super) fn read_body(
     edits: &Edits,
     issues: &mut Issues,
 ) -> Result<Option<NewBody>, String> {
-    let name = line.object.text("targetId").ok_or("`targetId` is not a string")?;
+    let target_id = line.object.text("targetId").ok_or("`targetId` is not a string")?;
     let target = match edits.targets.get(&line.number) {
-        None => return Err(format!("`{name}` is not on the path of its edit")),
+        None => return Err(format!("`{target_id}` is not on the path of its edit")),
         Some(EditTarget::Covered) => return Ok(None),
         Some(EditTarget::Message(target)) => *target,
     };
-    let message = position.earlier.messages.get(&target).ok_or_else(|| format!("`{name}` is not a message"))?;
+    let message = position.earlier.messages.get(&target).ok_or_else(|| format!("`{target_id}` is not a message"))?;
     let id = position.id_of(target).ok_or("the edited line has no id")?;
     let replacement = match line.object.raw("replacement") {
         None => return Err("`replacement` is missing".to_owned()),

@@ -7,7 +7,7 @@ use store_core::{
 use super::{
     blocks,
     calls::{source_call_ids, unique_call_ids},
-    v4::FRAME_FIELDS,
+    v4::FIELDS_OUTSIDE_BODY,
 };
 use crate::{
     blocks::{MessageBlocks, with_provenance},
@@ -20,7 +20,7 @@ use crate::{
 /// The provider that an export of this crate names for an answer whose provider is not known.
 pub(super) const NO_PROVIDER: &str = "agentstore";
 
-/// When pi sends the summary of a branch, it puts the first text before the summary, and the second text after it.
+/// When pi sends the summary of a branch, the first text is in front of the summary, and the second text behind it.
 pub(super) const BRANCH_SUMMARY_MARKERS: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
@@ -229,7 +229,7 @@ pub(super) fn custom_line(
 ) -> Result<Message, String> {
     note_wrong_types(issues, source.line, object, &[("display", FieldType::Bool)]);
     let mut message = MessageReader { source, object, issues }.custom("pi.custom_message")?;
-    for used in FRAME_FIELDS {
+    for used in FIELDS_OUTSIDE_BODY {
         message.metadata.remove(*used);
     }
     Ok(message)
@@ -241,7 +241,7 @@ pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
     let (before, after) = BRANCH_SUMMARY_MARKERS;
     let message = Message::user(format!("{before}{summary}{after}"));
     let mut message = with_provenance(message, None, Some("pi.branch_summary"));
-    let other_fields = object.iter().filter(|(name, _)| !FRAME_FIELDS.contains(name));
+    let other_fields = object.iter().filter(|(name, _)| !FIELDS_OUTSIDE_BODY.contains(name));
     message.metadata = other_fields.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
     Ok(message)
 }

@@ -116,7 +116,7 @@ impl Format for PiFormat {
             Some(written) => written,
             None => export::write(name == V4, source, files).await?,
         };
-        // The lines of imported operations are kept.
+        // Version 4 keeps the lines of imported operations, so the runs that an import made of them are not lost.
         Ok(WrittenSession { agent_of_imported_runs: (name == V4).then_some(operations::AGENT), ..written })
     }
 
@@ -167,7 +167,7 @@ pub(crate) struct LineData {
 /// What the import keeps of only a few lines between the two passes, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct SparseData {
-    /// The provider and model that a line sets for itself and the lines below it.
+    /// The provider and model that a line sets for itself and its descendants.
     new_origins: HashMap<u64, Arc<Origin>>,
     /// The lines of the JSON objects, by the numbers of the objects, where the header is 0.
     objects: RangeMap,
@@ -348,7 +348,7 @@ impl LineFormat for Pi {
 
     fn parent_policy(&mut self, _tree: &Tree<LineData>) -> ParentPolicy {
         let root = self.header.as_ref().and_then(|header| header.id.clone());
-        // In version 4, a lane may begin anew.
+        // In version 4, a lane may begin with a new root.
         let reports_new_roots = matches!(self.version, V2 | V3);
         ParentPolicy {
             unstated_means_preceding: true,
@@ -366,10 +366,10 @@ impl LineFormat for Pi {
         let first_origin = self.header.as_ref().and_then(|header| header.origin.clone());
         let new_origins = &self.sparse_data.new_origins;
         let changes = new_origins.keys().filter_map(|line| tree.position(*line)).collect();
-        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, above| {
+        self.origins = InheritedValues::of(tree, order, &changes, &mut |at, inherited| {
             let new_origin = tree.line(at).and_then(|line| new_origins.get(&line).cloned());
-            let above = if tree.parent(at).is_some() { above } else { first_origin.clone() };
-            new_origin.or(above)
+            let inherited = if tree.parent(at).is_some() { inherited } else { first_origin.clone() };
+            new_origin.or(inherited)
         });
         compaction::resolve_coverage(tree, order, &mut self.sparse_data);
         self.sparse_data.calls.resolve(tree, order);

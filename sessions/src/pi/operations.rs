@@ -1,5 +1,5 @@
-//! The records of version 4 about operations and about the queues of a lane. Operations become runs, and the messages
-//! that are still queued become pending input.
+//! The lines of version 4 whose kind is `record`. They are about operations and about the queues of a lane. Operations
+//! become runs, and the messages that are still queued become pending input.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ pub(super) struct Operations {
     aborted_operations: HashSet<String>,
     queued_input: Vec<QueuedInput>,
     queued_ids: HashSet<EntryId>,
-    /// The ids of messages that were taken from a queue.
+    /// The ids of messages that were removed from a queue.
     cancelled_messages: HashSet<String>,
 }
 

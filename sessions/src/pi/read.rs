@@ -1,4 +1,4 @@
-//! Turns lines into entries.
+//! The second pass: turns lines into bodies.
 
 use store_core::{Custom, Label, NewBody};
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The fields of a line of versions 1 to 3 that are not part of its body.
-const FRAME_FIELDS: &[&str] = &["type", "id", "parentId", "timestamp"];
+const FIELDS_OUTSIDE_BODY: &[&str] = &["type", "id", "parentId", "timestamp"];
 
 /// The second pass: returns the body and the time of a line.
 pub(super) fn read_body_and_time(
@@ -39,27 +39,27 @@ pub(super) fn read_body_and_time(
         None => LineTime::Invalid,
         Some(raw) => time::read(raw).map_or(LineTime::Invalid, LineTime::At),
     };
-    let frame = frame_of(pi);
+    let fields_outside_body = fields_outside_body(pi);
     let body = match is_v4 && kind.as_deref() != Some("entry") {
         true => v4::side_body(line, position, issues),
         false => body(line, position, pi, issues),
     };
     let body = body.unwrap_or_else(|detail| {
         note_bad_field(issues, line.number, detail);
-        custom_of_line(line, frame)
+        custom_of_line(line, fields_outside_body)
     });
     BodyAndTime { body, time }
 }
 
-/// The fields of a line that are not part of its body.
-fn frame_of(pi: &Pi) -> &'static [&'static str] {
-    if pi.version == V4 { v4::FRAME_FIELDS } else { FRAME_FIELDS }
+/// The fields of a line that are not part of its body, in the version of the file.
+fn fields_outside_body(pi: &Pi) -> &'static [&'static str] {
+    if pi.version == V4 { v4::FIELDS_OUTSIDE_BODY } else { FIELDS_OUTSIDE_BODY }
 }
 
-/// A custom body whose kind is the type of the line, with all fields of the line that are not in `frame`.
-pub(super) fn custom_of_line(line: &ObjectLine<'_>, frame: &[&str]) -> NewBody {
+/// A custom body whose kind is the type of the line. It contains the fields of the line except `fields_outside_body`.
+pub(super) fn custom_of_line(line: &ObjectLine<'_>, fields_outside_body: &[&str]) -> NewBody {
     let kind = line.object.text("type").or_else(|| line.object.text("kind")).unwrap_or_else(|| "line".to_owned());
-    Custom::new(format!("pi.{kind}"), line.object.without_fields(frame)).into()
+    Custom::new(format!("pi.{kind}"), line.object.without_fields(fields_outside_body)).into()
 }
 
 fn body(
@@ -68,7 +68,7 @@ fn body(
     pi: &Pi,
     issues: &mut Issues,
 ) -> Result<NewBody, String> {
-    let frame = frame_of(pi);
+    let fields_outside_body = fields_outside_body(pi);
     let object = &line.object;
     let kind = object.text("type").ok_or("`type` is not a string")?;
     if let Some(field) = agentstore_field(object) {
@@ -87,7 +87,7 @@ fn body(
             let role = fields.text("role").ok_or("`role` is not a string")?;
             if !message::is_known_role(&role) {
                 issues.add(line.number, IssueCode::UnknownType, format!("the role `{role}`"), "kept as a custom entry");
-                return Ok(custom_of_line(line, frame));
+                return Ok(custom_of_line(line, fields_outside_body));
             }
             Ok(message::read(source, &fields, issues)?.into())
         }
@@ -95,15 +95,15 @@ fn body(
         "branch_summary" => Ok(message::branch_summary(object)?.into()),
         "custom_message" => Ok(message::custom_line(source, object, issues)?.into()),
         "context_edit" => Ok(edits::read_body(line, position, &pi.sparse_data.edits, issues)?
-            .unwrap_or_else(|| custom_of_line(line, frame))),
+            .unwrap_or_else(|| custom_of_line(line, fields_outside_body))),
         "usage" => Ok(message::usage_record(object).ok_or("`usage` is missing or wrong")?.into()),
         "label" => label_body(line, position),
         "custom" | "session_info" | "model_change" | "thinking_level_change" | "active_tools_change" | "title" => {
-            Ok(custom_of_line(line, frame))
+            Ok(custom_of_line(line, fields_outside_body))
         }
         _ => {
             issues.add(line.number, IssueCode::UnknownType, format!("the type `{kind}`"), "kept as a custom entry");
-            Ok(custom_of_line(line, frame))
+            Ok(custom_of_line(line, fields_outside_body))
         }
     }
 }

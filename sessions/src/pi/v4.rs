@@ -1,5 +1,5 @@
-//! What version 4 adds: each line has a kind and a number, several lanes each have a leaf, and the title and labels are
-//! facts outside of the tree.
+//! What version 4 adds: each line has a kind and a number, and the title and labels are facts outside of the tree. A
+//! lane has a name and a leaf. Each new entry of a lane becomes its leaf.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use crate::{
 pub(super) const MAIN_LANE: &str = "main";
 
 /// The fields of a line that are not part of its body.
-pub(super) const FRAME_FIELDS: &[&str] = &["kind", "type", "id", "lane", "parentId", "seq", "timestamp"];
+pub(super) const FIELDS_OUTSIDE_BODY: &[&str] = &["kind", "type", "id", "lane", "parentId", "seq", "timestamp"];
 
-/// The leaves of the lanes, and how they moved.
+/// The lanes of a file, and how their leaves moved.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     /// The changes of each lane, in file order.
@@ -65,7 +65,7 @@ impl Lanes {
         Some(self.changes.get(lane)?.last()?.leaf.clone())
     }
 
-    /// The leaf of the main lane.
+    /// The leaf of the main lane. The outer `None` means that the file has no main lane.
     pub(super) fn head(&self) -> Option<Option<String>> {
         self.leaf(MAIN_LANE)
     }
@@ -79,6 +79,7 @@ impl Lanes {
             let old_leaf = known.checked_sub(1).and_then(|at| changes.get(at)).and_then(|change| change.leaf.as_ref());
             let Some(last) = changes.last() else { continue };
             let mut add = |leaf: &String, text: Option<String>| {
+                // The leaf may return to an entry. It then needs another key.
                 let visits = changes.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
                 let key = key(&[lane, leaf, &visits.to_string(), text.as_ref().map_or("removed", |_| "set")]);
                 labels.push(ImpliedLabel { key, line: last.line, target: leaf.clone(), text });
@@ -121,7 +122,7 @@ impl Sequence {
     }
 }
 
-/// Makes the body of a line that is not an entry.
+/// Makes the body of a line whose kind is not `entry`.
 pub(super) fn side_body(
     line: &ObjectLine<'_>,
     position: &LinePosition<'_, LineData>,
@@ -152,12 +153,13 @@ pub(super) fn side_body(
         _ => {
             let detail = format!("the kind `{kind}`");
             issues.add(line.number, IssueCode::UnknownType, detail, "kept as a custom entry");
-            Ok(custom_of_line(line, FRAME_FIELDS))
+            Ok(custom_of_line(line, FIELDS_OUTSIDE_BODY))
         }
     }
 }
 
-/// Makes the body of a usage record. If the record repeats the usage of an entry, its tokens are counted there.
+/// Makes the body of a usage record. If the record repeats the usage of an entry, its tokens are counted only in that
+/// entry.
 fn usage(line: &ObjectLine<'_>, position: &LinePosition<'_, LineData>, issues: &mut Issues) -> Result<NewBody, String> {
     let object = &line.object;
     let mut record = message::usage_record(object).ok_or("`usage` is missing or wrong")?;

@@ -43,8 +43,8 @@ impl Parents {
     /// The root of the path of a node. There must be no cycle.
     pub(super) fn root(&self, at: usize) -> usize {
         let Some(mut segment) = u32::try_from(at).ok().and_then(|at| self.segment_of(at)) else { return at };
-        while let Some((above, _)) = self.parent_position(segment) {
-            segment = above;
+        while let Some((parent_segment, _)) = self.parent_position(segment) {
+            segment = parent_segment;
         }
         self.segments.get(segment).map_or(at, |segment| to_position(segment.start))
     }
@@ -85,7 +85,8 @@ pub(super) const fn to_position(at: u32) -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct DepthFirstTree {
     parents: Parents,
-    /// For each segment: the place of its first node in the order, and the last place of the segment and all below it.
+    /// For each segment: the place of its first node in the order, and the last place of its nodes and their
+    /// descendants.
     places: Vec<(u32, u32)>,
     /// For each segment, the end of its part of `children`.
     child_ends: Vec<u32>,
@@ -97,21 +98,22 @@ pub(crate) struct DepthFirstTree {
 }
 
 impl DepthFirstTree {
-    /// Numbers the nodes. The parents must not form a cycle.
+    /// Brings the nodes into depth-first order. The parents must not form a cycle.
     pub(super) fn of(parents: Parents) -> Self {
         let count = parents.segments.len();
         let mut children: Vec<(usize, u32, u32)> = Vec::new();
         let mut roots = Vec::new();
         for segment in 0..count {
             match parents.parent_position(segment) {
-                Some((above, parent)) => children.push((above, parent, to_u32(segment))),
+                Some((parent_segment, parent)) => children.push((parent_segment, parent, to_u32(segment))),
                 None => roots.push(segment),
             }
         }
-        children.sort_unstable_by_key(|(above, parent, segment)| (*above, u32::MAX - parent, *segment));
+        children
+            .sort_unstable_by_key(|(parent_segment, parent, segment)| (*parent_segment, u32::MAX - parent, *segment));
         let mut child_ends = vec![0; count];
-        for (at, (above, ..)) in children.iter().enumerate() {
-            if let Some(end) = child_ends.get_mut(*above) {
+        for (at, (parent_segment, ..)) in children.iter().enumerate() {
+            if let Some(end) = child_ends.get_mut(*parent_segment) {
                 *end = to_u32(at + 1);
             }
         }
@@ -125,12 +127,12 @@ impl DepthFirstTree {
         let mut depth_first_tree =
             Self { parents, places: vec![(0, 0); count], child_ends, children, order: Vec::new() };
         roots.reverse();
-        depth_first_tree.number(roots);
+        depth_first_tree.assign_places(roots);
         depth_first_tree
     }
 
     /// Finds the order and the places. `pending` contains the roots, in reverse order.
-    fn number(&mut self, mut pending: Vec<usize>) {
+    fn assign_places(&mut self, mut pending: Vec<usize>) {
         let mut next = 0;
         while let Some(segment) = pending.pop() {
             let Some(start) = self.parents.segments.get(segment).map(|found| found.start) else { continue };
@@ -140,14 +142,14 @@ impl DepthFirstTree {
                 *place = (first, next.saturating_sub(1));
             }
             self.order.push(to_u32(segment));
-            let below = self.children_of(segment).iter().rev().map(|(_, child)| to_position(*child));
-            pending.extend(below);
+            let children = self.children_of(segment).iter().rev().map(|(_, child)| to_position(*child));
+            pending.extend(children);
         }
         for at in (0..self.order.len()).rev() {
             let Some(segment) = self.order.get(at).map(|segment| to_position(*segment)) else { continue };
             let last = self.last_place(segment);
-            if let Some((above, _)) = self.parents.parent_position(segment)
-                && let Some(place) = self.places.get_mut(above)
+            if let Some((parent_segment, _)) = self.parents.parent_position(segment)
+                && let Some(place) = self.places.get_mut(parent_segment)
             {
                 place.1 = place.1.max(last);
             }
@@ -168,25 +170,26 @@ impl DepthFirstTree {
         self.places.get(segment).map_or(0, |(_, last)| *last)
     }
 
-    /// The place of a node in the order, and the last place of the node and all below it.
+    /// The place of a node in the order, and the last place of the node and its descendants.
     fn places_of(&self, at: usize) -> Option<(u32, u32)> {
         let at = u32::try_from(at).ok().filter(|at| *at < self.parents.len)?;
         let segment = self.parents.segment_of(at)?;
         let (first, start) = (self.places.get(segment)?.0, self.parents.segments.get(segment)?.start);
-        // The segments below later nodes of the segment come first in the order.
+        // The list has the order of the places: the child segments of later nodes come first. So of the child segments
+        // of this node and of later ones, the last in the list has the last place.
         let children = self.children_of(segment);
-        let below = children.partition_point(|(parent, _)| *parent >= at);
-        let last = match below.checked_sub(1).and_then(|last| children.get(last)) {
+        let count = children.partition_point(|(parent, _)| *parent >= at);
+        let last = match count.checked_sub(1).and_then(|last| children.get(last)) {
             Some((_, child)) => self.last_place(to_position(*child)),
             None => first + (self.parents.end(segment) - start) - 1,
         };
         Some((first + (at - start), last))
     }
 
-    /// Whether `above` is on the path of `at`, which includes `at` itself.
-    pub(super) fn is_on_path(&self, at: usize, above: usize) -> bool {
-        let (Some((at, _)), Some((above, last))) = (self.places_of(at), self.places_of(above)) else { return false };
-        above <= at && at <= last
+    /// Whether `node` is on the path of `at`, which includes `at` itself.
+    pub(super) fn is_on_path(&self, at: usize, node: usize) -> bool {
+        let (Some((place, _)), Some((first, last))) = (self.places_of(at), self.places_of(node)) else { return false };
+        (first..=last).contains(&place)
     }
 
     /// The first node without children.
@@ -235,7 +238,7 @@ mod tests {
             usize::try_from(self.0 >> 33).unwrap() % limit
         }
 
-        /// The parents of nodes that have no cycles. Some parents come later.
+        /// Parents of nodes, without cycles. A parent may come after its child.
         fn parents(&mut self, len: usize, kinds: usize) -> Vec<Option<usize>> {
             let mut parents: Vec<_> = (0..len)
                 .map(|at| match self.below(kinds) {
@@ -246,11 +249,12 @@ mod tests {
                 })
                 .collect();
             for at in 0..len {
-                let mut above = parents[at];
+                let mut ancestor = parents[at];
                 for _ in 0..=len {
-                    above = above.and_then(|above| parents[above]);
+                    ancestor = ancestor.and_then(|ancestor| parents[ancestor]);
                 }
-                if above.is_some() {
+                // A path that is longer than the number of nodes contains a cycle.
+                if ancestor.is_some() {
                     parents[at] = None;
                 }
             }
@@ -271,7 +275,7 @@ mod tests {
             let depth_first_tree = DepthFirstTree::of(list);
             let path = |at| std::iter::successors(Some(at), |at: &usize| parents[*at]).collect::<Vec<_>>();
             for at in 0..len {
-                let on_path: Vec<_> = (0..len).filter(|above| depth_first_tree.is_on_path(at, *above)).collect();
+                let on_path: Vec<_> = (0..len).filter(|node| depth_first_tree.is_on_path(at, *node)).collect();
                 let mut expected = path(at);
                 expected.sort_unstable();
                 assert_eq!(on_path, expected, "{at} of {parents:?}");

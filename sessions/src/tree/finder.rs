@@ -57,7 +57,7 @@ impl<'a, D> ParentFinder<'a, D> {
                 Link::Node(parent) => Some(to_position(parent)).filter(|parent| *parent < at),
                 Link::Id(id) => {
                     let found = self.node_with_id(at, &self.tree.nodes_with_number(id), id);
-                    found.unwrap_or_else(|| self.parent_without_id(at, self.tree.source_ids.text(id)))
+                    found.or_else(|| self.parent_without_id(at, self.tree.source_ids.text(id)))
                 }
                 Link::Unknown(name) => self.parent_of_unknown_name(at, name),
             },
@@ -68,23 +68,24 @@ impl<'a, D> ParentFinder<'a, D> {
         let name = self.tree.unknown_names.text(name);
         let id = name.as_ref().and_then(|name| self.tree.source_ids.find(name));
         let found = id.and_then(|id| self.node_with_id(at, &self.tree.nodes_with_number(id), id));
-        found.unwrap_or_else(|| self.parent_without_id(at, name))
+        found.or_else(|| self.parent_without_id(at, name))
     }
 
     /// The nearest earlier node with an id, or else the first later one. Returns `None` if no node has the id.
-    fn node_with_id(&mut self, at: usize, nodes: &[usize], id: u32) -> Option<Option<usize>> {
+    fn node_with_id(&mut self, at: usize, nodes: &[usize], id: u32) -> Option<usize> {
         let earlier = nodes.partition_point(|other| *other < at);
         if let Some(found) = earlier.checked_sub(1).and_then(|before| nodes.get(before)) {
-            return Some(Some(*found));
+            return Some(*found);
         }
         let found = *nodes.get(earlier)?;
+        // A line that names itself as its parent is a cycle, which is cut later.
         if found != at {
             let (line, found_line) = (self.tree.line(at)?, self.tree.line(found)?);
             let name = self.tree.source_ids.text(id).unwrap_or_default();
             let detail = format!("the parent `{name}` comes later, on line {found_line}");
             self.issues.add(line, IssueCode::ForwardParent, detail, "appended after its parent");
         }
-        Some(Some(found))
+        Some(found)
     }
 
     /// The parent that a line gets if it names a parent that is not the id of a node.

@@ -1,4 +1,4 @@
-//! Values that a node takes from the node above it, unless it has a value of its own.
+//! Values that a node takes from its parent, unless it has a value of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +27,8 @@ impl<T: Clone> InheritedValues<T> {
     ) -> Self {
         let mut values = Self::default();
         for segment in order.segments() {
-            let above = tree.parent(segment.start).and_then(|parent| values.get(parent).cloned());
-            let mut value = value_of(segment.start, above);
+            let inherited = tree.parent(segment.start).and_then(|parent| values.get(parent).cloned());
+            let mut value = value_of(segment.start, inherited);
             values.0.insert(segment.start, value.clone());
             for &at in changes.range(segment.start + 1..segment.end.max(segment.start + 1)) {
                 value = value_of(at, value);

@@ -245,9 +245,9 @@ impl<D> Tree<D> {
         self.depth_first_tree.parents().root(at)
     }
 
-    /// Whether `above` is on the path of `at`, which includes `at` itself.
-    pub(crate) fn is_on_path(&self, at: usize, above: usize) -> bool {
-        self.depth_first_tree.is_on_path(at, above)
+    /// Whether `node` is on the path of `at`, which includes `at` itself.
+    pub(crate) fn is_on_path(&self, at: usize, node: usize) -> bool {
+        self.depth_first_tree.is_on_path(at, node)
     }
 
     /// The first node without children.
@@ -282,10 +282,10 @@ impl<D> Tree<D> {
     fn messages_on_paths(&self, order: &PathOrder, is_message: &dyn Fn(&D) -> bool) -> Vec<u32> {
         let mut counts = vec![0; self.data.len()];
         for at in order.iter() {
-            let count_above = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
+            let count_of_parent = self.parent(at).and_then(|parent| counts.get(parent).copied()).unwrap_or_default();
             let own_count = u32::from(self.data(at).is_some_and(is_message));
             if let Some(count) = counts.get_mut(at) {
-                *count = count_above + own_count;
+                *count = count_of_parent + own_count;
             }
         }
         counts
@@ -323,16 +323,16 @@ impl<D> Tree<D> {
         for start in 0..first_visits.len() {
             let walk = to_u32(start + 1);
             let mut at = Some(start);
-            while let Some(here) = at {
-                match first_visits.get_mut(here) {
+            while let Some(segment) = at {
+                match first_visits.get_mut(segment) {
                     Some(visit) if *visit == 0 => *visit = walk,
                     Some(visit) if *visit == walk => {
-                        self.cut_cycle(parents, here, issues);
+                        self.cut_cycle(parents, segment, issues);
                         break;
                     }
                     _ => break,
                 }
-                at = parents.parent_position(here).map(|(above, _)| above);
+                at = parents.parent_position(segment).map(|(parent_segment, _)| parent_segment);
             }
         }
     }
@@ -341,9 +341,9 @@ impl<D> Tree<D> {
         // The parts of the segments that are in the cycle: each from its first node to the parent of another part.
         let mut parts = Vec::new();
         let mut at = segment;
-        while let Some((above, parent)) = parents.parent_position(at) {
-            parts.push((above, parent));
-            at = above;
+        while let Some((parent_segment, parent)) = parents.parent_position(at) {
+            parts.push((parent_segment, parent));
+            at = parent_segment;
             if at == segment {
                 break;
             }

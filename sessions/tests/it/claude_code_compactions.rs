@@ -25,9 +25,9 @@ fn assistant(uuid: &str, parent: &str) -> String {
     line(uuid, parent, &format!(r#""type":"assistant","message":{message}"#))
 }
 
-fn boundary(uuid: &str, logical: &str, metadata: &str) -> String {
+fn boundary(uuid: &str, logical_parent: &str, metadata: &str) -> String {
     let fields = format!(
-        r#""type":"system","subtype":"compact_boundary","logicalParentUuid":"{logical}","compactMetadata":{{"trigger":"auto","preTokens":9,{metadata}}}"#
+        r#""type":"system","subtype":"compact_boundary","logicalParentUuid":"{logical_parent}","compactMetadata":{{"trigger":"auto","preTokens":9,{metadata}}}"#
     );
     line(uuid, "", &fields)
 }
@@ -63,7 +63,8 @@ async fn context(commits: &dyn CommitCoordinator, report: &ImportReport) -> Vec<
     texts.collect()
 }
 
-/// The context of a file. Checks that it has the same messages if the file grows by 1, 2 or 3 lines between imports.
+/// The context of a file, and the report of its import. Checks that the context has the same messages if the file grows
+/// by 1, 2 or 3 lines between imports.
 async fn context_of(text: &str) -> (Vec<String>, ImportReport) {
     let folder = tempdir().unwrap();
     let path = folder.path().join(format!("{SESSION}.jsonl"));

@@ -114,9 +114,9 @@ async fn a_resumed_session_keeps_the_lines_of_the_previous_session() {
     assert_eq!(custom_kind(entry_of_line(&found, 3)), "claude-code.file-history-snapshot");
     let Body::Compaction(compaction) = &*entry_of_line(&found, 4).body else { panic!("line 4 is not a compaction") };
     assert_eq!(compaction.covers, None);
-    let record = commits.threads().load_thread(&thread).await.unwrap().unwrap();
-    assert_eq!(record.metadata["session_id"].as_str(), "\"5e550000-0000-4000-8000-000000000006\"");
-    assert_eq!(record.metadata["cwd"].as_str(), "\"/work/app\"");
+    let stored_thread = commits.threads().load_thread(&thread).await.unwrap().unwrap();
+    assert_eq!(stored_thread.metadata["session_id"].as_str(), "\"5e550000-0000-4000-8000-000000000006\"");
+    assert_eq!(stored_thread.metadata["cwd"].as_str(), "\"/work/app\"");
 }
 
 #[tokio::test]

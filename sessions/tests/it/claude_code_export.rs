@@ -36,11 +36,21 @@ fn origin(provider: &str) -> Origin {
     Origin::new(provider).with_api("anthropic-messages").with_model("claude-sonnet-4-5")
 }
 
-fn signed_thinking(provider: &str, redacted: bool) -> Block {
-    let mut thinking = Thinking::new(if redacted { "" } else { "hm" });
-    (thinking.signature, thinking.redacted) = (Some("sig".to_owned()), redacted);
-    thinking.origin = Some(origin(provider));
+fn signed_thinking(provider: &str) -> Block {
+    Block::new(BlockKind::Thinking(thinking_with_signature("hm", provider)))
+}
+
+fn redacted_thinking(provider: &str) -> Block {
+    let mut thinking = thinking_with_signature("", provider);
+    thinking.redacted = true;
     Block::new(BlockKind::Thinking(thinking))
+}
+
+fn thinking_with_signature(text: &str, provider: &str) -> Thinking {
+    let mut thinking = Thinking::new(text);
+    thinking.signature = Some("sig".to_owned());
+    thinking.origin = Some(origin(provider));
+    thinking
 }
 
 async fn commit(commits: &dyn CommitCoordinator, thread: &str, entries: Vec<NewEntry>) -> ThreadId {
@@ -131,7 +141,7 @@ async fn lines_have_the_fields_that_claude_code_writes() {
     let commits = new_store();
     let session = "0198c0de-0000-7000-8000-00000000000a";
     let entry_id = "0198c0de-0000-7000-8000-00000000000b";
-    let mut answer = Message::new(Role::Assistant, vec![signed_thinking("anthropic", false), Block::text("Hi.")]);
+    let mut answer = Message::new(Role::Assistant, vec![signed_thinking("anthropic"), Block::text("Hi.")]);
     let mut provenance = Provenance::default();
     provenance.origin = Some(origin("anthropic"));
     provenance.message_id = Some("msg_1".to_owned());
@@ -193,9 +203,9 @@ pub(crate) async fn thread_of_all_blocks(commits: &dyn CommitCoordinator) -> Thr
     let mut foreign = Block::text("said");
     foreign.opaque = Some(Opaque::new(origin("openai"), json("\"item\"")));
     let assistant = vec![
-        signed_thinking("anthropic", false),
-        signed_thinking("anthropic", true),
-        signed_thinking("google", false),
+        signed_thinking("anthropic"),
+        redacted_thinking("anthropic"),
+        signed_thinking("google"),
         foreign,
         opaque("anthropic", r#"{"type":"server_tool_use","id":"s"}"#),
         opaque("openai", "{}"),
@@ -208,7 +218,7 @@ pub(crate) async fn thread_of_all_blocks(commits: &dyn CommitCoordinator) -> Thr
         entry("a", Message::new(Role::Assistant, assistant)),
         entry("t", result.with_visibility(Visibility::Internal)),
         entry("n", Message::user("not sent").with_visibility(Visibility::Aside)),
-        entry("e", Message::new(Role::Assistant, vec![signed_thinking("google", false)])),
+        entry("e", Message::new(Role::Assistant, vec![signed_thinking("google")])),
         entry("z", Message::user("end")),
     ];
     commit(commits, "blocks", entries).await
@@ -262,7 +272,7 @@ async fn blocks_that_no_line_can_hold_are_listed_as_losses() {
 #[tokio::test]
 async fn a_compaction_that_keeps_messages_is_written_with_them() {
     let commits = new_store();
-    for (name, from, to, is_whole) in
+    for (name, from, to, covers_whole_path) in
         [("all", "u1", "a2", true), ("start", "u1", "a1", false), ("middle", "a1", "u2", false)]
     {
         let mut compaction = Compaction::default();
@@ -281,7 +291,7 @@ async fn a_compaction_that_keeps_messages_is_written_with_them() {
         let thread = commit(&*commits, name, entries).await;
         let (exported, text) = export_text(&*commits, &thread).await;
         let is_listed = losses(&exported).contains(&("z", "/covers", "compaction"));
-        assert_eq!(is_listed, !is_whole, "{name}");
+        assert_eq!(is_listed, !covers_whole_path, "{name}");
         let (other, copy) = reimport(&text).await;
         assert_eq!(context_blocks(&*other, &copy).await, context_blocks(&*commits, &thread).await, "{name}: {text}");
         let boundary = lines(&text).into_iter().find(|line| line["subtype"] == "compact_boundary").unwrap();
@@ -322,8 +332,8 @@ async fn every_branch_is_written_and_the_head_comes_last() {
     let (exported, text) = export_text(&*commits, &thread).await;
     assert_eq!(losses(&exported), [("d", "/timestamp", "time")]);
     let (other, copy) = reimport(&text).await;
-    let record = other.threads().load_thread(&copy).await.unwrap().unwrap();
-    assert_eq!((record.head, record.leaves), (Some(id("d")), 2));
+    let copied_thread = other.threads().load_thread(&copy).await.unwrap().unwrap();
+    assert_eq!((copied_thread.head, copied_thread.leaves), (Some(id("d")), 2));
     assert_eq!(context_blocks(&*other, &copy).await, context_blocks(&*commits, &thread).await);
 }
 

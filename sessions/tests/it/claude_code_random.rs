@@ -72,7 +72,7 @@ impl RandomThread<'_> {
         Message::new(Role::Tool, blocks)
     }
 
-    /// A compaction of the first entries of the path, of a random number of them, or of no entry.
+    /// A compaction that covers a random number of entries from the beginning of the path, or no entry.
     async fn compaction(&mut self) -> Compaction {
         let path = if self.next_number == 0 { Vec::new() } else { head_path(self.commits, &self.id).await };
         let mut compaction = Compaction::default();

@@ -29,7 +29,7 @@ async fn load(commits: &dyn CommitCoordinator, id: &str) -> Thread {
     commits.threads().load_thread(&ThreadId::new(id).unwrap()).await.unwrap().unwrap()
 }
 
-/// The id of the thread of a file with this name.
+/// Imports a text as a file with this name. Returns the id of the thread.
 async fn thread_of(name: &str, text: &str) -> String {
     let folder = tempdir().unwrap();
     let report = import_one(&*new_store(), &write_file(folder.path(), name, text)).await;
@@ -152,18 +152,18 @@ async fn a_subagent_becomes_a_child_when_its_session_is_imported_later() {
 async fn a_summary_is_the_title_of_the_session_that_it_is_about() {
     let folder = tempdir().unwrap();
     let lines = user(FIRST_SESSION, "a", "") + &user(FIRST_SESSION, "b", "a");
-    let custom = format!(r#"{{"type":"ai-title","aiTitle":"By the model","sessionId":"{FIRST_SESSION}"}}"#) + "\n";
-    let records = r#"{"type":"mode","mode":"normal","sessionId":"x"}"#.to_owned() + "\n";
+    let model_title = format!(r#"{{"type":"ai-title","aiTitle":"By the model","sessionId":"{FIRST_SESSION}"}}"#) + "\n";
+    let mode_line = r#"{"type":"mode","mode":"normal","sessionId":"x"}"#.to_owned() + "\n";
     for (own_file, other_file, title) in [
         (lines.clone() + &summary("b", "At the end"), String::new(), Some("At the end")),
         (summary("b", "One") + &summary("elsewhere", "Two") + &lines, String::new(), Some("One")),
         (summary("a", "One") + &lines + &summary("b", "Two"), String::new(), Some("Two")),
-        (custom + &lines + &summary("b", "Two"), String::new(), Some("By the model")),
+        (model_title + &lines + &summary("b", "Two"), String::new(), Some("By the model")),
         (summary("elsewhere", "Two") + &lines, String::new(), None),
         (lines.clone(), summary("b", "Before") + &user(SECOND_SESSION, "z", ""), Some("Before")),
         (
             lines.clone(),
-            user(SECOND_SESSION, "z", "") + &records.repeat(2_000) + &summary("b", "Behind"),
+            user(SECOND_SESSION, "z", "") + &mode_line.repeat(2_000) + &summary("b", "Behind"),
             Some("Behind"),
         ),
         (lines.clone(), summary("z", "Not mine"), None),

@@ -161,8 +161,11 @@ async fn any_thread_becomes_a_rollout_with_the_same_context_except_for_the_losse
     expected.push("thread_name_updated");
     assert_eq!(types(&lines), expected);
     let (other, copy) = import_again(&bytes).await;
-    let record = other.threads().load_thread(&copy).await.unwrap().unwrap();
-    assert_eq!((record.title.as_deref(), record.metadata["cwd"].as_str()), (Some("All of it"), "\"/work/app\""));
+    let copied_thread = other.threads().load_thread(&copy).await.unwrap().unwrap();
+    assert_eq!(
+        (copied_thread.title.as_deref(), copied_thread.metadata["cwd"].as_str()),
+        (Some("All of it"), "\"/work/app\"")
+    );
     let expected = [
         "system: Be brief.",
         "user: Look.",

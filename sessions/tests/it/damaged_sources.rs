@@ -41,12 +41,12 @@ fn copy_folder(from: &Path, to: &Path, line_files: &mut Vec<PathBuf>) {
 fn a_session_folder_with_a_changed_file_round_trips() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let strategy = (0..FOLDERS.len(), any::<Index>(), prop::collection::vec(mutation(), 1..3));
-    run_cases(40, &strategy, |(at, which, mutations)| {
+    run_cases(40, &strategy, |(folder_index, file_index, mutations)| {
         let root = tempdir().unwrap();
         let folder = root.path().join("session");
         let mut line_files = Vec::new();
-        copy_folder(&fixtures().join("kimi-cli").join(FOLDERS[at]), &folder, &mut line_files);
-        let changed = &line_files[which.index(line_files.len())];
+        copy_folder(&fixtures().join("kimi-cli").join(FOLDERS[folder_index]), &folder, &mut line_files);
+        let changed = &line_files[file_index.index(line_files.len())];
         let mut file = File::read(changed);
         mutations.iter().for_each(|mutation| file.apply(mutation));
         fs::write(changed, file.bytes()).unwrap();
@@ -69,7 +69,7 @@ fn a_session_folder_with_a_changed_file_round_trips() {
     });
 }
 
-/// Cuts off a compressed file, or flips a bit in it.
+/// Flips this bit in a byte of a compressed file, or cuts the file off there if no bit is given.
 fn damage(packed: &[u8], at: Index, bit: Option<u8>) -> Vec<u8> {
     let mut bytes = packed.to_vec();
     // The first four bytes say how the file is compressed. They are not changed.

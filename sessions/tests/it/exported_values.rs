@@ -150,8 +150,8 @@ pub(crate) async fn check_values(
         if thread_losses.iter().any(|loss| loss.kind == "child_thread") {
             continue;
         }
-        let record = commits.threads().load_thread(found).await.unwrap().unwrap();
-        if let Some(title) = &record.title
+        let stored_thread = commits.threads().load_thread(found).await.unwrap().unwrap();
+        if let Some(title) = &stored_thread.title
             && !values.has(&Value::String(title.clone()))
             && thread_losses.iter().all(|loss| loss.kind != "title")
         {

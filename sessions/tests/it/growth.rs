@@ -61,7 +61,9 @@ async fn files_with_the_same_name_keep_their_threads() {
         format!("{{\"id\":\"{id}\",\"type\":\"user\",\"role\":\"user\",\"content\":\"{text}\",\"timestamp\":{id}}}\n")
     };
     let mut texts = [line(1, "a"), line(2, "b"), line(3, "c")];
+    // The number of entries that each import adds to each thread: one for a line, and one with the provenance.
     for added in [[2, 2, 2], [0, 0, 0], [0, 0, 2]] {
+        // The third file grows before the last import.
         if added == [0, 0, 2] {
             texts[2] += &line(4, "more");
         }

@@ -99,8 +99,9 @@ async fn a_retained_tail_replaces_everything_before_it() {
         import_and_check_export(&[PI_HEADER, &message("a", r#"{"role":"user","content":"old"}"#), &compaction]).await;
     assert_eq!(codes(&report), []);
     let Body::Compaction(compaction) = &*find(&found, "c").body else { panic!() };
-    let texts: Vec<_> = compaction.replacement.as_ref().unwrap().iter().map(|message| message.blocks.len()).collect();
-    assert_eq!(texts, [2, 1]);
+    let replacement = compaction.replacement.as_ref().unwrap();
+    let block_counts: Vec<_> = replacement.iter().map(|message| message.blocks.len()).collect();
+    assert_eq!(block_counts, [2, 1]);
 }
 
 #[tokio::test]
@@ -197,12 +198,12 @@ async fn lines_of_the_short_form_need_neither_parents_nor_call_ids() {
     ];
     let (_, report, found) = import_and_check_export(&lines).await;
     assert_eq!(codes(&report), [(Some(6), "bad_field")]);
-    let call = |id: &str| match &find(&found, id).message().unwrap().blocks[0].kind {
+    let call_id = |entry: &str| match &find(&found, entry).message().unwrap().blocks[0].kind {
         BlockKind::ToolUse(call) => call.id.clone(),
         BlockKind::ToolResult(result) => result.tool_use_id.clone(),
         _ => String::new(),
     };
-    assert_eq!((call("2"), call("3")), (call("5"), call("4")));
+    assert_eq!((call_id("2"), call_id("3")), (call_id("5"), call_id("4")));
     assert_eq!(find(&found, "6").parent.as_ref().unwrap().as_str(), "5");
     assert_eq!(custom_kind(find(&found, "6")), "agent-core.tool_result");
 }

@@ -41,7 +41,7 @@ pub(crate) async fn import_session(commits: &dyn CommitCoordinator, folder: &Pat
     import(commits, folder, &ImportOptions::default()).await.unwrap()
 }
 
-/// The entry that represents each line of a file. For a line that the file shares with an earlier one
+/// The entry that represents each line of a file. For a line that the file shares with an earlier file
 /// (`kimi-cli.shared`), this is the entry of the earlier file.
 struct FileEntries {
     lines: BTreeMap<u64, Arc<Entry>>,
@@ -138,19 +138,19 @@ fn issue_lines(report: &ImportReport, file: &str, code: IssueCode) -> Value {
 }
 
 /// Compares the entries of one context file with its expectation.
-fn check_context(file: &FileEntries, expect: &Value, name: &str) {
-    assert_eq!(json!(file.count_by_role()), expect["entries_by_type"], "{name}");
+fn check_context(file: &FileEntries, expectation: &Value, name: &str) {
+    assert_eq!(json!(file.count_by_role()), expectation["entries_by_type"], "{name}");
     let mut roles = file.count_by_role();
     roles.retain(|role, _| ["user", "assistant", "system", "tool"].contains(&role.as_str()));
-    assert_eq!(json!(roles), expect["messages_by_role"], "{name}");
+    assert_eq!(json!(roles), expectation["messages_by_role"], "{name}");
     let (pieces, hash) = file.text_count_and_hash();
-    assert_eq!(json!(pieces), expect["main_path_text_pieces"], "{name}");
-    assert_eq!(json!(hash), expect["main_path_text_sha256"], "{name}");
+    assert_eq!(json!(pieces), expectation["main_path_text_pieces"], "{name}");
+    assert_eq!(json!(hash), expectation["main_path_text_sha256"], "{name}");
     let calls = file.count(|kind| matches!(kind, BlockKind::ToolUse(_)));
     let results = file.count(|kind| matches!(kind, BlockKind::ToolResult(_)));
     assert_eq!(
         (json!(calls), json!(results)),
-        (expect["tool_calls"].clone(), expect["tool_results"].clone()),
+        (expectation["tool_calls"].clone(), expectation["tool_results"].clone()),
         "{name}"
     );
     let last_value =
@@ -161,17 +161,18 @@ fn check_context(file: &FileEntries, expect: &Value, name: &str) {
     });
     // If the id of a checkpoint line is not a number, the line does not become a checkpoint. Only one file has such a
     // line, and its last real checkpoint has the number 0.
-    let expected = expect["last_checkpoint"].as_u64().or(expect["last_checkpoint"].as_str().map(|_| 0));
-    assert_eq!(checkpoint, expected, "{name}");
+    let expected_checkpoint =
+        expectation["last_checkpoint"].as_u64().or(expectation["last_checkpoint"].as_str().map(|_| 0));
+    assert_eq!(checkpoint, expected_checkpoint, "{name}");
     let tokens = last_value(|body| match body {
         Body::Usage(usage) => usage.context_size,
         _ => None,
     });
-    assert_eq!(json!(tokens), expect["last_token_count"], "{name}");
+    assert_eq!(json!(tokens), expectation["last_token_count"], "{name}");
 }
 
 /// Checks the issues of one file.
-fn check_issues(report: &ImportReport, expect: &Value, file: &str) {
+fn check_issues(report: &ImportReport, expectation: &Value, file: &str) {
     for (code, field) in [
         (IssueCode::MalformedLine, "malformed_lines"),
         (IssueCode::InvalidUtf8, "invalid_utf8_lines"),
@@ -179,53 +180,53 @@ fn check_issues(report: &ImportReport, expect: &Value, file: &str) {
         (IssueCode::LoneSurrogate, "lone_surrogate_lines"),
         (IssueCode::Nul, "nul_lines"),
     ] {
-        assert_eq!(issue_lines(report, file, code), expect[field], "{file}: {field}");
+        assert_eq!(issue_lines(report, file, code), expectation[field], "{file}: {field}");
     }
     let count = |code| issue_lines(report, file, code).as_array().unwrap().len();
-    assert_eq!(json!(count(IssueCode::OpenCall)), expect["calls_without_result"], "{file}");
-    assert_eq!(json!(count(IssueCode::OrphanResult)), expect["results_without_call"], "{file}");
+    assert_eq!(json!(count(IssueCode::OpenCall)), expectation["calls_without_result"], "{file}");
+    assert_eq!(json!(count(IssueCode::OrphanResult)), expectation["results_without_call"], "{file}");
 }
 
-fn check_wire(all: &[Arc<Entry>], expect: &Value, name: &str) {
+fn check_wire(all: &[Arc<Entry>], expectation: &Value, name: &str) {
     let mut types: BTreeMap<&str, u64> = BTreeMap::new();
     for entry in all.iter().filter(|entry| entry.side) {
         if let Some(found) = custom_kind(entry).strip_prefix("kimi-cli.wire.") {
             *types.entry(found).or_default() += 1;
         }
     }
-    assert_eq!(json!(types), expect["entries_by_type"], "{name}");
+    assert_eq!(json!(types), expectation["entries_by_type"], "{name}");
 }
 
 /// Imports a session, and compares it with its expectation.
 pub(crate) async fn check_session(folder: &Path) {
-    let expect = read_json(&expectation_path(folder));
+    let expectation = read_json(&expectation_path(folder));
     let name = folder.display().to_string();
     let commits = new_store();
     let reports = import_session(&*commits, folder).await;
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
-    let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    let order: Vec<_> = expectation["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     for (position, file) in order.iter().enumerate() {
         let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
         let file_entries = FileEntries::of(&all, &prefix);
-        let expect_file = &expect["files"][file];
-        assert_eq!(json!(file_entries.lines.len()), expect_file["lines"], "{name}: {file}");
-        check_context(&file_entries, expect_file, &format!("{name}: {file}"));
-        check_issues(&reports[0], expect_file, file);
+        let expectation_of_file = &expectation["files"][file];
+        assert_eq!(json!(file_entries.lines.len()), expectation_of_file["lines"], "{name}: {file}");
+        check_context(&file_entries, expectation_of_file, &format!("{name}: {file}"));
+        check_issues(&reports[0], expectation_of_file, file);
         let shared = all.iter().filter(|entry| {
             entry.id.as_str().starts_with(&prefix) && position > 0 && custom_kind(entry) == "kimi-cli.shared"
         });
-        let common = expect["common_prefix_with_previous_file"][position].as_u64().unwrap();
+        let common = expectation["common_prefix_with_previous_file"][position].as_u64().unwrap();
         let shared_lines_at_start = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
         assert_eq!(shared_lines_at_start as u64, common, "{name}: {file}");
-        if expect["head_file"] == *file {
-            assert_eq!(json!(file_entries.text_count_and_hash().1), expect["head_text_sha256"], "{name}");
+        if expectation["head_file"] == *file {
+            assert_eq!(json!(file_entries.text_count_and_hash().1), expectation["head_text_sha256"], "{name}");
         }
     }
-    if expect["files"]["wire.jsonl"].is_object() {
-        check_wire(&all, &expect["files"]["wire.jsonl"], &name);
+    if expectation["files"]["wire.jsonl"].is_object() {
+        check_wire(&all, &expectation["files"]["wire.jsonl"], &name);
     }
     let is_of_this_session = |file: &&(String, Value)| !file.0.starts_with("subagents/");
-    let files: Vec<_> = expect["files"].as_object().unwrap().clone().into_iter().collect();
+    let files: Vec<_> = expectation["files"].as_object().unwrap().clone().into_iter().collect();
     let sum =
         |field: &str| files.iter().filter(is_of_this_session).filter_map(|(_, file)| file[field].as_u64()).sum::<u64>();
     assert_eq!((reports[0].lines, reports[0].bytes), (sum("lines"), sum("bytes")), "{name}");
@@ -267,8 +268,8 @@ async fn a_subagent_is_a_child_thread() {
     let [_, child] = reports.as_slice() else { panic!("{reports:?}") };
     let thread = commits.threads().load_thread(child.thread.as_ref().unwrap()).await.unwrap().unwrap();
     assert_eq!((thread.id.as_str(), thread.parent_thread_id.unwrap().as_str()), ("rotated.a1b2c3", "rotated"));
-    let expect = read_json(&expectation_path(&fixtures().join("kimi-cli/rotated")));
+    let expectation = read_json(&expectation_path(&fixtures().join("kimi-cli/rotated")));
     let all = entries(&*commits, &thread.id).await;
-    check_context(&FileEntries::of(&all, ""), &expect["files"]["subagents/a1b2c3/context.jsonl"], "subagent");
+    check_context(&FileEntries::of(&all, ""), &expectation["files"]["subagents/a1b2c3/context.jsonl"], "subagent");
     assert_eq!(child.lines, 4);
 }

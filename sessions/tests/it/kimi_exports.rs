@@ -78,7 +78,7 @@ pub(crate) async fn import_copy(folder: &Path) -> (Arc<dyn CommitCoordinator>, I
 
 /// Imports an exported session into another store, and checks that there are no issues. Returns that store and the
 /// thread.
-pub(crate) async fn import_again(folder: &Path) -> (Arc<dyn CommitCoordinator>, ThreadId) {
+pub(crate) async fn import_copy_without_issues(folder: &Path) -> (Arc<dyn CommitCoordinator>, ThreadId) {
     let (commits, report) = import_copy(folder).await;
     assert_eq!(report.issues, []);
     (commits, report.thread.unwrap())
@@ -132,7 +132,7 @@ pub(crate) async fn append(commits: &dyn CommitCoordinator, thread: &ThreadId, n
 /// Checks that a thread and the reimport of its export have the same context. Returns the export.
 pub(crate) async fn check_same_context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> (TempDir, Exported) {
     let (folder, exported) = export_session(commits, thread).await;
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     let (expected, found) = (comparable_context(commits, thread).await, comparable_context(&*other_store, &copy).await);
     assert_eq!(found, expected);
     check_exact(&*other_store, &copy, folder.path()).await;

@@ -10,7 +10,7 @@ use tempfile::tempdir;
 
 use crate::{
     helpers::{custom_kind, entries, new_store},
-    kimi_exports::{append, check_exact, entry, export_session, import_again, kinds},
+    kimi_exports::{append, check_exact, entry, export_session, import_copy_without_issues, kinds},
 };
 
 /// The messages that a model receives, each as its role and its blocks.
@@ -161,9 +161,9 @@ async fn check_continued(commits: &dyn CommitCoordinator, thread: &ThreadId) {
     append(commits, thread, vec![entry("added", Message::user("go on"))]).await;
     let (folder, exported) = export_session(commits, thread).await;
     assert_eq!((exported.exact, kinds(&exported.losses)), (false, Vec::new()));
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     // All summaries are equal here. If two of them follow each other, the second looks like a copy of the first, and
-    // becomes an ordinary message.
+    // becomes an ordinary message, with the marker of kimi-cli.
     let (expected, found) = (context_json(commits, thread).await, context_json(&*other_store, &copy).await);
     assert_eq!(with_our_marker(&found), with_our_marker(&expected));
     check_exact(&*other_store, &copy, folder.path()).await;
@@ -189,12 +189,12 @@ async fn the_context_is_what_kimi_cli_would_send_after_any_actions_and_imports()
         // Depending on the seed, an import runs at every step, at some steps, or almost only at the end.
         let import_interval = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
         for _ in 0..60 {
-            let steps = simulator.next_action();
+            let remaining_lines = simulator.next_action();
             if simulator.random(import_interval) == 0 {
                 check_session_context(&*commits, &folder).await;
             }
-            for step in steps {
-                simulator.append(&step);
+            for line in remaining_lines {
+                simulator.append(&line);
                 if simulator.random(import_interval) == 0 {
                     check_session_context(&*commits, &folder).await;
                 }

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::{
     helpers::{entries, fixtures, import_one, new_store},
     kimi_exports::{
-        append, check_exact, check_same_context, comparable_context, create, entry, export_session, id, import_again,
-        import_copy, kinds, lines,
+        append, check_exact, check_same_context, comparable_context, create, entry, export_session, id, import_copy,
+        import_copy_without_issues, kinds, lines,
     },
 };
 
@@ -49,9 +49,15 @@ fn call(id: &str) -> Message {
     )
 }
 
-fn result(id: &str, text: &str, is_error: bool) -> Message {
+fn result(id: &str, text: &str) -> Message {
     let mut result = ToolResult::new(id, vec![Block::text(text)]);
-    result.is_error = Some(is_error);
+    result.is_error = Some(false);
+    Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))])
+}
+
+fn failed_result(id: &str, text: &str) -> Message {
+    let mut result = ToolResult::new(id, vec![Block::text(text)]);
+    result.is_error = Some(true);
     Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))])
 }
 
@@ -72,11 +78,11 @@ async fn a_conversation_is_written_as_kimi_cli_writes_it() {
             entry_at(0, "s1", system("be brief")),
             entry_at(1, "u1", Message::user("first")),
             entry_at(2, "a1", call("c1")),
-            entry_at(3, "t1", result("c1", "one", false)),
+            entry_at(3, "t1", result("c1", "one")),
             entry_at(4, "a2", Message::assistant("answer").with_usage(TokenCounts::new(30, 4).into())),
             entry_at(5, "u2", Message::user("second")),
             entry_at(6, "a3", call("c1")),
-            entry_at(7, "t2", result("c1", "no such file", true)),
+            entry_at(7, "t2", failed_result("c1", "no such file")),
             entry_at(8, "a4", Message::assistant("it failed")),
         ],
     )
@@ -106,7 +112,7 @@ async fn a_conversation_is_written_as_kimi_cli_writes_it() {
     assert_eq!(types.collect::<Vec<_>>().join(" "), format!("{turn} {turn}"));
     let failed = r#""is_error": true, "output": [], "message": "no such file", "display": [], "extras": null"#;
     assert!(wire.iter().any(|record| record.contains(failed)), "{wire:?}");
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     let title = other_store.threads().load_thread(&copy).await.unwrap().unwrap().title;
     assert_eq!(title.as_deref(), Some("Talk"));
     let mut expected = comparable_context(&*commits, &thread).await;
@@ -144,10 +150,10 @@ fn assistant_of_everything(provider: &Origin) -> Message {
     let mut message = Message::new(Role::Assistant, blocks);
     message.stop = Some("end".to_owned());
     message.metadata.insert("k".to_owned(), Json::null());
-    let mut source = store_core::Provenance::default();
-    source.origin = Some(provider.clone());
-    source.message_id = Some("m1".to_owned());
-    message.with_provenance(source)
+    let mut provenance = store_core::Provenance::default();
+    provenance.origin = Some(provider.clone());
+    provenance.message_id = Some("m1".to_owned());
+    message.with_provenance(provenance)
 }
 
 /// A user message with media of every kind and from every source.
@@ -190,7 +196,7 @@ fn entries_of_everything() -> Vec<NewEntry> {
         entry("i1", Message::user("internal").with_visibility(Visibility::Internal)),
         entry("x1", Message::user("aside").with_visibility(Visibility::Aside)),
         entry("a2", call("c9")),
-        entry("o1", result("c8", "orphan", false)),
+        entry("o1", result("c8", "orphan")),
         entry("u2", Message::user("go on")),
         entry("l1", Label::new(id("u2"), Some("here".to_owned()))),
         entry("c1", Custom::new("note", Json::null())),
@@ -240,7 +246,7 @@ async fn everything_that_the_format_cannot_hold_is_a_listed_loss() {
     let mut found = kinds(&exported.losses);
     found.sort_unstable();
     assert_eq!(found, LOSSES_OF_EVERYTHING);
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     let audio = json!({"audio": {"url": "https://example.com/a.mp3"}});
     let image = |media_type: &str| json!({"image": {"media_type": media_type, "base64": "AAAA"}});
     let read = |id: &str, input: Value| json!({"tool_use": {"id": id, "name": "read", "input": input}});
@@ -289,12 +295,12 @@ async fn other_leaves_become_earlier_context_files_and_the_head_the_current_one(
     assert_eq!(roles(&folder, "context_2.jsonl"), "0 user");
     assert!(lines(&folder, "context_1.jsonl")[6].contains("right answer"));
     assert!(lines(&folder, "context.jsonl")[6].contains("left answer"));
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     let leaves = other_store.threads().list_leaves(&copy, store_core::PageRequest::first(10)).await.unwrap();
     assert_eq!(leaves.items.len(), 3);
-    let texts: Vec<_> =
+    let messages: Vec<_> =
         entries(&*other_store, &copy).await.iter().filter_map(|entry| entry.message().cloned()).collect();
-    assert!(texts.iter().any(|message| message == &Message::assistant("right answer")));
+    assert!(messages.contains(&Message::assistant("right answer")));
 }
 
 #[tokio::test]
@@ -331,7 +337,7 @@ async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
             entry("a1", Message::assistant("one")),
             entry("u2", Message::user("second")),
             entry("a2", call("c1")),
-            entry("t2", result("c1", "ok", false)),
+            entry("t2", result("c1", "ok")),
         ]
     };
     let mut new = first_entries();
@@ -350,7 +356,7 @@ async fn a_compaction_starts_a_new_context_with_the_kept_messages() {
     assert_eq!(roles(&folder, "context.jsonl"), "prompt 0 user assistant tool user assistant 1 user");
     let summary = r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#;
     assert_eq!(lines(&folder, "context_2.jsonl")[2], summary);
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     let all = entries(&*other_store, &copy).await;
     let summaries: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).collect();
     let [first_summary, _] = summaries.as_slice() else { panic!("{summaries:?}") };
@@ -391,9 +397,9 @@ async fn a_branch_after_a_compaction_becomes_an_earlier_context_file_with_its_su
 #[tokio::test]
 async fn a_summary_that_is_not_at_the_beginning_is_an_ordinary_message() {
     let commits = new_store();
-    let mut replaced = compaction("u3", "u3", "");
-    replaced.summary.clear();
-    replaced.replacement = Some(vec![Message::user("instead")]);
+    let mut replacing_compaction = compaction("u3", "u3", "");
+    replacing_compaction.summary.clear();
+    replacing_compaction.replacement = Some(vec![Message::user("instead")]);
     let thread = create(
         &*commits,
         "middle",
@@ -404,14 +410,14 @@ async fn a_summary_that_is_not_at_the_beginning_is_an_ordinary_message() {
             entry("a2", Message::assistant("two")),
             entry("z1", compaction("u2", "a2", "in short")),
             entry("u3", Message::user("third")),
-            entry("z2", replaced),
+            entry("z2", replacing_compaction),
             entry("a3", Message::assistant("three")),
         ],
     )
     .await;
     let (folder, exported) = export_session(&*commits, &thread).await;
     assert_eq!(kinds(&exported.losses), [("z1", "compaction"), ("z2", "compaction")]);
-    let (other_store, copy) = import_again(folder.path()).await;
+    let (other_store, copy) = import_copy_without_issues(folder.path()).await;
     let found = comparable_context(&*other_store, &copy).await.to_string();
     let marker = "<system>Previous context has been compacted. Here is the compaction output:</system>";
     let found = found.replace(marker, "[summary of the earlier conversation]");

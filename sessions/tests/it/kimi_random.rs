@@ -15,25 +15,26 @@ use crate::{
 struct RandomThread<'a> {
     commits: &'a dyn CommitCoordinator,
     thread: ThreadId,
-    random: u64,
-    count: u64,
+    random_state: u64,
+    entry_count: u64,
 }
 
 impl RandomThread<'_> {
     fn random(&mut self, below: usize) -> usize {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((self.random >> 33) % below as u64).unwrap()
+        self.random_state =
+            self.random_state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.random_state >> 33) % below as u64).unwrap()
     }
 
     async fn add(&mut self, body: impl Into<NewBody>) {
-        self.count += 1;
-        let entry = NewEntry::new(body).with_id(EntryId::new(format!("e{}", self.count)).unwrap());
+        self.entry_count += 1;
+        let entry = NewEntry::new(body).with_id(EntryId::new(format!("e{}", self.entry_count)).unwrap());
         append(self.commits, &self.thread, vec![entry]).await;
     }
 
     /// A text. Some texts are repeated.
     fn text(&mut self) -> String {
-        if self.random(4) == 0 { "again".to_owned() } else { format!("text {}", self.count) }
+        if self.random(4) == 0 { "again".to_owned() } else { format!("text {}", self.entry_count) }
     }
 
     async fn add_call_with_result(&mut self) {
@@ -58,7 +59,7 @@ impl RandomThread<'_> {
         }
         let mut compaction = Compaction::default();
         compaction.covers = Some(Interval::new(path[from].id.clone(), path[to].id.clone()));
-        compaction.summary = vec![Block::text(format!("summary {}", self.count))];
+        compaction.summary = vec![Block::text(format!("summary {}", self.entry_count))];
         self.add(compaction).await;
     }
 
@@ -81,12 +82,12 @@ impl RandomThread<'_> {
             }
             7 | 8 => self.add_call_with_result().await,
             9 => {
-                let label = Some(format!("label {}", self.count)).filter(|_| self.count.is_multiple_of(2));
+                let label = Some(format!("label {}", self.entry_count)).filter(|_| self.entry_count.is_multiple_of(2));
                 self.add(NewBody::Checkpoint { number: None, label }).await;
             }
             10 => {
                 let mut usage = UsageRecord::default();
-                usage.context_size = Some(self.count);
+                usage.context_size = Some(self.entry_count);
                 self.add(usage).await;
             }
             11 => self.add(Message::assistant("with usage").with_usage(TokenCounts::new(3, 4).into())).await,
@@ -116,7 +117,8 @@ async fn the_import_of_an_export_has_the_same_context() {
             commit = commit.entry(NewEntry::new(prompt));
         }
         let thread = commits.commit(commit).await.unwrap().thread;
-        let mut writer = RandomThread { commits: &*commits, thread: thread.clone(), random: seed, count: 0 };
+        let mut writer =
+            RandomThread { commits: &*commits, thread: thread.clone(), random_state: seed, entry_count: 0 };
         for _ in 0..40 {
             writer.step().await;
         }

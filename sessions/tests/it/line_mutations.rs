@@ -59,11 +59,15 @@ const VALUES: [&str; 14] = [
 #[derive(Debug, Clone)]
 pub(crate) enum Mutation {
     Delete(Index),
+    /// Copies a line to another place.
     Duplicate(Index, Index),
     Swap(Index, Index),
+    /// Cuts a line off at a byte.
     Cut(Index, Index),
+    /// Changes one bit of a byte of the file. The number of the bit follows.
     FlipBit(Index, u8),
     Insert(Index, &'static str),
+    /// Replaces the value of a field of a line.
     SetField(Index, Index, &'static str),
     RemoveField(Index, Index),
 }

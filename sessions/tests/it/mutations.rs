@@ -121,15 +121,15 @@ async fn files_that_grow_piece_by_piece_round_trip() {
         "codex/old-shape",
     ] {
         let valid = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
-        // The first line shows the format, so the first import reads at least this line.
+        // The first line shows the format, so the first import reads more than this line, and more than 200 bytes.
         let first_end = valid.iter().position(|byte| *byte == b'\n').unwrap().max(199) + 1;
         for round in 0..40 {
             let mut whole = valid.clone();
-            let mut end_of_file = whole.split_off(first_end);
+            let mut rest = whole.split_off(first_end);
             if round % 2 == 1 {
-                damage(&mut end_of_file, &mut random);
+                damage(&mut rest, &mut random);
             }
-            whole.extend(end_of_file);
+            whole.extend(rest);
             let commits = new_store();
             let mut end = first_end;
             let mut thread = None;

@@ -15,7 +15,8 @@ fn id(text: &str) -> ThreadId {
     ThreadId::new(text).unwrap()
 }
 
-/// Writes a session file with this id. Its header names the session `parent` as its parent.
+/// Writes the file of a session with this id. Its header names the session `parent` as the parent. A session that names
+/// itself has no parent.
 fn write_session(folder: &Path, id: &str, parent: &str) -> PathBuf {
     let time = "2026-01-05T10:00:00.000Z";
     let header = format!(

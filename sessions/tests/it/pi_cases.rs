@@ -134,7 +134,7 @@ fn result(id: &str, parent: &str, call: &str) -> String {
 /// The calls and results of a context: `+id` for a call, `id=text` for a result.
 fn calls_and_results(context: &Context) -> Vec<String> {
     let blocks = context.messages.iter().flat_map(|message| &message.message.blocks);
-    let pair = |block: &store_core::Block| match &block.kind {
+    let describe = |block: &store_core::Block| match &block.kind {
         BlockKind::ToolUse(call) => Some(format!("+{}", call.id)),
         BlockKind::ToolResult(result) => match &result.blocks[0].kind {
             BlockKind::Text(text) => Some(format!("{}={text}", result.tool_use_id)),
@@ -142,7 +142,7 @@ fn calls_and_results(context: &Context) -> Vec<String> {
         },
         _ => None,
     };
-    blocks.filter_map(pair).collect()
+    blocks.filter_map(describe).collect()
 }
 
 #[tokio::test]
@@ -236,13 +236,13 @@ async fn the_complete_record_of_a_damaged_line_is_read() {
 async fn files_with_damaged_lines_that_grow_piece_by_piece_round_trip() {
     let (a, b, c, d) = (user("a", "null"), user("b", "\"a\""), user("c", "\"b\""), user("d", "\"c\""));
     let (part, tail) = (&b[..70], &d[60..]);
-    let lines = format!("{HEADER}\n{a}\n{part}{b}\n{c}{part}\n\0\0{d}\0\n{tail}{d}\r\n{a}{b}\n");
+    let text = format!("{HEADER}\n{a}\n{part}{b}\n{c}{part}\n\0\0{d}\0\n{tail}{d}\r\n{a}{b}\n");
     let folder = tempdir().unwrap();
     for step in [3, 7, 100] {
         let commits = new_store();
         let mut thread = None;
-        for end in (HEADER.len() + 1..lines.len()).step_by(step).chain([lines.len()]) {
-            let path = write_file(folder.path(), "growing.jsonl", &lines[..end]);
+        for end in (HEADER.len() + 1..text.len()).step_by(step).chain([text.len()]) {
+            let path = write_file(folder.path(), "growing.jsonl", &text[..end]);
             let report = import_one(&*commits, &path).await;
             assert!(thread.is_none() || thread == report.thread, "{end} bytes");
             if has_no_message(&report) {
@@ -251,7 +251,7 @@ async fn files_with_damaged_lines_that_grow_piece_by_piece_round_trip() {
             let (exported_bytes, exact) =
                 export_bytes(&*commits, report.thread.as_ref().unwrap(), "pi".parse().unwrap()).await;
             assert!(
-                exact && exported_bytes == lines.as_bytes()[..end],
+                exact && exported_bytes == text.as_bytes()[..end],
                 "{end} bytes:\n{}",
                 String::from_utf8_lossy(&exported_bytes)
             );

@@ -88,15 +88,19 @@ async fn an_edit_of_a_message_that_a_compaction_covers_changes_nothing() {
 #[tokio::test]
 async fn a_compaction_after_an_edit_keeps_the_edited_message() {
     let start = [HEADER.to_owned(), user("a", "null"), user("b", "\"a\""), edit("e", "b", "b", r#"{"content":"x"}"#)];
-    let keeps = |first: &str| {
+    let compaction_that_keeps_from = |first: &str| {
         line("compaction", "k", "e", &format!(r#""summary":"S","firstKeptEntryId":"{first}","tokensBefore":1"#))
     };
-    let imported = import_lines(&[&start[..], &[keeps("b")]].concat(), &ImportOptions::default()).await;
+    let imported =
+        import_lines(&[&start[..], &[compaction_that_keeps_from("b")]].concat(), &ImportOptions::default()).await;
     assert_eq!(texts(&imported).await, ["[summary of the earlier conversation]|S", "x"]);
     // The second compaction keeps everything, so its replacement contains the edited message.
     let keeps_everything = line("compaction", "l", "k", r#""summary":"T","firstKeptEntryId":"a","tokensBefore":1"#);
-    let imported =
-        import_lines(&[&start[..], &[keeps("b"), keeps_everything]].concat(), &ImportOptions::default()).await;
+    let imported = import_lines(
+        &[&start[..], &[compaction_that_keeps_from("b"), keeps_everything]].concat(),
+        &ImportOptions::default(),
+    )
+    .await;
     assert_eq!(texts(&imported).await, ["[summary of the earlier conversation]|T", "text of a", "x"]);
 }
 

@@ -334,8 +334,8 @@ async fn signatures_have_the_form_that_pi_sends() {
     let lines = copy.lines();
     assert_eq!(lines[1]["message"]["content"][0]["thoughtSignature"], "CiQB");
     let item = lines[2]["message"]["content"][0]["thinkingSignature"].as_str().unwrap();
-    let item_json = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"why"}],"encrypted_content":"gAAA"}"#;
-    assert_eq!(item, item_json);
+    let expected_item = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"why"}],"encrypted_content":"gAAA"}"#;
+    assert_eq!(item, expected_item);
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Tests of exports of imported threads to pi: from other versions and formats, and after new entries.
+//! Tests of imported threads that are exported to pi: threads from other versions and formats, and threads with new
+//! entries.
 
 use sessions::{ExportOptions, ExportTarget, export};
 use store_core::{Commit, Expect, Message, Role};

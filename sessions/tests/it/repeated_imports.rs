@@ -123,11 +123,11 @@ async fn a_pipe_is_read_once() {
     use std::os::fd::AsRawFd;
     let (reader, mut writer) = std::io::pipe().unwrap();
     let text = session("piped", &"x".repeat(200_000));
-    let write = std::thread::spawn(move || writer.write_all(text.as_bytes()).unwrap());
+    let writing_thread = std::thread::spawn(move || writer.write_all(text.as_bytes()).unwrap());
     let path = format!("/dev/fd/{}", reader.as_raw_fd());
     let commits = new_store();
     let report = import_one(&*commits, Path::new(&path)).await;
-    write.join().unwrap();
+    writing_thread.join().unwrap();
     assert_eq!((report.file.as_path(), report.messages, report.issues.len()), (Path::new(&path), 1, 0));
     assert_eq!(entries(&*commits, report.thread.as_ref().unwrap()).await.len(), 2);
 }
@@ -155,7 +155,7 @@ async fn a_session_that_its_tool_has_migrated_is_recognised() {
     let detail = &refused.issues[0].detail;
     assert_eq!(refused.issues[0].code, IssueCode::ChangedFile);
     assert!(detail.contains("from pi-v1, and the file is pi-v3 now"), "{detail}");
-    assert!(detail.contains("2 of its 2 messages are in the file, which has 1 others"), "{detail}");
+    assert!(detail.contains("The file contains 2 of the thread's 2 messages, and 1 other message(s)"), "{detail}");
     assert_eq!(entries(&*commits, &"mig".parse().unwrap()).await.len(), 3);
     let replaced = import(&*commits, &path, &ImportOptions::default().replacing()).await.unwrap().remove(0);
     assert_eq!((replaced.thread.as_ref().unwrap().as_str(), replaced.messages), ("mig", 3));

@@ -300,6 +300,8 @@ async fn random_threads_with_split_messages_keep_the_context_of_their_head() {
         for target in ["agent-core", "pi-v4"] {
             let (exported, other_store, copy) = export_and_import(&*commits, &thread, target).await;
             merged += exported.losses.iter().filter(|loss| loss.kind == "merged" && loss.path.is_empty()).count();
+            // A text beside a result is not compared: the export to Agent Core drops it, and the export to pi moves it
+            // to a message of its own.
             let is_kept = |shape: &String| !shape.contains("beside");
             let (mut expected, mut found) = (shapes(&before), shapes(&context_of(&*other_store, &copy).await));
             expected.retain(is_kept);

@@ -78,7 +78,7 @@ impl ClaimsOfThread {
             }
         }
         for LogLine { called, did, .. } in lines.iter().copied() {
-            let LoggedAction::Tries { claim, .. } = did else { continue };
+            let LoggedAction::Calling { claim, .. } = did else { continue };
             if let Some(claim_record) =
                 self.by_number.get_mut(&claim.number).filter(|_| !calls_without_end.contains(&(claim.number, *called)))
             {

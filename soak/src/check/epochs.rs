@@ -1,5 +1,5 @@
-//! Checks the interrupts of one thread: each begins an epoch, and nothing of an earlier epoch is claimed or accepted
-//! after it.
+//! Checks the interrupts of one thread. Each begins an epoch. From then on, nothing of an earlier epoch is enqueued,
+//! claimed or accepted.
 
 use super::{Rule, Violation, claim_name};
 use crate::record::{LogLine, LoggedAction};

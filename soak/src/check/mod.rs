@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct Evidence {
     /// The number of jobs. A job has one dispatch, or several if interrupts superseded the earlier ones.
     pub(crate) jobs: u32,
-    /// Whether threads and mailbox are in one store. Such a store checks the claim of each commit in its mailbox.
+    /// Whether threads and mailbox are in one store. Such a store looks up the claim of each commit in its mailbox.
     pub(crate) is_fenced: bool,
     pub(crate) lines: Vec<LogLine>,
     pub(crate) dispatches: BTreeMap<DispatchName, FinalDispatch>,
@@ -122,7 +122,7 @@ fn work_figures(evidence: &Evidence) -> WorkFigures {
     for line in &evidence.lines {
         match line.did {
             LoggedAction::Claimed { claim, .. } => *claims_per_dispatch.entry(claim.dispatch).or_default() += 1,
-            LoggedAction::Tries { .. } => call_count += 1,
+            LoggedAction::Calling { .. } => call_count += 1,
             LoggedAction::Accepted { .. } => answer_count += 1,
             LoggedAction::Refused { .. } => {
                 (answer_count, work_figures.refused) = (answer_count + 1, work_figures.refused + 1)

@@ -71,7 +71,7 @@ impl EvidenceBuilder {
         self.evidence.lines.push(LogLine {
             called: self.time,
             answered: self.time,
-            did: LoggedAction::Tries { claim, act },
+            did: LoggedAction::Calling { claim, act },
         });
     }
 
@@ -280,14 +280,14 @@ fn writes_of_stale_claims_are_found() {
 /// On two stores, an attempt may write until a later attempt has made its first commit, and not after that.
 #[test]
 fn on_two_stores_commits_are_stale_only_after_the_take_over() {
-    let two_stores = |takes_over| {
+    let violated_rules = |call_of_newer_claim: Option<ClaimCall>| {
         let mut builder = EvidenceBuilder::with_jobs(1);
         builder.evidence.is_fenced = false;
         builder.record_claim(claim(1, 0));
         builder.let_lease_expire();
         builder.record_claim(claim(2, 0));
-        if takes_over {
-            builder.record_acceptance(claim(2, 0), ClaimCall::TakeOver);
+        if let Some(call) = call_of_newer_claim {
+            builder.record_acceptance(claim(2, 0), call);
         }
         builder.record_acceptance(claim(1, 0), ClaimCall::Commit);
         builder.record_acceptance(claim(2, 0), ClaimCall::Ack);
@@ -295,8 +295,8 @@ fn on_two_stores_commits_are_stale_only_after_the_take_over() {
         builder.thread().written_by = Some(vec![DoneBy { dispatch: first_dispatch_of(0), claim: claim_number(1) }]);
         builder.violated_rules()
     };
-    assert_eq!(two_stores(false), []);
-    assert_eq!(two_stores(true), [Rule::StaleWrite]);
+    assert_eq!(violated_rules(None), []);
+    assert_eq!(violated_rules(Some(ClaimCall::TakeOver)), [Rule::StaleWrite]);
 }
 
 #[test]

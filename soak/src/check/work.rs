@@ -57,8 +57,8 @@ fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
             let final_state = evidence.dispatches.get(dispatch);
             let is_stored =
                 final_state.is_some_and(|final_state| (final_state.thread, final_state.epoch) == (*thread, *epoch));
-            (!is_stored)
-                .then(|| Violation::new(Rule::LostWork, format!("{dispatch} was enqueued, but found {final_state:?}")))
+            let description = || format!("{dispatch} was enqueued, but the store contains {final_state:?}");
+            (!is_stored).then(|| Violation::new(Rule::LostWork, description()))
         }
         LoggedAction::Claimed { claim, .. } => {
             let final_state = evidence.dispatches.get(&claim.dispatch)?;
@@ -87,7 +87,7 @@ fn check_line(evidence: &Evidence, line: &LogLine) -> Option<Violation> {
             };
             (!is_stored).then(|| Violation::new(Rule::MissingFromStore, description()))
         }
-        LoggedAction::Interrupted { .. } | LoggedAction::Tries { .. } | LoggedAction::Refused { .. } => None,
+        LoggedAction::Interrupted { .. } | LoggedAction::Calling { .. } | LoggedAction::Refused { .. } => None,
     }
 }
 

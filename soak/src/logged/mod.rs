@@ -84,7 +84,7 @@ impl CallLog {
     /// Records that a call is about to be made. Returns the time of the call.
     fn record_call(&self, claim: Claim, act: ClaimCall) -> u64 {
         let called = host_nanos();
-        self.append(&[LogLine { called, answered: called, did: LoggedAction::Tries { claim, act } }]);
+        self.append(&[LogLine { called, answered: called, did: LoggedAction::Calling { claim, act } }]);
         called
     }
 

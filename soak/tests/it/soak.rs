@@ -19,9 +19,12 @@ fn is_long() -> bool {
     TestLength::from_env() == TestLength::Long
 }
 
+/// The mean time from one fault to the next in the long form, in ms.
+const FAULT_INTERVAL: u32 = 400;
+
 /// Runs the program `soak` with these arguments. Prints and checks its figures.
 fn run_soak(args: &[&str]) {
-    run_soak_while(args, 400, |_| {});
+    run_soak_while(args, FAULT_INTERVAL, |_| {});
 }
 
 /// Runs the program in the same way. Until it ends, calls `meanwhile` repeatedly with the time since the start. In the
@@ -114,8 +117,8 @@ fn work_survives_its_workers_in_two_stores() {
     run_soak(&["--store", &ServerWithSchema::new().url, "--mailbox", &sqlite_url(&folder)]);
 }
 
-/// The mean time from one fault to the next on NATS, in ms. A worker that starts has to read the log of the mailbox,
-/// which takes seconds towards the end of a run.
+/// The mean time from one fault to the next on NATS in the long form, in ms. A worker that starts has to read the log
+/// of the mailbox, which takes seconds towards the end of a run.
 const FAULT_INTERVAL_ON_NATS: u32 = 10_000;
 
 /// Returns the URL of a mailbox on these servers. The tests kill the servers, but the servers need not sync: a process

@@ -91,8 +91,8 @@ impl PlannedCompaction {
             .entry(NewEntry::new(compaction))
     }
 
-    /// Returns whether the context still begins with the messages to be summarised, and whether enough messages follow
-    /// them.
+    /// Returns whether the plan still fits the thread: the context still begins with the messages to be summarised, the
+    /// same message follows them, and enough user and assistant messages stay.
     pub(super) fn still_fits(&self, current: &ThreadContext) -> bool {
         let (kept_from, current_messages) = (self.boundary.kept_from, &current.context.messages);
         let (older, current_older) = (self.context.messages.get(..kept_from), current_messages.get(..kept_from));

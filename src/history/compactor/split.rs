@@ -11,22 +11,22 @@ use store_core::{
 pub(super) struct Boundary {
     /// The index of the first message that stays.
     pub(super) kept_from: usize,
-    /// The entries of the messages before it, without system messages at the beginning.
+    /// The entries of the messages before `kept_from`, without system messages at the beginning.
     pub(super) interval: Interval,
 }
 
-/// Returns where the context is split so that the last `keep` user and assistant messages stay, or none if a summary
-/// would replace nothing but an earlier summary.
+/// Returns where the context is split so that the last `kept_count` user and assistant messages stay, or none if a
+/// summary would replace nothing but an earlier summary.
 ///
 /// More messages stay if a call would otherwise lose its result: the result was recorded after the place of the split,
 /// or the run that made the call is open and has not recorded the result yet (CX-20).
 pub(super) async fn find_boundary(
     threads: &dyn ThreadRunStore,
     found: &ThreadContext,
-    keep: usize,
+    kept_count: usize,
 ) -> Result<Option<Boundary>> {
     let context = &found.context;
-    let split = split_for_compaction(context, keep);
+    let split = split_for_compaction(context, kept_count);
     let mut kept_from = split.system.len() + split.older.len();
     let late_results = load_late_results(threads, found, kept_from).await?;
     loop {

@@ -19,7 +19,7 @@ const TOKENS_PER_MEDIA_BLOCK: u64 = 1_600;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextTokens {
-    /// The tokens that the counter of the [`Compactor`](super::Compactor) counts in its messages.
+    /// The tokens of the messages, as counted by the counter of the [`Compactor`](super::Compactor).
     pub counted: u64,
     /// The newest size of the context that a provider reported on the path, if there is one (EN-29). It includes
     /// content that is not in the log, such as tools, but not the messages that were added since.

@@ -9,9 +9,9 @@ use store_core::{
 /// The bytes that are counted for each kept context in addition to its content: an estimate for its keys and maps.
 const BYTES_OF_CONTEXT: usize = 512;
 
-/// The id of a thread, and the values that distinguish it from other threads with this id. After a deletion the thread
-/// has another generation, in a restored store another incarnation, and after a deletion of its tenant another time of
-/// creation.
+/// The id of a thread, and the values that distinguish it from other threads with this id. A thread that is created
+/// after this one was deleted has another generation. After a loss of acknowledged writes (FI-12) it has another
+/// incarnation, and after a deletion of the tenant another time of creation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ThreadKey {
     pub(super) id: ThreadId,
@@ -52,12 +52,12 @@ impl From<OpenCalls> for ContextForm {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ContextKey {
     pub(super) thread: ThreadKey,
-    pub(super) entry: (EntryId, ContextForm),
+    pub(super) entry_and_form: (EntryId, ContextForm),
 }
 
 impl ContextKey {
     pub(super) fn new(thread: &ThreadKey, at: &EntryId, form: ContextForm) -> Self {
-        Self { thread: thread.clone(), entry: (at.clone(), form) }
+        Self { thread: thread.clone(), entry_and_form: (at.clone(), form) }
     }
 }
 
@@ -105,7 +105,7 @@ impl KeptContexts {
 
     /// Returns a context, which is then the most recently used one.
     pub(super) fn get(&mut self, key: &ContextKey) -> Option<KeptContext> {
-        let kept = self.contexts_by_thread.get_mut(&key.thread)?.get_mut(&key.entry)?;
+        let kept = self.contexts_by_thread.get_mut(&key.thread)?.get_mut(&key.entry_and_form)?;
         self.use_count += 1;
         if let Some(key) = self.keys_by_use.remove(&kept.last_use) {
             self.keys_by_use.insert(self.use_count, key);
@@ -129,12 +129,12 @@ impl KeptContexts {
         self.bytes = self.bytes.saturating_add(bytes);
         self.keys_by_use.insert(self.use_count, key.clone());
         let kept = KeptContext { context, bytes, last_use: self.use_count };
-        self.contexts_by_thread.entry(key.thread).or_default().insert(key.entry, kept);
+        self.contexts_by_thread.entry(key.thread).or_default().insert(key.entry_and_form, kept);
     }
 
     pub(super) fn remove(&mut self, key: &ContextKey) {
         let Some(contexts) = self.contexts_by_thread.get_mut(&key.thread) else { return };
-        if let Some(kept) = contexts.remove(&key.entry) {
+        if let Some(kept) = contexts.remove(&key.entry_and_form) {
             self.keys_by_use.remove(&kept.last_use);
             self.bytes = self.bytes.saturating_sub(kept.bytes);
         }
@@ -196,7 +196,8 @@ fn count_blocks(blocks: &[Block]) -> usize {
     blocks.iter().map(|block| 1 + inner(block)).sum()
 }
 
-/// Returns whether a context without repairs has calls without a result.
+/// Returns whether calls of a context have no result. The context must have no repairs: then every result has a call,
+/// and no call has two results, so that it is enough to count both.
 pub(super) fn has_open_calls(context: &Context) -> bool {
     let blocks = || context.messages.iter().flat_map(|message| &message.message.blocks);
     let calls = blocks().filter(|block| matches!(block.kind, BlockKind::ToolUse(_))).count();

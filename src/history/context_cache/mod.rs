@@ -19,8 +19,9 @@ use self::kept_contexts::{
     ContextForm, ContextKey, KeptContext, KeptContexts, ThreadKey, bytes_of_context, bytes_of_messages, has_open_calls,
 };
 
-/// How many entries before the requested one are searched for a context that can be extended. The first step is small,
-/// because the next request is usually about one of the next entries.
+/// The number of entries that each step of a search reads, from the requested entry backwards, to find an entry whose
+/// kept context can be extended. The first step is small, because the next request is usually about one of the next
+/// entries.
 const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 
 /// Keeps the contexts of one tenant's threads, so that they are not computed again (SE-5).
@@ -49,7 +50,7 @@ const SEARCHED_ENTRIES: [u32; 3] = [4, 16, 236];
 /// assert_eq!(cache.load(&thread, &ContextRequest::head()).await?.source, ContextSource::Store);
 /// assert_eq!(cache.load(&thread, &ContextRequest::head()).await?.source, ContextSource::Kept);
 ///
-/// // Only the new entry is read.
+/// // The kept context is extended by the new entry.
 /// commits.commit(Guard::from(&receipt).commit().entry(NewEntry::new(Message::assistant("Hello.")))).await?;
 /// let next = cache.load(&thread, &ContextRequest::head()).await?;
 /// assert_eq!((next.source, next.context.messages.len()), (ContextSource::Extended, 2));
@@ -83,7 +84,8 @@ pub struct CachedContext {
 pub enum ContextSource {
     /// It was kept. Only the record of the thread was read.
     Kept,
-    /// The context of an earlier entry of the path was kept. Only the entries after that entry were read.
+    /// The context of an earlier entry of the path was kept. The entries after that entry were read, and sometimes
+    /// entries before it: at most 256 in all.
     Extended,
     /// The store computed it.
     Store,
@@ -113,7 +115,7 @@ impl ContextCache {
     }
 
     /// Returns the context that [`LogReader::load_context`](store_core::LogReader::load_context) returns for the same
-    /// request. It does not return the state, the runs and the size of the context, because these can change while the
+    /// request. The answer lacks the state, the runs and the size of the context, because these can change while the
     /// entry stays the same.
     ///
     /// If the request has a budget in tokens, its counter is called again for each answer.
@@ -136,8 +138,8 @@ impl ContextCache {
         self.load_from_store(&key, request).await
     }
 
-    /// Forgets the contexts of a thread, for example because it was deleted. They would never be returned again, but
-    /// they would take up space until other contexts need it.
+    /// Forgets the contexts of a thread, for example after the thread was deleted. The contexts of a deleted thread are
+    /// never returned again, but they take up space until other contexts need the space.
     pub fn forget(&self, thread: &ThreadId) {
         self.lock().forget(thread);
     }
@@ -211,7 +213,7 @@ impl ContextCache {
             }
             return Ok(context.map(Arc::new));
         }
-        // Without repairs, the messages of the base are the first messages of the longer context, which replaces it.
+        // Without repairs, the longer context begins with the messages of the base, and replaces the base.
         let added = plain.messages.get(base.context.messages.len()..).unwrap_or_default();
         let (bytes, plain) = (base.bytes + bytes_of_messages(added), Arc::new(plain));
         let mut kept = self.lock();
@@ -289,7 +291,7 @@ impl ContextCache {
     }
 
     fn keep(&self, key: ContextKey, context: &Arc<Context>) {
-        let (entry, _) = &key.entry;
+        let (entry, _) = &key.entry_and_form;
         let bytes = bytes_of_context(context, entry);
         self.lock().insert(key, Arc::clone(context), bytes);
     }

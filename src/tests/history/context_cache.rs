@@ -280,7 +280,7 @@ struct CountingThreads {
     entries: AtomicUsize,
 }
 
-/// Implements the methods of a contract that only pass the call on.
+/// Implements contracts whose methods only pass each call on.
 macro_rules! pass_on {
     ($($contract:ident { $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)* })*) => {$(
         #[async_trait]
@@ -347,7 +347,8 @@ impl LogReader for CountingThreads {
     }
 }
 
-/// An agent that loads its context after each of 200 steps reads each entry once, and not the whole history each time.
+/// An agent loads its context after each of 200 steps. Each time, the cache reads a few entries, and not the whole
+/// history.
 #[tokio::test]
 async fn an_agent_that_continues_reads_only_new_entries() {
     let folder = tempfile::tempdir().unwrap();
@@ -369,7 +370,7 @@ async fn an_agent_that_continues_reads_only_new_entries() {
     let (contexts, entries) =
         (counting_threads.contexts.load(Ordering::SeqCst), counting_threads.entries.load(Ordering::SeqCst));
     assert_eq!(contexts, 1);
-    // Without the cache it would be the sum of the lengths of all contexts.
+    // Without the cache, the number of reads would be the sum of the lengths of all contexts.
     let reads_without_cache: usize = (1..=steps).map(|step| 2 * step).sum();
     assert!(entries * 10 < reads_without_cache, "{entries} entries were read, {reads_without_cache} without the cache");
     stores.close().await.unwrap();

@@ -206,7 +206,7 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
     assert_eq!(bed.entry_count("t").await, 2);
 }
 
-/// Tests WK-2: a worker whose runtime is blocked extends no claim. When it continues, another worker has the dispatch.
+/// Tests WK-2: a worker whose runtime is blocked extends no claim. When it continues, another worker has done the work.
 pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
     bed.enqueue([new_dispatch("t", "d")]).await;
     let stores = bed.stores.clone();
@@ -232,8 +232,8 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &TestBed) {
                     Ok::<_, Failure>(Done::ack())
                 }
             };
-            // With a second handler the worker would look for more work. That call could find the expired lease and
-            // hang with a lock on it.
+            // With a second handler the worker would look for more work. That call could lock the dispatch with the
+            // expired lease, and hold the lock as long as the runtime is blocked.
             let options = options_without_delays().with_lease(LEASE).with_concurrency(1);
             let worker = Worker::with_options(&other_handles, &tenant, handler, options).unwrap();
             worker.run_until_idle().await.unwrap()

@@ -33,7 +33,7 @@ pub(super) enum Fault {
     Corrupt,
 }
 
-/// The faults of the next calls of each kind.
+/// For each kind of call: the faults of the next calls, in order.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) settle: Mutex<VecDeque<Fault>>,

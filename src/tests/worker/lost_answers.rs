@@ -56,8 +56,8 @@ pub(super) async fn an_undeterminable_settlement_is_reported_as_unknown(bed: &Te
     assert_eq!((summary.claimed, summary.acked, summary.lost, summary.unknown), (1, 0, 0, 1), "{summary:?}");
 }
 
-/// Tests WK-3 and CM-33: the commit that settles the claim gets no answer. The worker finds out whether it took effect,
-/// and the work is done again only if it did not.
+/// Tests WK-3 and CM-33: the commit that settles the claim gets no answer. The worker finds out whether the commit took
+/// effect, and the work is done again only if it did not.
 pub(super) async fn the_outcome_of_a_settling_commit_without_an_answer_is_resolved(bed: &TestBed) {
     if !bed.stores.capabilities().fenced {
         // With two stores there is no such commit: see `a_commit_can_settle_its_attempt_only_within_one_store`.

@@ -91,7 +91,7 @@ fn new_dispatch(thread: &str, id: &str) -> NewDispatch {
     NewDispatch::new(thread.parse().unwrap(), "r".parse().unwrap()).with_id(DispatchId::new(id).unwrap())
 }
 
-/// Returns the status of a dispatch, the number of times that it failed, and how its attempts ended.
+/// Returns the status of a dispatch, how many attempts failed or lost their lease, and how each attempt ended.
 fn status_summary(dispatch: &Dispatch) -> (&'static str, u32, Vec<&'static str>) {
     let ends = dispatch.history.iter().map(|attempt| attempt.end.name()).collect();
     (dispatch.status.name(), dispatch.attempts, ends)

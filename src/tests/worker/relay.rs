@@ -126,7 +126,7 @@ pub(super) async fn a_delivery_is_notified_when_its_claim_is_lost(bed: &TestBed)
             Ok(())
         }
     };
-    // With one attempt at a time, the relay cannot claim the lost row again.
+    // The relay runs one attempt at a time. So it cannot claim the row again while this delivery runs.
     let options = options_without_delays().with_lease(LEASE).with_concurrency(1);
     let running_relay = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     assert_eq!(reasons.recv().await, Some(None));

@@ -86,9 +86,9 @@ impl TestBed {
 
     #[cfg(feature = "postgres")]
     pub(super) async fn postgres() -> Self {
-        let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
-        let separator = if server.contains('?') { '&' } else { '?' };
-        let config = PostgresConfig::new(&format!("{server}{separator}allow_unsafe=true&connections=4")).unwrap();
+        let server_url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
+        let separator = if server_url.contains('?') { '&' } else { '?' };
+        let config = PostgresConfig::new(&format!("{server_url}{separator}allow_unsafe=true&connections=4")).unwrap();
         let schema = TestSchema::reuse_or_create(&config, config.clone()).await.unwrap();
         let (clock, folder) = Self::clock_and_folder();
         Self {
@@ -116,8 +116,8 @@ impl TestBed {
     #[cfg(feature = "postgres")]
     pub(super) async fn memory_with_postgres_mailbox() -> Self {
         let (mut bed, other_bed) = (Self::postgres().await, Self::memory().await);
-        let server = bed.stores.with_clock(Arc::new(other_bed.clock.clone()));
-        bed.stores = other_bed.stores.clone().with_mailbox(&server).unwrap();
+        let postgres = bed.stores.with_clock(Arc::new(other_bed.clock.clone()));
+        bed.stores = other_bed.stores.clone().with_mailbox(&postgres).unwrap();
         (bed.clock, bed.other_store) = (other_bed.clock, Some(other_bed.stores));
         bed
     }
@@ -134,9 +134,9 @@ impl TestBed {
 
     #[cfg(feature = "nats")]
     async fn with_nats_mailbox(mut self) -> Self {
-        let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
+        let server_url = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
         let prefix =
-            TestPrefix::create(NatsConfig::new(&format!("{server}?allow_unsafe=true")).unwrap()).await.unwrap();
+            TestPrefix::create(NatsConfig::new(&format!("{server_url}?allow_unsafe=true")).unwrap()).await.unwrap();
         let mailbox = Stores::new(Arc::new(prefix.open().await.unwrap())).with_backend_name("nats");
         let mailbox = mailbox.with_clock(Arc::new(self.clock.clone()));
         self.stores = self.stores.with_mailbox(&mailbox).unwrap();
@@ -152,11 +152,11 @@ impl TestBed {
     pub(super) async fn handles_for_other_runtime(&self) -> Stores {
         #[cfg(feature = "postgres")]
         if let Some(schema) = &self.schema {
-            let server = Stores::new(Arc::new(schema.open().await.unwrap())).with_backend_name("postgres");
+            let postgres = Stores::new(Arc::new(schema.open().await.unwrap())).with_backend_name("postgres");
             return match &self.other_store {
-                None => server,
-                Some(other_store) if self.stores.backend() == "postgres" => server.with_mailbox(other_store).unwrap(),
-                Some(other_store) => other_store.clone().with_mailbox(&server).unwrap(),
+                None => postgres,
+                Some(other_store) if self.stores.backend() == "postgres" => postgres.with_mailbox(other_store).unwrap(),
+                Some(other_store) => other_store.clone().with_mailbox(&postgres).unwrap(),
             };
         }
         self.stores.clone()

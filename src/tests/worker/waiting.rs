@@ -32,7 +32,7 @@ pub(super) async fn new_work_is_found_by_waiting(bed: &TestBed) {
     expect_new_work_is_found(bed, &bed.stores).await;
 }
 
-/// Tests WK-5: if the store has no wake-ups, a worker finds such work by repeating its claims.
+/// Tests WK-5: if the store has no wake-ups, a worker finds new work and work that becomes due by repeating its claims.
 pub(super) async fn new_work_is_found_by_polling(bed: &TestBed) {
     expect_new_work_is_found(bed, &FaultyStore::without_wake_ups(bed)).await;
 }

@@ -41,7 +41,7 @@ impl FencedCommits {
         let answer = self.inner.commit(commit).await;
         cancellation.set_settling_commit(match &answer {
             Ok(_) if acknowledges => SettlingCommit::Acked,
-            Ok(_) => SettlingCommit::Ended,
+            Ok(_) => SettlingCommit::SettledOtherwise,
             Err(error) if error.outcome() == Outcome::Unknown => SettlingCommit::Unknown,
             // This commit was refused, but an earlier one may have been applied.
             Err(_) => earlier_commit,

@@ -26,9 +26,10 @@ impl HeldClaim {
         if self.cancellation.is_lost() { Err(claim_lost_error(&self.fence.dispatch)) } else { Ok(()) }
     }
 
-    /// Refuses another thread, and a claim that is known to be lost. In a composition, a thread refuses writes under
-    /// claims with a lower number than the highest that wrote to it. So after a write under this claim, the other
-    /// thread could refuse writes under its own claims.
+    /// Refuses a write to another thread, and a claim that is known to be lost.
+    ///
+    /// In a composition, a thread remembers the highest claim number that wrote to it, and refuses lower ones. So after
+    /// a write under this claim, another thread could refuse its own claims.
     fn check_thread_and_claim(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
             return self.check_not_lost();

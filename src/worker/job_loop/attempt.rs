@@ -42,6 +42,7 @@ async fn run_and_settle<S: JobSource>(loop_state: &Arc<LoopState<S>>, job: S::Jo
     let mut held_permit = Some(permit);
     let handler_outcome = match prepare_with_retries(loop_state, &job).await {
         Ok(()) => handle(loop_state, &job, &cancellation, &mut held_permit).await,
+        // An error that names a part comes from taking over the thread, and does not mean that this claim is lost.
         Err(error) => match error.kind() {
             ErrorKind::ClaimLost if error.part().is_none() => {
                 let _outcome = ending::count_lost_claim(loop_state, CancelReason::Lost);

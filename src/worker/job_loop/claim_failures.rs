@@ -10,11 +10,11 @@ use super::is_temporary;
 /// The interval at which one kind of error is logged as long as it occurs.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The failures since the last success.
+/// The failures since the last success: of claims, and of checks whether the loop is idle.
 #[derive(Debug, Default)]
 pub(super) struct ClaimFailures {
     count: u32,
-    /// The time of the first error that waiting does not resolve.
+    /// When errors that waiting does not resolve began. None after a success, and after an error of another kind.
     persistent_since: Option<Instant>,
     /// For each kind of error, when it was last logged and how many errors of that kind followed. A success does not
     /// clear this, because a store may become unavailable again and again.

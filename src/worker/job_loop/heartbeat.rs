@@ -20,8 +20,8 @@ pub(super) async fn heartbeat<S: JobSource>(
     loop {
         sleep_until(next_extension).await;
         let called_at = Instant::now();
+        // The answer has to arrive before the confirmed lease ends. If that is very soon, the call gets more time.
         let answer_deadline = (last_confirmed + lease).max(called_at + retry_delay(lease));
-        // If the answer does not arrive in time, the extension is not confirmed.
         let answer = timeout_at(answer_deadline, loop_state.source.extend(job)).await;
         let error = match answer {
             Ok(Ok(())) => {

@@ -15,7 +15,7 @@ use crate::worker::{WorkSummary, options::jittered};
 /// The first delay of a worker that found nothing.
 const MIN_IDLE_DELAY: Duration = Duration::from_millis(10);
 
-/// Claims and runs jobs until the loop is stopped. If the loop ends when it is idle, it also ends when there is nothing
+/// Claims and runs jobs until the loop is stopped. If `ends_when_idle` is set, the loop also ends when there is nothing
 /// to do.
 pub(super) async fn run<S: JobSource>(loop_state: Arc<LoopState<S>>) -> Result<WorkSummary> {
     let semaphore = Arc::new(Semaphore::new(loop_state.options.concurrency as usize));

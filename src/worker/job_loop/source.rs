@@ -14,7 +14,7 @@ pub(in crate::worker) enum AttemptState {
     Held,
     /// The attempt ended with this outcome.
     Ended(&'static str),
-    /// The lease expired and another worker claimed the job, or the thread was interrupted.
+    /// The lease expired and the claim was ended, or the thread was interrupted.
     Lost(CancelReason),
     /// The store no longer knows the attempt.
     Forgotten,

@@ -188,7 +188,7 @@ impl Maintenance {
         let task = runtime.spawn(async move {
             let mut summary = MaintenanceSummary::default();
             while !self.steps.stopping.is_cancelled() {
-                let (round, _reported) = self.round().await;
+                let (round, _reported_error) = self.round().await;
                 summary.add(&round);
                 tokio::select! {
                     () = self.steps.stopping.cancelled() => {}
@@ -197,6 +197,7 @@ impl Maintenance {
             }
             Ok(summary)
         });
+        // Maintenance has no attempts. A request to abort them stops it, too.
         Ok(LoopHandle::new(task, stopping.clone(), stopping))
     }
 }

@@ -52,7 +52,7 @@ impl RoundFailures {
         step_count >= u64::from(MAX_PER_CALL)
     }
 
-    /// Returns the first error.
+    /// Adds the number of failed steps to the summary, and returns the first error.
     pub(super) fn finish(self, summary: &mut MaintenanceSummary) -> Option<Error> {
         summary.failed += self.failed_steps;
         self.first_error
@@ -84,7 +84,8 @@ impl Steps {
         self.stores.commits.as_deref()
     }
 
-    /// Repeats a call until it reports that nothing is left, or maintenance is asked to stop.
+    /// Repeats a call until it reports that nothing is left, or maintenance is asked to stop. Each call returns the
+    /// number of records that it ended or removed, and whether more may be left.
     async fn repeat<F>(&self, call: impl Fn() -> F) -> StepResult
     where
         F: Future<Output = Result<(u64, bool)>>,

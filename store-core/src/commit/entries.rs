@@ -32,9 +32,11 @@ pub struct PlannedEntry {
 /// The stored log of a thread, followed by those entries of the commit that have been planned so far.
 pub(super) struct PlannedLog<'a, V: ?Sized> {
     view: &'a V,
-    first_seq: u64,
+    /// The sequence number of the first entry of the commit.
+    first_new_seq: u64,
     planned: Vec<PlannedEntry>,
-    ids: BTreeMap<EntryId, u64>,
+    /// The sequence numbers of the planned entries, by id.
+    planned_seqs: BTreeMap<EntryId, u64>,
     pub(super) marks: ChangedMarks,
     /// The node of the thread's head before the commit.
     stored_head: Option<Node>,
@@ -44,7 +46,7 @@ pub(super) struct PlannedLog<'a, V: ?Sized> {
 
 impl<V: LogView + ?Sized> NodeSource for PlannedLog<'_, V> {
     fn node(&self, seq: u64) -> Result<Node> {
-        match seq.checked_sub(self.first_seq).and_then(|at| usize::try_from(at).ok()) {
+        match seq.checked_sub(self.first_new_seq).and_then(|at| usize::try_from(at).ok()) {
             Some(at) => match self.planned.get(at) {
                 Some(planned) => Ok(planned.node.clone()),
                 None => Err(Error::corrupt(format!("entry {seq} of the log does not exist"))),
@@ -59,9 +61,9 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         let head = thread.head_seq.map(|seq| view.node(seq)).transpose()?;
         Ok(Self {
             view,
-            first_seq: thread.thread.version.number() + 1,
+            first_new_seq: thread.thread.version.number() + 1,
             planned: Vec::new(),
-            ids: BTreeMap::new(),
+            planned_seqs: BTreeMap::new(),
             marks: ChangedMarks::default(),
             stored_head: head.clone(),
             head,
@@ -73,7 +75,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
     }
 
     fn stored_marks(&self) -> StoredMarks<'a, V> {
-        StoredMarks { view: self.view, first_new_seq: self.first_seq }
+        StoredMarks { view: self.view, first_new_seq: self.first_new_seq }
     }
 
     /// Plans one more entry, and updates the head and the counters of the thread.
@@ -85,7 +87,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         limits_and_time: (&Limits, Timestamp),
     ) -> Result<()> {
         let (limits, time) = limits_and_time;
-        let seq = self.first_seq + length(self.planned.len());
+        let seq = self.first_new_seq + length(self.planned.len());
         let id = match &draft.id {
             Some(id) => id.clone(),
             None => EntryId::new(ids.next_id())?,
@@ -116,20 +118,20 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
             Some(head) => Some(self.node(head)?),
             None => None,
         };
-        self.ids.insert(id, seq);
+        self.planned_seqs.insert(id, seq);
         self.planned.push(PlannedEntry { entry, node, text });
         Ok(())
     }
 
     fn find_seq(&self, id: &EntryId) -> Result<Option<u64>> {
-        match self.ids.get(id) {
+        match self.planned_seqs.get(id) {
             Some(&seq) => Ok(Some(seq)),
             None => self.view.entry(id),
         }
     }
 
     fn id_of(&self, seq: u64) -> Result<EntryId> {
-        let planned = seq.checked_sub(self.first_seq).and_then(|at| self.planned.get(usize::try_from(at).ok()?));
+        let planned = seq.checked_sub(self.first_new_seq).and_then(|at| self.planned.get(usize::try_from(at).ok()?));
         planned.map_or_else(|| self.view.entry_id(seq), |planned| Ok(planned.entry.id.clone()))
     }
 
@@ -156,7 +158,7 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         }
     }
 
-    /// Returns the body as it will be stored, and the sequence number of the entry that it refers to.
+    /// Returns the body as it will be stored, and the sequence number of the entry that a label or a rewind names.
     fn stored_body(&self, draft: &NewBody, parent: Option<&Node>) -> Result<(Body, Option<u64>)> {
         Ok(match draft {
             NewBody::Message(message) => (Body::Message(message.clone()), None),
@@ -181,7 +183,8 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
         })
     }
 
-    /// Returns the sequence number of the entry that a rewind makes the head (EN-7, EN-22, EN-30).
+    /// Returns the sequence number of the entry that a rewind makes the head (EN-7, EN-22, EN-30), or none if it moves
+    /// the head in front of the first entry.
     fn rewind_target(&self, to: &RewindTo) -> Result<Option<u64>> {
         let checkpoint_parent = |checkpoint: Option<Node>, name: &str| match checkpoint {
             Some(checkpoint) => Ok(checkpoint.parent),
@@ -266,8 +269,8 @@ impl<'a, V: LogView + ?Sized> PlannedLog<'a, V> {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
                 node.context_size = None;
-                // The messages of a compaction only repeat the origin of an earlier message. So if the nearest entry
-                // with an origin is a message, that message stays the source of the origin.
+                // The origin (provider and model) in a compaction only repeats that of an earlier message. So if
+                // `node.origin` already points to a message, it stays.
                 let origin_node = node.origin.map(|origin| self.node(origin)).transpose()?;
                 if body.origin().is_some() && origin_node.is_none_or(|origin_node| origin_node.covers.is_some()) {
                     node.origin = Some(seq);

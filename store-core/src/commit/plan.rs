@@ -59,7 +59,7 @@ pub struct Plan {
     pub thread: Option<StoredThread>,
     /// Whether the commit creates the thread.
     pub creates_thread: bool,
-    /// The record of the thread's id after the commit.
+    /// What the store keeps about the thread's id after the commit, such as the highest claim that wrote (CM-32).
     pub id_record: ThreadIdRecord,
     /// Entries to append.
     pub entries: Vec<PlannedEntry>,
@@ -141,13 +141,13 @@ fn check_claim_and_plan_settlement(
     decision_context: DecisionContext<'_>,
 ) -> Result<Option<Box<MailboxPlan>>> {
     let Some(fence) = &commit.fence else { return Ok(None) };
-    let claims = view.fenced_mailbox();
-    if let Some(claims) = claims {
-        mailbox::check_claim(claims, &commit.thread, fence)?;
+    let fenced_mailbox = view.fenced_mailbox();
+    if let Some(fenced_mailbox) = fenced_mailbox {
+        mailbox::check_claim(fenced_mailbox, &commit.thread, fence)?;
     }
     let Some(settlement) = &commit.settle else { return Ok(None) };
     let unsupported = || Error::new(Detail::Unsupported { operation: "settling in a commit" });
-    mailbox::settle_in_commit(claims.ok_or_else(unsupported)?, fence, settlement, decision_context).map(Some)
+    mailbox::settle_in_commit(fenced_mailbox.ok_or_else(unsupported)?, fence, settlement, decision_context).map(Some)
 }
 
 /// Returns the receipt of an earlier commit with the key of this commit, if there is one (CM-10 to CM-12).
@@ -224,7 +224,7 @@ fn plan_without_thread(
     }
 }
 
-/// The state before the writes are planned: the thread without the commit, and the decisions that were already made.
+/// What [`plan_writes`] begins with: the thread before the writes of the commit, and what was decided before.
 struct PlanStart {
     thread: StoredThread,
     creates_thread: bool,
@@ -246,9 +246,9 @@ fn plan_writes(
         state::check_revision(&thread, change)?;
     }
     let run = plan_run(view, commit, &thread, decision_context)?;
-    let has_queue = thread.queue.count > 0;
+    let had_pending_input = thread.queue.count > 0;
     let (inputs, queue) = pending::consume(view, &mut thread, &commit.consume)?;
-    if has_queue {
+    if had_pending_input {
         check_ids_not_pending(view, &commit.entries)?;
     }
     let mut log = PlannedLog::new(view, &thread)?;

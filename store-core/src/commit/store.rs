@@ -33,7 +33,8 @@ pub trait CommitCoordinator: Send + Sync {
     /// - `Conflict`.
     /// - `InvalidTransition`, `Invalid`, `NotFound` and `AlreadyExists` for the run.
     /// - `NotFound`, `AlreadyConsumed` and `Conflict` for the consumed inputs (CM-28).
-    /// - `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that is not allowed.
+    /// - `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that is not allowed,
+    ///   `NotFound` for an unknown checkpoint (EN-22).
     /// - `IdempotencyMismatch` for an event key that was used with other content, `Conflict` if an expectation about a
     ///   scope does not hold, and `IdempotencyMismatch` for a dedupe key of the outbox that is in use with other
     ///   content (CM-22).

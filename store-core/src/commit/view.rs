@@ -51,7 +51,7 @@ pub trait CommitView: LogView + EventView + OutboxView {
     /// shows must not change until the plan is written.
     fn fenced_mailbox(&self) -> Option<&dyn MailboxView>;
 
-    /// Returns the record of the thread's id.
+    /// Returns what the store keeps about the thread's id, even if no such thread exists.
     ///
     /// # Errors
     /// Any error of the read.

@@ -45,9 +45,10 @@ pub fn parts(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Cont
     let mut parts = Vec::new();
     let mut next_node = node::ancestor(nodes, leaf, leaf.depth)?;
     while let Some(current) = next_node {
-        let end_of_earlier = visible.partition_point(|compaction| compaction.from <= current.depth);
-        let nearest = end_of_earlier.checked_sub(1).and_then(|index| visible.get(index));
-        next_node = if let Some(compaction) = nearest.filter(|compaction| current.depth <= compaction.to) {
+        // These intervals do not overlap, so only the last one that begins at or before the entry can cover it.
+        let begun_count = visible.partition_point(|compaction| compaction.from <= current.depth);
+        let last_begun = begun_count.checked_sub(1).and_then(|index| visible.get(index));
+        next_node = if let Some(compaction) = last_begun.filter(|compaction| current.depth <= compaction.to) {
             parts.push(ContextPart::Summary(compaction.seq));
             node::ancestor(nodes, &current, compaction.from.saturating_sub(1))?
         } else {
@@ -58,7 +59,7 @@ pub fn parts(nodes: &(impl NodeSource + ?Sized), leaf: &Node) -> Result<Vec<Cont
         };
     }
     // The summary of a compaction that covers nothing comes before the first message. Only the newest such compaction
-    // counts. It is not in `compactions` if a still newer compaction covers both it and the root.
+    // counts. `compactions` does not contain it if a newer compaction covers both it and the root.
     if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
         parts.push(ContextPart::Summary(first.seq));
     }

@@ -245,6 +245,7 @@ impl Detail {
             Self::Corrupt { location } => map.serialize_entry("location", location),
             Self::SchemaMismatch { found, supported, remedy } => {
                 write_two_fields(map, ("found", found), ("supported", supported))?;
+                // The field of the JSON document keeps its first name, because programs read it.
                 map.serialize_entry("mend", remedy.name())
             }
             Self::UnsafeDurability { setting, option } => {

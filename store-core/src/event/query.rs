@@ -112,7 +112,7 @@ impl ScopeInfo {
 pub enum SubscriptionStart {
     /// With the first event that is stored.
     First,
-    /// After this event.
+    /// After the event that the cursor belongs to.
     After(Cursor),
     /// With the first event that is appended after the call has returned (EV-15).
     Now,

@@ -169,7 +169,7 @@ impl Codec for Cursor {
 pub struct EventRef {
     /// The id of the event.
     pub id: EventId,
-    /// The position of the event in each of its scopes; empty if the event has been trimmed from them since.
+    /// The position of the event in each of its scopes; empty if the event has been trimmed from all of them since.
     pub cursors: EventCursors,
     /// Fields that a newer release wrote.
     pub extra: Extra,

@@ -51,8 +51,8 @@ pub trait EventView {
 pub struct AppendOptions<'a> {
     /// The time of the events, if the commit that appends them sets one (CM-41).
     pub at: Option<Timestamp>,
-    /// For an append under a claim: the record of the id of the claimed thread (CM-44). Absent in a commit, which
-    /// checks its own fence.
+    /// For an append under a claim (CM-44): what the store keeps about the id of the claimed thread, such as the
+    /// highest claim that wrote to it. Absent in a commit, which checks its own fence.
     pub id_record: Option<&'a mut ThreadIdRecord>,
     /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
@@ -174,6 +174,7 @@ pub fn append(
     Ok(EventDecision { plan: Some(plan), answer: AppendedEvents::new(events, false) })
 }
 
+/// Refuses a count other than the expected one. A `Conflict` names versions, so each count becomes the number of one.
 fn check_expected_count(expected: u64, actual: u64) -> Result<()> {
     let version = |count| Version::new(count, 1, 0);
     let (expect, found) = match (expected, actual) {

@@ -33,6 +33,7 @@ pub(super) async fn compare_leaves<R: LogReader + ?Sized>(
 ) -> Result<LeafComparison> {
     let (left_end, right_end) =
         (load_existing_entry(reader, thread, left).await?, load_existing_entry(reader, thread, right).await?);
+    // Up to `agrees_to` the paths have the same entries. From `differs_from` on they have no entry in common.
     let mut differs_from = left_end.seq.min(right_end.seq) + 1;
     let (mut agrees_to, mut shared) = (0, None);
     let mut step = 1;

@@ -42,6 +42,7 @@ impl MarkSource for NoStoredMarks {
 
 impl<'a> Replay<'a> {
     pub(super) fn new(records: ThreadRecords<'a>) -> Self {
+        // Everything that follows from the log begins empty. State and queue are counted from their own records.
         let mut thread = records.thread.clone();
         (thread.head_seq, thread.roots) = (None, 0);
         thread.state_keys = length(records.state.len());
@@ -120,8 +121,8 @@ impl<'a> Replay<'a> {
             Some(parent) if !node.side => ancestor(self, parent, jump_depth(depth))?.map(|node| node.seq),
             _ => None,
         };
-        // The nearest entry of a kind on the path. If this entry has the kind, it is this entry itself. Otherwise it is
-        // the one that is nearest to its parent.
+        // Returns the nearest entry of a kind on the path: this entry itself if it has the kind, or else the nearest
+        // one on the path of the parent.
         let nearest = |has_kind: bool, nearest_to_parent: Option<u64>| {
             if has_kind && !node.side { Some(node.seq) } else { nearest_to_parent }
         };
@@ -152,6 +153,7 @@ impl<'a> Replay<'a> {
             }
         }
         let expected = target.and_then(|id| self.seqs_by_id.get(id).copied());
+        // A target that does not exist has been reported already.
         if target.is_some() == expected.is_some() {
             self.compare(FindingKind::Damaged, place, &node.target, &expected);
         }

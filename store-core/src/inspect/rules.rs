@@ -81,15 +81,16 @@ pub fn check_thread(
             return replay.into_result();
         }
     }
-    replay.check_thread();
+    replay.check_thread_record();
     replay.check_marks();
     replay.check_runs();
     replay.into_result()
 }
 
 impl Replay<'_> {
-    /// Compares the thread's head, counters and sums with those of the replay.
-    fn check_thread(&mut self) {
+    /// Compares the thread's head, counters and sums with those of the replay. Also checks that the parent thread
+    /// exists.
+    fn check_thread_record(&mut self) {
         let (stored, expected) = (self.records.thread.clone(), self.thread.clone());
         let (stored_thread, expected_thread) = (&stored.thread, &expected.thread);
         self.compare(FindingKind::SequenceGap, "version", &stored_thread.version, &expected_thread.version);

@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveCommand {
-    /// Messages. The receiver that accepts them commits entries with these ids.
+    /// Messages, each with the id of its future entry. The receiver that accepts the command commits these entries.
     Input(Vec<LiveInput>),
     /// The queue of pending input of the thread has changed.
     PendingChanged,
@@ -21,8 +21,9 @@ pub enum LiveCommand {
     Decision(Decision),
     /// Any command of the application.
     Custom(Custom),
-    /// A command of a kind that this release does not know. It can be passed on unchanged. If it reaches a
-    /// receiver, the receiver refuses it without returning it, and the sender gets an error (LV-6).
+    /// A command of a kind that this release does not know. It can be passed on unchanged. A
+    /// [`LiveReceiver`](super::LiveReceiver) refuses such a command and does not return it; the sender gets an error
+    /// (LV-6).
     Unknown {
         /// The name of the kind.
         kind: String,

@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ParentRef {
     /// The entry before the new one in the commit. Side entries do not count. For the first entry of a commit this is
-    /// the head of the thread (EN-3).
+    /// the head of the thread. For the first entry after a rewind it is the target of the rewind (EN-3).
     #[default]
     Head,
     /// No parent: the new entry is a root.

@@ -113,6 +113,8 @@ impl ChangedMarks {
         Ok(())
     }
 
+    /// Counts a new entry as a child of its parent, or as a root. The number of leaves grows unless its parent was a
+    /// leaf. Side entries are not counted.
     fn count_child(
         &mut self,
         stored: &(impl MarkSource + ?Sized),

@@ -136,7 +136,8 @@ pub fn jump_pointer_below(nodes: &(impl NodeSource + ?Sized), parent: &Node) -> 
     ancestor(nodes, parent, jump_depth(parent.depth + 1)).map(|node| node.map(|node| node.seq))
 }
 
-/// Returns the ancestor of `node` at `depth`, or the node itself if it has that depth.
+/// Returns the ancestor of `node` at `depth`, or the node itself if it has that depth. For a side
+/// entry, the search begins at its parent.
 ///
 /// Returns none for depth 0 and for a depth greater than that of the node.
 ///
@@ -165,8 +166,8 @@ pub fn ancestor(nodes: &(impl NodeSource + ?Sized), node: &Node, depth: u64) -> 
 
 /// Returns the depth of the last entry on the path of `node` whose sequence number is at most `seq`.
 ///
-/// The node itself counts as part of its path. The depth is 0 if there is no such entry. Sequence numbers grow along a
-/// path.
+/// The node itself counts as part of its path, unless it is a side entry. The depth is 0 if there is no such entry.
+/// Sequence numbers grow along a path.
 ///
 /// # Errors
 /// Any error of [`NodeSource::node`].

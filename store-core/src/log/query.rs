@@ -20,6 +20,7 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Returns the text that binds a cursor to this direction, or none for the default direction.
     pub(crate) fn cursor_binding(self) -> Option<String> {
         (self == Self::Backward).then(|| "backward".to_owned())
     }
@@ -75,7 +76,7 @@ impl EntryQuery {
         self
     }
 
-    /// Restricts the query to the entries after `entry`, in its direction.
+    /// Restricts the query to the entries after `entry`, in the direction of the query.
     ///
     /// A caller that stopped reading at `entry` continues with this query (EN-32).
     #[must_use]
@@ -99,7 +100,7 @@ impl EntryQuery {
     }
 }
 
-/// A leaf: an entry on a path that has no child on a path (EN-11).
+/// A leaf: an entry without children. Side entries are neither leaves nor children (EN-11).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Leaf {
@@ -128,7 +129,7 @@ pub struct BranchPoint {
     /// The entry that has several children. If absent, the point is before the first entry, because there are several
     /// roots.
     pub entry: Option<EntryId>,
-    /// The number of children on paths.
+    /// The number of children that are not side entries.
     pub children: u32,
 }
 

@@ -112,8 +112,9 @@ pub fn next_status(machine_state: DispatchMachineState, act: DispatchAct) -> Opt
 mod tests {
     use super::{DispatchAct, DispatchMachineState, DispatchStatus, next_status};
 
-    /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
-    /// in the table is refused.
+    /// The table of the contract. The columns are the status (`-` for no dispatch), whether the epoch is `stale` or
+    /// `fresh`, whether this is the `last` attempt or there are `more`, the act, and the new status. What is not in the
+    /// table is refused.
     const TABLE: &str = "
         -           fresh  more  Enqueue        queued
         queued      fresh  any   Claim          claimed

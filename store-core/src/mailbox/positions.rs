@@ -37,10 +37,9 @@ pub fn queue_position(stored: &StoredDispatch) -> Option<QueuePosition> {
 /// A summary of the queue of a thread at some time. Only dispatches of the thread's current epoch are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSummary {
-    /// The priority of the first available dispatch. Available dispatches are ordered by priority number, then by
-    /// number.
+    /// The priority of the first available dispatch. No available dispatch has a lower priority number.
     pub first_priority: Option<u8>,
-    /// The earliest `due` of the dispatches that are available.
+    /// The earliest `due` of the dispatches that are available. It has no meaning if none is available.
     pub earliest_due: Option<Timestamp>,
     /// The earliest `due` of the dispatches that are not available yet.
     pub next_due: Option<Timestamp>,

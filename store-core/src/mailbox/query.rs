@@ -70,8 +70,8 @@ impl DispatchFilter {
             && (self.dedupe_key.is_none() || self.dedupe_key == dispatch.dedupe_key)
     }
 
-    /// Returns the keys of the shortest lists that together contain every dispatch matching the filter. Each dispatch
-    /// is in exactly one of these lists.
+    /// Returns the keys of lists that together contain every dispatch matching the filter: the list of the thread, else
+    /// the lists of the statuses, else the list of all dispatches. Each dispatch is in exactly one of these lists.
     #[must_use]
     pub fn list_keys(&self) -> Vec<DispatchListKey<'_>> {
         match (&self.thread, &self.statuses) {

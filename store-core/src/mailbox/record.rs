@@ -288,10 +288,10 @@ impl NewDispatch {
         self
     }
 
-    /// Sets the number of attempts.
+    /// Sets the number of failures and lost leases that makes the dispatch a dead letter.
     #[must_use]
-    pub const fn with_max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = attempts;
+    pub const fn with_max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts;
         self
     }
 

@@ -22,7 +22,7 @@ pub struct Enqueued {
     pub thread: ThreadId,
     /// The number of the dispatch in its thread.
     pub number: u64,
-    /// The epoch of the thread.
+    /// The epoch of the thread when the dispatch was enqueued.
     pub epoch: u64,
     /// When the dispatch becomes available.
     pub available_at: Timestamp,
@@ -207,9 +207,9 @@ impl Claims {
 pub struct Settled {
     /// The id of the dispatch.
     pub dispatch: DispatchId,
-    /// The status of the dispatch at that time.
+    /// The status of the dispatch after the settlement.
     pub status: DispatchStatus,
-    /// The number of attempts counted at that time.
+    /// The number of failures and lost leases of the dispatch after the settlement.
     pub attempts: u32,
     /// When the dispatch was to become available again, if it was queued again.
     pub available_at: Option<Timestamp>,

@@ -135,9 +135,9 @@ pub struct StoredAttempt {
     pub token: String,
     /// The digest of the settlement that ended the attempt.
     pub settlement: Option<String>,
-    /// The status of the dispatch after the settlement. A repeat of the settlement returns it again (MB-39).
+    /// The status of the dispatch after the attempt. A repeat of the settlement returns it again (MB-39).
     pub status: DispatchStatus,
-    /// The number of attempts counted at that time.
+    /// The number of failures and lost leases of the dispatch after the attempt.
     pub attempts: u32,
     /// When the dispatch was to become available again, if it was queued again.
     pub available_at: Option<Timestamp>,

@@ -44,7 +44,7 @@ pub enum OutboxList {
     Leased(OutboxSubset),
     /// The final rows, by the time at which they ended.
     Finished,
-    /// The row with a dedupe key.
+    /// The row of a lane and target that has this dedupe key, if there is one.
     Keyed(LaneId, OutboxTarget, DedupeKey),
     /// All rows of an order group, by the number that each has in the group.
     AllOfGroup(OrderGroup),
@@ -59,7 +59,7 @@ pub enum OutboxList {
 /// The position of a row in a list: two ranks, and the id of the row, which decides between equal ranks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutboxPosition {
-    /// The first two values that the list is ordered by.
+    /// The first two values that the list is ordered by; 0 for each that the list does not have.
     pub rank: (u64, u64),
     /// The id of the row.
     pub id: OutboxId,

@@ -35,7 +35,7 @@ named_enum!(OutboxStatus as "outbox status" {
 });
 
 impl OutboxStatus {
-    /// Returns whether the status is final, so that it only changes if the row is requeued.
+    /// Returns whether the status is final. Only a dead letter can become pending again, by a requeue.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Delivered | Self::DeadLetter)
@@ -280,8 +280,8 @@ impl NewOutboxRow {
 
     /// Sets the number of attempts after which the row is a dead letter.
     #[must_use]
-    pub const fn with_max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = attempts;
+    pub const fn with_max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts;
         self
     }
 

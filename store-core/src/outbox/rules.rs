@@ -105,7 +105,7 @@ fn draft_digest(draft: &NewOutboxRow) -> String {
     format!("1:{}", sha256_hex(&text))
 }
 
-/// Returns the next number among the rows with the draft's order key, or 0 if it has no order key.
+/// Returns the next number among the rows with the draft's order key, or 0 if the draft has none.
 fn next_order_number(view: &(impl OutboxView + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<u64> {
     let Some(key) = &draft.order_key else { return Ok(0) };
     let has_same_key = |row: &StoredOutboxRow| {
@@ -258,7 +258,7 @@ pub fn claim(
             }
             (_, Err(error)) if error.kind() == ErrorKind::Closed => return Err(error),
             (_, Err(_)) | (None, _) => answer.unreadable.push(position.id.clone()),
-            // The list contains the row, but the row is not pending. It is left out.
+            // The list is out of date: the row is not pending. The claim leaves the row out.
             (Some(_), Ok(_)) => {}
         }
         after = Some(position);

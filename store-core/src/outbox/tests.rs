@@ -26,7 +26,7 @@ struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
     lists: BTreeMap<OutboxList, BTreeSet<OutboxPosition>>,
     incarnation: u64,
-    /// What reading a payload returns; absent for `null`.
+    /// Called for each payload that is read. If it is absent, every payload is `null`.
     read_payload: Option<Box<dyn Fn() -> Result<Json>>>,
     is_closed: bool,
 }

@@ -169,6 +169,8 @@ impl<T> PageBuilder<T> {
         }
         self.records_read += 1;
         self.bytes_read = self.bytes_read.saturating_add(bytes);
+        // Once the page has all its items, the builder only checks whether another one follows. The cursor stays at the
+        // last item.
         if self.items.len() < self.limit {
             self.last_position = Some(position);
         }

@@ -114,6 +114,7 @@ pub fn append(
     if existing_inputs.len() == request.inputs.len() {
         return Ok(QueueDecision { plan: None, answer: AppendedInputs::new(existing_inputs, true) });
     }
+    // If some inputs were already appended and others were not, the call is not a repeat.
     if let Some(first_input) = existing_inputs.first() {
         let is_consumed = view.pending(&first_input.id)?.is_none();
         return Err(if is_consumed {
@@ -408,6 +409,7 @@ fn check_revision(what: &'static str, thread: &StoredThread, expected: u64, actu
     Expect::Version(version(thread, expected)).check(what, Some(version(thread, actual)))
 }
 
+/// Returns a revision of the thread's queue or of an input as a [`Version`], so that [`Expect`] can check it.
 fn version(thread: &StoredThread, revision: u64) -> Version {
     Version::new(revision, thread.thread.generation(), thread.thread.version.incarnation())
 }

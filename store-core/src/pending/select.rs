@@ -13,8 +13,8 @@ use crate::id::RunId;
 /// - An input may be taken at its own boundary and at every weaker boundary. From the strongest to the weakest, the
 ///   order is `interrupt`, `next_step`, `on_natural_end`, `new_run` (PI-15). An input for `resume_input` may be taken
 ///   only at that boundary, and no other input may be taken there (PI-16).
-/// - An input with a target may be taken inside that run. Another run that begins may take it only if the target is
-///   done and `fallback` is set (PI-17). A decision is taken only by its own run.
+/// - An input with a target may be taken by that run. Another run that begins may take it only if the target is done
+///   and `fallback` is set (PI-17). A decision is taken only by its own run.
 /// - An input that may not be taken is passed over (PI-18). No input behind a barrier is taken, and a barrier is taken
 ///   only if no input in front of it was passed over (PI-19).
 /// - An input of granularity `one` is taken alone (PI-20).

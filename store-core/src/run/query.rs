@@ -44,7 +44,8 @@ pub enum RunListKey<'a> {
 }
 
 impl RunFilter {
-    /// Returns the keys of the shortest lists that together contain every run matching the filter (PR-15).
+    /// Returns the keys of lists that together contain every run matching the filter: the list of the thread, else that
+    /// of the parent run, else those of the statuses, else the list of all runs (PR-15).
     ///
     /// Each of these runs is in exactly one of the lists.
     #[must_use]

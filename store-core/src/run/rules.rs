@@ -242,6 +242,7 @@ mod tests {
 
     #[test]
     fn a_run_changes_its_status_only_as_the_table_allows() {
+        // A row for each old status, with a column for each new status, both in the order of `statuses`.
         let allowed = [
             [false, true, false, true],
             [false, true, true, true],

@@ -69,7 +69,8 @@ impl<'a> ThreadListKey<'a> {
 }
 
 impl ThreadFilter {
-    /// Returns the key of the shortest list that contains every thread matching the filter (PR-15).
+    /// Returns the key of a list that contains every thread matching the filter: the children of the parent, else the
+    /// threads of the resource, else the roots, else all threads (PR-15).
     #[must_use]
     pub fn list_key(&self) -> ThreadListKey<'_> {
         match (&self.parent, &self.resource_id) {

@@ -30,7 +30,8 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct DeletionSet {
-    children: u64,
+    /// The number of direct children of the thread with which the deletion began.
+    child_count: u64,
     deleted: Vec<ThreadId>,
     detached: Vec<ThreadId>,
     /// Descendants whose children were not added yet.
@@ -41,7 +42,7 @@ impl DeletionSet {
     /// Begins the deletion of a thread that has these children.
     #[must_use]
     pub fn begin(id: ThreadId, children: Vec<ThreadId>, strategy: ChildStrategy) -> Self {
-        let mut deletion = Self { children: length(children.len()), deleted: vec![id], ..Self::default() };
+        let mut deletion = Self { child_count: length(children.len()), deleted: vec![id], ..Self::default() };
         match strategy {
             ChildStrategy::Reject => {}
             ChildStrategy::Detach => deletion.detached = children,
@@ -76,7 +77,7 @@ impl DeletionSet {
         request: DeleteRequest,
         limits: &Limits,
     ) -> Result<()> {
-        rules::check_deletion(id, stored, request, (self.children, self.changed_count()), limits)
+        rules::check_deletion(id, stored, request, (self.child_count, self.changed_count()), limits)
     }
 
     /// Returns the threads that are deleted.

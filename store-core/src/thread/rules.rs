@@ -91,10 +91,12 @@ pub enum ThreadChange {
 
 /// Returns the thread after an update, or the error with which the update is refused (TH-4 to TH-8, TH-10, CM-32).
 ///
-/// The claim is checked first, the parent last.
+/// The order of the checks is: the thread exists; the claim is current; the revision is the expected one; the time and
+/// the fields are valid; the parent is allowed.
 ///
-/// The number of the claim is noted in the record of the thread's id. `claims` is the mailbox of the same store.
-/// `lineage` returns a thread and all its ancestors, in the form that [`check_parent`] expects.
+/// The number of the claim is noted in the record of the thread's id. `fenced_mailbox` is the mailbox that the store
+/// keeps with its threads, if it keeps one; only a patch with a fence needs it. `lineage` returns a thread and all its
+/// ancestors, in the form that [`check_parent`] expects.
 ///
 /// # Errors
 /// `NotFound` for the thread or the parent, `ClaimLost`, `StaleEpoch`, `Conflict`, `LimitExceeded`, `Invalid`; any
@@ -102,14 +104,14 @@ pub enum ThreadChange {
 pub fn update(
     request: (&ThreadId, &ThreadPatch, Expect),
     thread_and_id_record: (Option<StoredThread>, &mut ThreadIdRecord),
-    claims: Option<&dyn MailboxView>,
+    fenced_mailbox: Option<&dyn MailboxView>,
     lineage: impl FnOnce(&ThreadId) -> Result<Vec<ThreadId>>,
     limits_and_time: (&Limits, Timestamp),
 ) -> Result<ThreadChange> {
     let ((id, patch, expect), (stored, id_record)) = (request, thread_and_id_record);
     let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
-    if let (Some(claims), Some(fence)) = (claims, &patch.fence) {
-        mailbox::check_claim(claims, id, fence)?;
+    if let (Some(fenced_mailbox), Some(fence)) = (fenced_mailbox, &patch.fence) {
+        mailbox::check_claim(fenced_mailbox, id, fence)?;
     }
     id_record.check_and_record_claim(patch.fence.as_ref())?;
     expect.check("revision", Some(stored.thread.revision))?;
@@ -187,7 +189,7 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
     if !fields.metadata.is_empty() {
-        // A lower bound is checked first. So metadata of excessive size is refused before it is encoded.
+        // A lower bound is checked first, so that metadata that is far too large is refused before it is encoded.
         let min_bytes = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
         check_limit("metadata bytes", min_bytes, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
@@ -197,15 +199,15 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
 
 /// Checks whether `parent` may become the parent of `thread` (TH-10, TH-11, TH-30).
 ///
-/// `ancestors` holds the parent itself and all its ancestors, nearest first. It is empty if the parent does not exist.
+/// `lineage` is the parent and all its ancestors, nearest first. It is empty if the parent does not exist.
 ///
 /// # Errors
 /// `NotFound`, which names the parent; `Invalid` if `thread` would become its own ancestor.
-pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]) -> Result<()> {
-    if thread == parent || ancestors.contains(thread) {
+pub fn check_parent(thread: &ThreadId, parent: &ThreadId, lineage: &[ThreadId]) -> Result<()> {
+    if thread == parent || lineage.contains(thread) {
         return Err(Error::invalid("parent_thread_id", "the thread would become its own ancestor"));
     }
-    if ancestors.is_empty() {
+    if lineage.is_empty() {
         return Err(Error::not_found("parent thread", parent));
     }
     Ok(())
@@ -213,7 +215,7 @@ pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]
 
 /// Checks whether a thread may be deleted (TH-17, TH-19, TH-22).
 ///
-/// `counts` holds the number of its direct children, and the number of all threads that the deletion changes, including
+/// `counts` is the number of its direct children, and the number of all threads that the deletion changes, including
 /// the thread itself.
 ///
 /// # Errors
@@ -225,11 +227,11 @@ pub(super) fn check_deletion(
     counts: (u64, u64),
     limits: &Limits,
 ) -> Result<()> {
-    let (children, changed_threads) = counts;
+    let (child_count, changed_threads) = counts;
     let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
     request.expect.check("version", Some(stored.thread.version))?;
-    if request.children == ChildStrategy::Reject && children > 0 {
-        return Err(Error::new(crate::error::Detail::HasChildren { count: children }));
+    if request.children == ChildStrategy::Reject && child_count > 0 {
+        return Err(Error::new(crate::error::Detail::HasChildren { count: child_count }));
     }
     check_limit("threads changed by a deletion", changed_threads, limits.deletion_threads)
 }
@@ -359,8 +361,9 @@ mod tests {
         ThreadId::new(text).unwrap()
     }
 
-    fn new_thread(generation: u64) -> StoredThread {
-        let id_record = ThreadIdRecord { generation, ..ThreadIdRecord::default() };
+    /// Creates the thread `t`, whose id was last used in generation `last_generation` (0 if it was never used).
+    fn new_thread(last_generation: u64) -> StoredThread {
+        let id_record = ThreadIdRecord { generation: last_generation, ..ThreadIdRecord::default() };
         create(None, &id_record, &NewThread::new(id("t")), &Limits::default(), (at(10), 0)).unwrap()
     }
 
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_checks_its_claim_first_and_its_parent_last() {
+    fn an_update_checks_its_claim_before_the_revision_and_its_parent_last() {
         let refusal_kind = |claim, expect| {
             let number = |counter| ClaimNumber { incarnation: 1, counter };
             let mut id_record = ThreadIdRecord { fence: Some(number(7)), ..ThreadIdRecord::default() };
@@ -422,11 +425,10 @@ mod tests {
 
     #[test]
     fn no_thread_becomes_its_own_ancestor() {
-        let check_ancestors =
-            |ancestors: &[ThreadId]| check_parent(&id("t"), &id("p"), ancestors).map_err(|e| e.kind());
-        assert_eq!(check_ancestors(&[id("p"), id("g")]), Ok(()));
-        assert_eq!(check_ancestors(&[id("p"), id("t")]), Err(ErrorKind::Invalid));
-        assert_eq!(check_ancestors(&[]), Err(ErrorKind::NotFound));
+        let check_lineage = |lineage: &[ThreadId]| check_parent(&id("t"), &id("p"), lineage).map_err(|e| e.kind());
+        assert_eq!(check_lineage(&[id("p"), id("g")]), Ok(()));
+        assert_eq!(check_lineage(&[id("p"), id("t")]), Err(ErrorKind::Invalid));
+        assert_eq!(check_lineage(&[]), Err(ErrorKind::NotFound));
         assert_eq!(check_parent(&id("t"), &id("t"), &[]).unwrap_err().kind(), ErrorKind::Invalid);
     }
 

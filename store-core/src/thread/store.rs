@@ -121,7 +121,7 @@ pub trait ThreadAdmin: Send + Sync {
     /// After an `Unknown` outcome, call it again. The second call continues where the first ended.
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64>;
 
-    /// Forgets the highest claim number that wrote to a thread.
+    /// Forgets the highest number of a claim that has written to a thread.
     ///
     /// An operator calls this after a mailbox was replaced or restored (CM-42). An unknown thread is not an error.
     ///

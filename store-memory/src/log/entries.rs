@@ -85,6 +85,7 @@ fn candidate_seqs<'a>(contents: &'a ThreadContents, query: &EntryQuery, window: 
     let Some(parent) = seq_of(parent) else { return Ok(None) };
     let children = window.in_direction(contents.derived.children(parent, window.first, window.last));
     let Some(leaf) = leaf else { return Ok(Some(children)) };
+    // A child that cannot be read is kept, so that the caller meets the error.
     let is_on_path = move |seq: &Result<u64>| {
         let Ok(seq) = *seq else { return true };
         let on_path = |node: Node| Ok(!node.side && node::is_on_path(contents, &leaf, seq, node.depth)?);
@@ -95,7 +96,7 @@ fn candidate_seqs<'a>(contents: &'a ThreadContents, query: &EntryQuery, window: 
 
 /// Returns the sequence numbers on the path of `leaf` that are in a window.
 fn path_seqs(contents: &ThreadContents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
-    // Sequence numbers increase along a path.
+    // Sequence numbers increase along a path, so the entries of the window have consecutive depths.
     let first = node::depth_at_seq(contents, &leaf, window.first.saturating_sub(1))? + 1;
     let last = node::depth_at_seq(contents, &leaf, window.last)?;
     if window.direction == Direction::Backward {

@@ -25,16 +25,17 @@ struct OpenedList {
 }
 
 impl OpenedList {
-    /// Opens a list. Its cursors are also bound to the generation, so that a cursor no longer works after its thread
-    /// was deleted, even if the id is used again (TH-24).
+    /// Opens a list. Its cursors are bound to `list_identity`: the method, the thread, and the text of the query. They
+    /// are also bound to the generation, so that a cursor no longer works after its thread was deleted, even if the id
+    /// is used again (TH-24).
     fn open(
         tenant: &Tenant,
         slot: &ThreadSlot,
         list_identity: (&'static str, &ThreadId, &str),
         page: &PageRequest,
     ) -> Result<Self> {
-        let (method, thread, binding) = list_identity;
-        let binding = format!("{:?}", (thread, slot.generation(), binding));
+        let (method, thread, query_text) = list_identity;
+        let binding = format!("{:?}", (thread, slot.generation(), query_text));
         let scope = CursorScope::new(&tenant.name, method, &binding);
         let limit = page.checked_limit()?;
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, page.cursor.as_ref())?;

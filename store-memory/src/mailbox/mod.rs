@@ -120,8 +120,8 @@ fn claim_from_thread(
     mailbox.apply_decision(|view| mailbox::claim(view, thread, single_claim, decision_context))
 }
 
-/// Claims dispatches of ready threads, in the order of the threads. Ends expired claims first, because a thread whose
-/// lease has expired is also ready.
+/// Claims dispatches of ready threads, in the order in which `ready_threads` returns the threads. Ends expired claims
+/// first, so that their threads are ready as well.
 fn claim_any(
     mailbox: &mut InMemoryMailbox,
     request: &ClaimRequest,

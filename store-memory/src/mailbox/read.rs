@@ -21,7 +21,9 @@ impl MailboxReader for MemoryMailbox {
         let mut page = PageBuilder::new(query.page.checked_limit()?);
         let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.cursor_binding());
         let after = Position::from_cursor(&tenant.shared.cursor_key, &scope, query.page.cursor.as_ref())?;
-        tenant.mailbox.read().list(&query, after.as_ref(), &mut page, |dispatch| (dispatch, 0))?;
+        // Besides the dispatch itself, nothing is read for an item.
+        let make_item = |dispatch| (dispatch, 0);
+        tenant.mailbox.read().list(&query, after.as_ref(), &mut page, make_item)?;
         Ok(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope)))
     }
 

@@ -47,7 +47,7 @@ impl ThreadContents {
         }
     }
 
-    /// Returns the record of the entry with this sequence number.
+    /// Returns the entry with this sequence number, its node and its marks.
     pub(crate) fn log_entry(&self, seq: u64) -> Result<&LogEntry> {
         let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));
         entry_at(&self.log, seq).ok_or_else(missing)
@@ -94,13 +94,13 @@ impl ThreadContents {
         self.commit_keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
-    /// Returns the number of entries, commit keys and pending inputs, plus the number of runs with decisions. When a
-    /// deleted thread is removed, these are removed one by one.
+    /// Returns the number of items that `remove_up_to` removes: entries, commit keys, pending inputs, and runs with
+    /// decisions.
     pub(crate) fn item_count(&self) -> usize {
         self.log.len() + self.commit_keys.len() + self.queue.item_count()
     }
 
-    /// Removes items of a deleted thread, the last first, up to this number. Returns how many were removed.
+    /// Removes up to `max_items` items of a deleted thread, the last first. Returns how many were removed.
     pub(crate) fn remove_up_to(&mut self, max_items: usize) -> usize {
         let initial_count = self.item_count();
         for log_entry in self.log.drain(self.log.len().saturating_sub(max_items)..) {

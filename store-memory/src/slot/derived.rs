@@ -82,6 +82,7 @@ impl DerivedLogData {
 
     /// Returns the children of `parent` from `first` to `last`.
     pub(crate) fn children(&self, parent: u64, first: u64, last: u64) -> impl DoubleEndedIterator<Item = u64> {
+        // A range that ends before it starts would panic.
         let last = last.max(first.saturating_sub(1));
         let from = Bound::Included((parent, first));
         self.children.range((from, Bound::Excluded((parent, last.saturating_add(1))))).map(|&(_, child)| child)
@@ -110,7 +111,7 @@ impl DerivedLogData {
         self.snapshots.range(first..=last).next_back().map(|((_, seq), _)| *seq)
     }
 
-    /// Removes the data of an entry. Its thread was deleted, and the entries of the thread are removed in batches.
+    /// Removes the data derived from an entry. This is for deleted threads, whose entries are removed in batches.
     pub(crate) fn remove_entry(&mut self, log_entry: &LogEntry) {
         let (seq, parent) = (log_entry.node.seq, log_entry.node.parent);
         self.seq_by_id.remove(&log_entry.entry.id);

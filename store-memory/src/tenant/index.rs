@@ -22,7 +22,7 @@ use crate::slot::ThreadSlot;
 pub(crate) enum ThreadListKey {
     All,
     Roots,
-    Of(ThreadId),
+    ChildrenOf(ThreadId),
     Resource(ResourceId),
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct ExternalRecords {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     threads: HashMap<ThreadId, ThreadRow>,
-    by_activity: TimeOrderedSets<ThreadListKey, ThreadId>,
-    by_creation: TimeOrderedSets<ThreadListKey, ThreadId>,
+    threads_by_activity: TimeOrderedSets<ThreadListKey, ThreadId>,
+    threads_by_creation: TimeOrderedSets<ThreadListKey, ThreadId>,
     runs: HashMap<RunId, Arc<Run>>,
-    run_order: TimeOrderedSets<RunListKey, RunId>,
+    runs_by_creation: TimeOrderedSets<RunListKey, RunId>,
     /// Threads with pending input.
     threads_with_pending: BTreeSet<ThreadId>,
     deleted_ids: BTreeSet<(Timestamp, ThreadId)>,
@@ -80,7 +80,7 @@ impl From<thread::ThreadListKey<'_>> for ThreadListKey {
         match key {
             thread::ThreadListKey::All => Self::All,
             thread::ThreadListKey::Roots => Self::Roots,
-            thread::ThreadListKey::Of(parent) => Self::Of(parent.clone()),
+            thread::ThreadListKey::Of(parent) => Self::ChildrenOf(parent.clone()),
             thread::ThreadListKey::Resource(resource) => Self::Resource(resource.clone()),
         }
     }
@@ -131,28 +131,28 @@ impl Index {
             self.threads_with_pending.remove(&new_thread.id);
         }
         let Some(old_row) = self.threads.insert(new_thread.id.clone(), row) else {
-            self.by_activity.insert(thread_list_keys(new_thread), new_thread.updated_at, &new_thread.id);
-            self.by_creation.insert(thread_list_keys(new_thread), new_thread.created_at, &new_thread.id);
+            self.threads_by_activity.insert(thread_list_keys(new_thread), new_thread.updated_at, &new_thread.id);
+            self.threads_by_creation.insert(thread_list_keys(new_thread), new_thread.created_at, &new_thread.id);
             return;
         };
         let old_thread = &old_row.thread.thread;
         let list_keys_differ = old_thread.parent_thread_id != new_thread.parent_thread_id
             || old_thread.resource_id != new_thread.resource_id;
         if list_keys_differ || old_thread.updated_at != new_thread.updated_at {
-            self.by_activity.remove(thread_list_keys(old_thread), old_thread.updated_at, &new_thread.id);
-            self.by_activity.insert(thread_list_keys(new_thread), new_thread.updated_at, &new_thread.id);
+            self.threads_by_activity.remove(thread_list_keys(old_thread), old_thread.updated_at, &new_thread.id);
+            self.threads_by_activity.insert(thread_list_keys(new_thread), new_thread.updated_at, &new_thread.id);
         }
         if list_keys_differ || old_thread.created_at != new_thread.created_at {
-            self.by_creation.remove(thread_list_keys(old_thread), old_thread.created_at, &new_thread.id);
-            self.by_creation.insert(thread_list_keys(new_thread), new_thread.created_at, &new_thread.id);
+            self.threads_by_creation.remove(thread_list_keys(old_thread), old_thread.created_at, &new_thread.id);
+            self.threads_by_creation.insert(thread_list_keys(new_thread), new_thread.created_at, &new_thread.id);
         }
     }
 
     pub(crate) fn remove_thread(&mut self, id: &ThreadId) {
         if let Some(row) = self.threads.remove(id) {
             let removed_thread = &row.thread.thread;
-            self.by_activity.remove(thread_list_keys(removed_thread), removed_thread.updated_at, id);
-            self.by_creation.remove(thread_list_keys(removed_thread), removed_thread.created_at, id);
+            self.threads_by_activity.remove(thread_list_keys(removed_thread), removed_thread.updated_at, id);
+            self.threads_by_creation.remove(thread_list_keys(removed_thread), removed_thread.created_at, id);
             self.threads_with_pending.remove(id);
         }
     }
@@ -170,14 +170,14 @@ impl Index {
             if old_run.status.phase() == run.status.phase() {
                 return;
             }
-            self.run_order.remove(run_list_keys(&old_run), old_run.created_at, &old_run.id);
+            self.runs_by_creation.remove(run_list_keys(&old_run), old_run.created_at, &old_run.id);
         }
-        self.run_order.insert(run_list_keys(run), run.created_at, &run.id);
+        self.runs_by_creation.insert(run_list_keys(run), run.created_at, &run.id);
     }
 
     pub(crate) fn remove_run(&mut self, id: &RunId) {
         if let Some(removed_run) = self.runs.remove(id) {
-            self.run_order.remove(run_list_keys(&removed_run), removed_run.created_at, id);
+            self.runs_by_creation.remove(run_list_keys(&removed_run), removed_run.created_at, id);
         }
     }
 
@@ -227,11 +227,11 @@ impl Index {
     }
 
     pub(crate) fn children(&self, parent: &ThreadId) -> impl Iterator<Item = &ThreadId> {
-        self.by_creation.ids(&ThreadListKey::Of(parent.clone()))
+        self.threads_by_creation.ids(&ThreadListKey::ChildrenOf(parent.clone()))
     }
 
     pub(crate) fn count_children(&self, parent: &ThreadId) -> usize {
-        self.by_creation.len(&ThreadListKey::Of(parent.clone()))
+        self.threads_by_creation.len(&ThreadListKey::ChildrenOf(parent.clone()))
     }
 
     pub(crate) fn walk_threads(
@@ -241,8 +241,8 @@ impl Index {
         walk: &TimeWalk<ThreadId>,
     ) -> impl Iterator<Item = (Timestamp, &ThreadRow)> {
         let sets = match order {
-            ThreadOrder::LastActivity => &self.by_activity,
-            ThreadOrder::Creation => &self.by_creation,
+            ThreadOrder::LastActivity => &self.threads_by_activity,
+            ThreadOrder::Creation => &self.threads_by_creation,
         };
         sets.walk(key, walk).filter_map(|(time, id)| Some((time, self.threads.get(id)?)))
     }
@@ -253,16 +253,17 @@ impl Index {
         walk: &TimeWalk<RunId>,
     ) -> impl Iterator<Item = (Timestamp, &Arc<Run>)> {
         let is_backward = walk.direction == Direction::Backward;
-        let lists: Vec<_> = filter.list_keys().into_iter().map(|key| self.run_order.walk(&key.into(), walk)).collect();
+        let lists: Vec<_> =
+            filter.list_keys().into_iter().map(|key| self.runs_by_creation.walk(&key.into(), walk)).collect();
         let positions = merge_ordered(lists, move |a, b| if is_backward { a > b } else { a < b });
         positions.filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
     }
 
     pub(crate) fn count_threads(&self, key: &ThreadListKey) -> usize {
-        self.by_creation.len(key)
+        self.threads_by_creation.len(key)
     }
 
     pub(crate) fn count_runs(&self) -> usize {
-        self.run_order.len(&RunListKey::All)
+        self.runs_by_creation.len(&RunListKey::All)
     }
 }

@@ -58,7 +58,8 @@ pub(crate) struct Tenant {
     pub(crate) index: ReadWriteLock<Index>,
     pub(crate) deferred_drops: DeferredDrops,
     pub(crate) live_hub: Arc<LiveHub>,
-    /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile.
+    /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile. Only a
+    /// commit may hold the `family_lock`.
     pub(crate) worker_notifier: Notifier,
     is_closed: Flag,
 }

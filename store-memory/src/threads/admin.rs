@@ -69,8 +69,9 @@ impl ThreadAdmin for MemoryThreads {
 
 fn create(tenant: &Tenant, slot: &mut ThreadSlot, draft: &NewThread) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
+    let time_and_incarnation = (tenant.now(), 0);
     let created_thread =
-        thread::create(stored, &slot.id_record, draft, &tenant.shared.config.limits, (tenant.now(), 0))?;
+        thread::create(stored, &slot.id_record, draft, &tenant.shared.config.limits, time_and_incarnation)?;
     if let Some(parent) = &draft.fields.parent_thread_id {
         thread::check_parent(&draft.id, parent, &tenant.index.read().lineage(parent))?;
     }

@@ -37,15 +37,16 @@ pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pr
     Ok(selection.pruned(chosen_ids))
 }
 
+/// Chooses idle threads. After the last child of a thread was chosen, the thread itself is offered.
 fn choose_idle_threads(index: &Index, selection: &mut PruneSelection) {
     let walk = TimeWalk::between(None, Some(selection.idle_before()));
     for (_, row) in index.walk_threads(&ThreadListKey::All, ThreadOrder::LastActivity, &walk) {
         let mut next = Some(&row.thread).filter(|stored| index.count_children(&stored.thread.id) == 0);
         while let Some(stored) = next {
             let parent = selection.offer(stored);
-            let is_childless =
+            let are_all_children_chosen =
                 |parent: &ThreadId| selection.count_chosen_child(parent, length(index.count_children(parent)));
-            next = parent.filter(is_childless).and_then(|parent| Some(&index.thread(&parent)?.thread));
+            next = parent.filter(are_all_children_chosen).and_then(|parent| Some(&index.thread(&parent)?.thread));
         }
         if selection.is_full() {
             break;

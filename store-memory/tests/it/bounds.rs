@@ -3,7 +3,7 @@
 use conformance_tests::history::{OversizedArguments, check_text_sizes, run};
 use test_servers::{Process, send_line};
 
-/// The environment variable that is set for the child process of the test below.
+/// The environment variable that tells `a_child_refuses` that it runs in the child process.
 const CHILD_VARIABLE: &str = "AGENTSTORE_TEST_BOUNDS";
 
 /// MT4: tests ER-9 with the default limits of the contract.
@@ -21,7 +21,7 @@ fn a_refusal_takes_little_memory() {
     assert_eq!(printed_lines.len(), 1, "the child process did not print one line");
 }
 
-/// The child process of the test above. Without the environment variable it does nothing.
+/// The child process of `a_refusal_takes_little_memory`. Without the environment variable it does nothing.
 #[test]
 fn a_child_refuses() {
     if std::env::var_os(CHILD_VARIABLE).is_none() {

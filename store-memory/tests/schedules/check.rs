@@ -132,6 +132,7 @@ where
 }
 
 thread_local! {
+    /// Whether the panics of this thread are not printed, because they are expected.
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -32,8 +32,8 @@ fn a_counter_that_loses_an_update_is_found() {
     });
 }
 
-/// Each task reads the version and then commits without a guard. At a lock of store-memory, the other task can run in
-/// between.
+/// Each task reads the version and then commits without a guard. Between the two, the other task can run at a lock of
+/// store-memory.
 #[test]
 fn a_writer_without_a_guard_is_found() {
     check_fault_is_found("a writer that expects nothing", "another writer was faster", || async {
@@ -54,7 +54,8 @@ fn a_writer_without_a_guard_is_found() {
     });
 }
 
-/// The main task reads the flag before it calls `follow`. At a lock of store-core, the other task can run in between.
+/// The main task reads the flag before it calls `follow`. Between the two, the other task can run at a lock of
+/// store-core.
 #[test]
 fn a_wake_up_that_is_lost_is_found() {
     check_fault_is_found("a wake-up that is lost", "deadlock", || async {

@@ -229,8 +229,8 @@ fn a_call_after_an_abandoned_call_sees_its_effect() {
 
 async fn abandoned_call_scenario(tally: Tally) {
     let (abandoned_calls, is_done) = (Arc::new(AbandonedCalls::default()), Arc::new(AtomicBool::new(false)));
-    let call_scope = Some(id("t"));
-    let (work_guard, caller_guard) = start_call(&abandoned_calls, call_scope.clone());
+    let thread_of_call = Some(id("t"));
+    let (work_guard, caller_guard) = start_call(&abandoned_calls, thread_of_call.clone());
     let task_is_done = Arc::clone(&is_done);
     let task = spawn(async move {
         task_is_done.store(true, Ordering::SeqCst);
@@ -238,7 +238,7 @@ async fn abandoned_call_scenario(tally: Tally) {
     });
     drop(caller_guard);
     tally.count(if is_done.load(Ordering::SeqCst) { "waits for nothing" } else { "waits" });
-    abandoned_calls.wait(&call_scope).await;
+    abandoned_calls.wait(&thread_of_call).await;
     assert!(is_done.load(Ordering::SeqCst));
     task.await.unwrap();
 }

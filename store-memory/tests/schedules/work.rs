@@ -327,6 +327,7 @@ impl Scenario {
                 _ => panic!("{dispatch:?}"),
             }
             let is_committed = commit_claims.contains_key(name.as_str());
+            // A dispatch whose name does not end with `2` is settled after its commit. In between it may be superseded.
             match dispatch.status {
                 DispatchStatus::Acked => assert!(is_committed, "{name}"),
                 DispatchStatus::Superseded if !name.as_str().ends_with('2') => {}

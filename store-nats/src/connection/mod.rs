@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) names: ServerNames,
     pub(crate) clock: LeaderClock,
-    pub(crate) deadline: Duration,
+    pub(crate) answer_timeout: Duration,
     /// The number of lost connections.
     lost_connections: watch::Sender<u64>,
     /// The time at which the log was created, as the leader first reported it to this connection.
@@ -105,7 +105,7 @@ impl Connection {
         let max_payload = u64::try_from(client.server_info().max_payload).unwrap_or_default();
         check_max_payload(max_payload)?;
         let (names, clock, log_created_at) = (ServerNames::new(&config.prefix), LeaderClock::new(), OnceLock::new());
-        Ok(Self { client, names, clock, deadline: config.answer_timeout, lost_connections, log_created_at })
+        Ok(Self { client, names, clock, answer_timeout: config.answer_timeout, lost_connections, log_created_at })
     }
 
     /// Returns the size in bytes of the largest record that fits into one message together with everything else in it.
@@ -118,7 +118,7 @@ impl Connection {
     async fn wait_until_connected(&self) -> Result<()> {
         let started_at = Instant::now();
         while self.client.connection_state() != State::Connected {
-            if started_at.elapsed() > self.deadline {
+            if started_at.elapsed() > self.answer_timeout {
                 return Err(Error::server_unavailable("there is no connection to a server"));
             }
             sleep(RETRY_DELAY).await;
@@ -129,7 +129,7 @@ impl Connection {
     async fn request(&self, subject: String, request: Request, request_kind: RequestKind) -> Result<Bytes> {
         self.wait_until_connected().await?;
         let mut lost_connections = self.lost_connections.subscribe();
-        let answer = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.deadline))));
+        let answer = self.client.send_request(subject, request.timeout(Some(REQUEST_TIMEOUT.min(self.answer_timeout))));
         tokio::select! {
             biased;
             result = answer => result
@@ -140,7 +140,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request to the API of JetStream. A request that only reads is repeated until the deadline.
+    /// Sends a request to the API of JetStream. A request that only reads is repeated until
+    /// `answer_timeout` has passed.
     pub(crate) async fn call_api<T: DeserializeOwned>(
         &self,
         operation: &str,
@@ -155,7 +156,7 @@ impl Connection {
                 Err(error)
                     if request_kind == RequestKind::Read
                         && error.is_retryable()
-                        && started_at.elapsed() < self.deadline =>
+                        && started_at.elapsed() < self.answer_timeout =>
                 {
                     sleep(RETRY_DELAY).await;
                 }
@@ -177,7 +178,8 @@ impl Connection {
         }))
     }
 
-    /// Returns the sequence number of the last message of the log. The request is repeated until the deadline.
+    /// Returns the sequence number of the last message of the log. The request is repeated until `answer_timeout` has
+    /// passed.
     ///
     /// If the log is missing, or if it was created again, the call returns `Corrupt` (NA-7).
     pub(crate) async fn last_sequence(&self) -> Result<u64> {
@@ -190,7 +192,7 @@ impl Connection {
                 Ok(Ok(_)) => return Err(Error::corrupt(LOG_RECREATED)),
                 Ok(Err(refusal)) if refusal.is_stream_not_found() && self.log_created_at.get().is_some() => {
                     // In a cluster, a new leader may not know the log yet.
-                    if self.client.server_info().cluster.is_none() || started_at.elapsed() > self.deadline {
+                    if self.client.server_info().cluster.is_none() || started_at.elapsed() > self.answer_timeout {
                         return Err(Error::corrupt(LOG_MISSING).with_source(refusal));
                     }
                     Error::from(refusal)
@@ -198,7 +200,7 @@ impl Connection {
                 Ok(Err(refusal)) => Error::from(refusal),
                 Err(error) => error,
             };
-            if !error.is_retryable() || started_at.elapsed() > self.deadline {
+            if !error.is_retryable() || started_at.elapsed() > self.answer_timeout {
                 return Err(error);
             }
             sleep(RETRY_DELAY).await;
@@ -285,8 +287,8 @@ impl Connection {
     }
 }
 
-/// The time after which a server that does not answer counts as unreachable. Another server may lead by then, so the
-/// request is sent again.
+/// The time after which a server that does not answer counts as unreachable. Another server may lead by then. So a
+/// request that only reads is sent again.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Refuses a server whose maximum message size is too small for a record of useful size and the other content of a

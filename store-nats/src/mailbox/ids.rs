@@ -76,6 +76,7 @@ fn next_step(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> 
             None => ReservationStep::Nothing,
         };
     }
+    // A record names only one previous thread, so an earlier takeover of the id is completed before the next one.
     match previous_thread {
         Some(previous_thread) if !record.is_being_freed() => ReservationStep::WriteEmptyMessage(
             previous_thread.clone(),
@@ -150,7 +151,7 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
         let execute = |(id, step)| execute(tenant.log(), (&tenant.name, incarnation), id, step);
         for result in stream::iter(steps).map(execute).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await {
             match result {
-                // The log shows whether it was written.
+                // The log shows whether the message was written.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
                 result => result?,
             }
@@ -225,6 +226,7 @@ pub(crate) async fn free_ids(
     };
     execute_each(log, tenant_and_incarnation, ids, freeing_step).await?;
     log.catch_up().await?;
+    // One message for each thread is enough.
     let chosen_threads = std::sync::Mutex::new(BTreeSet::new());
     let empty_message_step = |tenant_state: &TenantState, id: &DispatchId| {
         let (record, sequence) = tenant_state.reservations.get(id).filter(|(record, _)| record.is_being_freed())?;
@@ -235,17 +237,17 @@ pub(crate) async fn free_ids(
     };
     execute_each(log, tenant_and_incarnation, ids, empty_message_step).await?;
     log.catch_up().await?;
-    let unused_ids: Vec<(DispatchId, u64)> = {
+    let removable_ids: Vec<(DispatchId, u64)> = {
         let view = log.view();
         let Some(tenant_state) = view.tenant_state(tenant, incarnation) else { return Ok(()) };
-        let unused_ids = ids.iter().filter_map(|id| {
+        let removable_ids = ids.iter().filter_map(|id| {
             let (record, sequence) =
                 tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.in_memory.get(id).is_none())?;
             let has_later_message =
                 record.is_being_freed() && tenant_state.mailbox.last_message(&record.thread) > *sequence;
             has_later_message.then(|| (id.clone(), *sequence))
         });
-        unused_ids.collect()
+        removable_ids.collect()
     };
     let remove = |(id, sequence): (DispatchId, u64)| async move {
         log.connection.remove(&log.connection.names.log_stream(), sequence).await?;
@@ -254,7 +256,7 @@ pub(crate) async fn free_ids(
         }
         Ok(())
     };
-    stream::iter(unused_ids)
+    stream::iter(removable_ids)
         .map(remove)
         .buffer_unordered(MAX_CONCURRENCY)
         .collect::<Vec<_>>()

@@ -142,7 +142,7 @@ impl MailboxProducer for NatsMailbox {
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        let call_scope = Some(request.thread.clone());
+        let thread_of_call = Some(request.thread.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let items = [request];
             let rule = |view: &MailboxDraft<'_>, request: &Interrupt, decision_context: DecisionContext<'_>| {
@@ -153,7 +153,7 @@ impl MailboxProducer for NatsMailbox {
                 DecisionCall { tenant: &tenant, thread, items: &items, rule, preparation: &CatchUpOnly }.decide().await;
             answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
         };
-        self.tenant.write(call_scope, call).await
+        self.tenant.write(thread_of_call, call).await
     }
 }
 
@@ -216,7 +216,8 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
-/// Claims from ready threads, in their order. Expired claims are ended first, because their threads are also ready.
+/// Claims dispatches of ready threads, in the order in which `ready_threads` returns the threads. Ends expired claims
+/// first, so that their threads are ready as well.
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
     tenant.log().catch_up().await?;
@@ -229,6 +230,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         let threads = ready_threads(tenant, max_count, |thread| {
             !tried_threads.contains(thread) && !left_out_threads.contains(thread)
         })?;
+        // Either no thread is ready, or the call already has claims and need not try the same threads again.
         if threads.is_empty() && (tried_threads.is_empty() || !claims.claimed.is_empty()) {
             break;
         }

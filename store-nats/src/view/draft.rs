@@ -16,13 +16,15 @@ use crate::codec::{DecisionMessage, DispatchRecord, LargeParts, RemovedDispatch}
 /// A mailbox with the changes of decisions about one of its threads. These decisions are not written yet.
 pub(crate) struct MailboxDraft<'a> {
     base: &'a Mailbox,
-    record: Option<(ThreadId, StoredMailboxThread)>,
+    /// The thread that the decisions are about, and its record after them. `None` before the first change.
+    thread_record: Option<(ThreadId, StoredMailboxThread)>,
     changed_dispatches: HashMap<DispatchId, StoredDispatch>,
     /// The ids of the changed dispatches, in the order of their first change.
     change_order: Vec<DispatchId>,
     /// The removed dispatches, each with its number.
     removed_numbers: HashMap<DispatchId, u64>,
     dispatch_by_dedupe_key: HashMap<DedupeKey, DispatchId>,
+    /// Interrupts by the epoch that they began. `None` for an interrupt that is removed.
     interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
     message_bytes: usize,
 }
@@ -31,7 +33,7 @@ impl<'a> MailboxDraft<'a> {
     pub(crate) fn new(base: &'a Mailbox) -> Self {
         Self {
             base,
-            record: None,
+            thread_record: None,
             changed_dispatches: HashMap::new(),
             change_order: Vec::new(),
             removed_numbers: HashMap::new(),
@@ -50,7 +52,7 @@ impl<'a> MailboxDraft<'a> {
         decision.answer
     }
 
-    /// Adds the changes of a plan.
+    /// Adds the changes of a plan. The sizes of bodies and of removals are estimates.
     fn add_plan(&mut self, plan: MailboxPlan) {
         for stored in plan.dispatches {
             let id = stored.id().clone();
@@ -69,7 +71,7 @@ impl<'a> MailboxDraft<'a> {
             self.message_bytes += 512;
         }
         self.interrupts.extend(plan.interrupts);
-        self.record = Some((plan.thread, plan.mailbox));
+        self.thread_record = Some((plan.thread, plan.mailbox));
     }
 
     /// Returns the approximate size in bytes that the message will have, without payloads.
@@ -80,12 +82,13 @@ impl<'a> MailboxDraft<'a> {
     /// Returns the message to be written, or `None` if nothing changed. It refers to the large parts that are already
     /// stored.
     pub(crate) fn into_message(mut self, decision_name: &str) -> Option<DecisionMessage> {
-        let (_, mailbox) = self.record?;
+        let (_, thread_record) = self.thread_record?;
         let to_record = |id: &DispatchId| {
             let stored = self.changed_dispatches.remove(id)?;
             let old_dispatch =
                 self.base.in_memory.get(id).filter(|old_dispatch| old_dispatch.body.number == stored.body.number);
             let large_parts = old_dispatch.map(|_| self.base.large_parts(id)).unwrap_or_default();
+            // If the status changed, a result that was stored before is no longer the result of the dispatch.
             let result = large_parts
                 .result
                 .filter(|_| old_dispatch.is_some_and(|old_dispatch| old_dispatch.state.status == stored.state.status));
@@ -97,14 +100,14 @@ impl<'a> MailboxDraft<'a> {
         removed_dispatches.sort_by_key(|removed_dispatch| removed_dispatch.number);
         let decision = DecisionMessage {
             decision_name: decision_name.to_owned(),
-            mailbox: Some(mailbox),
+            thread_record: Some(thread_record),
             ..DecisionMessage::default()
         };
         Some(DecisionMessage { dispatches, removed_dispatches, interrupts: self.interrupts, ..decision })
     }
 
     fn is_about(&self, thread: &ThreadId) -> bool {
-        self.record.as_ref().is_some_and(|(changed_thread, _)| changed_thread == thread)
+        self.thread_record.as_ref().is_some_and(|(changed_thread, _)| changed_thread == thread)
     }
 }
 
@@ -114,7 +117,7 @@ impl MailboxView for MailboxDraft<'_> {
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
-        match &self.record {
+        match &self.thread_record {
             Some((changed_thread, record)) if changed_thread == thread => Ok(Some(record.clone())),
             _ => self.base.in_memory.mailbox(thread),
         }

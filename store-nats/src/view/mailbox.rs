@@ -11,7 +11,7 @@ use store_core::{
 
 use super::{
     Change,
-    superseded::{PartKey, ThreadMessages},
+    superseded::{Part, PartKey, ThreadMessages},
 };
 use crate::codec::{DecisionMessage, LargeParts};
 
@@ -53,21 +53,22 @@ impl Mailbox {
         let decision = match decision {
             Ok(decision) => decision,
             Err(error) => {
-                change.garbage.extend(messages.add(sequence, vec![(PartKey::Unreadable(sequence), false)]));
+                let part = Part::Written(PartKey::Unreadable(sequence));
+                change.superseded_messages.extend(messages.add(sequence, vec![part]));
                 self.unreadable_messages.entry(thread.clone()).or_default().push(sequence);
                 return self.in_memory.mark_unreadable(thread, format!("a decision in message {sequence}: {error}"));
             }
         };
-        change.garbage.extend(messages.add(sequence, part_keys(&decision)));
+        change.superseded_messages.extend(messages.add(sequence, parts_of(&decision)));
         self.continue_without(thread, &decision.skipped_messages);
         for removed_dispatch in decision.removed_dispatches {
             self.in_memory.remove(thread, &removed_dispatch.id);
-            change.data.extend(self.large_parts.remove(&removed_dispatch.id).unwrap_or_default().data());
-            change.ids.push(removed_dispatch.id);
+            change.unneeded_data.extend(self.large_parts.remove(&removed_dispatch.id).unwrap_or_default().data());
+            change.unused_ids.push(removed_dispatch.id);
         }
-        // A message without a record changed nothing.
-        let Some(record) = decision.mailbox else { return };
-        let mut plan = MailboxPlan::new(thread.clone(), record);
+        // A message without a record of the thread changed nothing.
+        let Some(thread_record) = decision.thread_record else { return };
+        let mut plan = MailboxPlan::new(thread.clone(), thread_record);
         for record in decision.dispatches {
             match record.large_parts == LargeParts::default() {
                 true => self.large_parts.remove(record.stored.id()),
@@ -89,15 +90,16 @@ impl Mailbox {
         now: Timestamp,
     ) -> Option<DecisionMessage> {
         let skipped_messages = self.unreadable_messages.get(thread)?.clone();
-        let mailbox = Some(self.in_memory.recovered_record(thread, length(skipped_messages.len()), now));
+        let thread_record = Some(self.in_memory.recovered_record(thread, length(skipped_messages.len()), now));
         Some(DecisionMessage {
             decision_name: decision_name.to_owned(),
-            mailbox,
+            thread_record,
             skipped_messages,
             ..DecisionMessage::default()
         })
     }
 
+    /// Forgets unreadable messages that are skipped. If none is left, the thread is readable again.
     fn continue_without(&mut self, thread: &ThreadId, skipped_messages: &[u64]) {
         if let Some(messages) = self.unreadable_messages.get_mut(thread) {
             messages.retain(|message| !skipped_messages.contains(message));
@@ -114,21 +116,19 @@ impl Mailbox {
     }
 }
 
-/// Returns the parts of a message, each with whether it records a removal.
-fn part_keys(decision: &DecisionMessage) -> Vec<(PartKey, bool)> {
-    let parts_of_dispatches =
-        decision.dispatches.iter().map(|record| (PartKey::Dispatch(record.stored.body.number), false));
-    let removed_dispatches = decision.removed_dispatches.iter();
-    let parts_of_removed_dispatches =
-        removed_dispatches.map(|removed_dispatch| (PartKey::Dispatch(removed_dispatch.number), true));
-    let interrupts =
-        decision.interrupts.iter().map(|(epoch, interrupt)| (PartKey::Interrupt(*epoch), interrupt.is_none()));
-    let record = decision.mailbox.as_ref().map(|_| (PartKey::Record, false));
-    let skipped_messages = decision.skipped_messages.iter().map(|message| (PartKey::Unreadable(*message), true));
-    parts_of_dispatches
-        .chain(parts_of_removed_dispatches)
-        .chain(interrupts)
-        .chain(record)
-        .chain(skipped_messages)
-        .collect()
+/// Returns the parts of a message.
+fn parts_of(decision: &DecisionMessage) -> Vec<Part> {
+    let dispatches =
+        decision.dispatches.iter().map(|record| Part::Written(PartKey::Dispatch(record.stored.body.number)));
+    let removed_dispatches = decision
+        .removed_dispatches
+        .iter()
+        .map(|removed_dispatch| Part::Removed(PartKey::Dispatch(removed_dispatch.number)));
+    let interrupts = decision.interrupts.iter().map(|(epoch, interrupt)| match interrupt {
+        Some(_) => Part::Written(PartKey::Interrupt(*epoch)),
+        None => Part::Removed(PartKey::Interrupt(*epoch)),
+    });
+    let record = decision.thread_record.as_ref().map(|_| Part::Written(PartKey::Record));
+    let skipped_messages = decision.skipped_messages.iter().map(|message| Part::Removed(PartKey::Unreadable(*message)));
+    dispatches.chain(removed_dispatches).chain(interrupts).chain(record).chain(skipped_messages).collect()
 }

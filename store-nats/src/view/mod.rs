@@ -2,8 +2,8 @@
 //! same state.
 //!
 //! A decision is made at one position of the log, and accepted only if its thread has not changed since that position.
-//! So with an outdated view a decision only has to be made again. Before a call answers without writing, it asks for
-//! the end of the log.
+//! So a decision that was made with an outdated view is refused, and is made again. Before a call answers without
+//! writing, it asks for the end of the log, and reads up to that end.
 
 mod draft;
 mod mailbox;
@@ -41,11 +41,11 @@ pub(crate) struct Change {
     /// The earliest time at which a claim may find something.
     pub(crate) claimable_from: Option<Timestamp>,
     /// Superseded messages of the log.
-    pub(crate) garbage: Vec<u64>,
+    pub(crate) superseded_messages: Vec<u64>,
     /// Payloads and results that are no longer needed.
-    pub(crate) data: Vec<DataRef>,
+    pub(crate) unneeded_data: Vec<DataRef>,
     /// Ids of this incarnation of the tenant under which no dispatch exists any more.
-    pub(crate) ids: Vec<DispatchId>,
+    pub(crate) unused_ids: Vec<DispatchId>,
     /// The name of the decision. The process that wrote the decision chose the name.
     pub(crate) decision_name: Option<String>,
 }
@@ -96,11 +96,11 @@ impl View {
             Some(LogSubject::Clock) => {
                 self.clock = codec::parse_test_time(text).or(self.clock);
                 let previous_message = std::mem::replace(&mut self.clock_message, sequence);
-                change.garbage.extend((previous_message > 0).then_some(previous_message));
+                change.superseded_messages.extend((previous_message > 0).then_some(previous_message));
             }
             Some(LogSubject::Marker) => {
                 let previous_message = std::mem::replace(&mut self.marker_message, sequence);
-                change.garbage.extend((previous_message > 0).then_some(previous_message));
+                change.superseded_messages.extend((previous_message > 0).then_some(previous_message));
             }
             Some(LogSubject::Tenant(tenant)) if is_late => {
                 if let Some(tenant_state) = self.tenants.get_mut(&tenant) {
@@ -117,17 +117,17 @@ impl View {
                 match self.tenant_state_mut(&tenant, incarnation) {
                     Some(tenant_state) => {
                         tenant_state.mailbox.apply(&thread, (sequence, decision), &mut change);
-                        change.ids.retain(|id| tenant_state.reservations.contains_key(id));
+                        change.unused_ids.retain(|id| tenant_state.reservations.contains_key(id));
                     }
                     // The message came after its tenant was deleted.
-                    None => change.garbage.push(sequence),
+                    None => change.superseded_messages.push(sequence),
                 }
                 change.tenant = Some(tenant);
             }
             Some(LogSubject::ReservedId(tenant, incarnation, id)) => {
                 match self.tenant_state_mut(&tenant, incarnation) {
                     Some(tenant_state) => tenant_state.apply_id(sequence, id, &IdReservation::read(text), &mut change),
-                    None => change.garbage.push(sequence),
+                    None => change.superseded_messages.push(sequence),
                 }
             }
         }
@@ -139,7 +139,7 @@ impl View {
         let record = TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
         change.tenant = Some(name.clone());
         let tenant_state = self.tenants.get_mut(&name);
-        change.garbage.extend(tenant_state.as_ref().map(|tenant_state| tenant_state.sequence));
+        change.superseded_messages.extend(tenant_state.as_ref().map(|tenant_state| tenant_state.sequence));
         match tenant_state {
             Some(tenant_state) if tenant_state.record.incarnation == record.incarnation && !record.is_deleted => {
                 tenant_state.sequence = sequence;
@@ -177,7 +177,7 @@ impl TenantState {
     ) {
         if let Ok(record) = record {
             let previous_reservation = self.reservations.insert(id, (record.clone(), sequence));
-            change.garbage.extend(previous_reservation.map(|(_, message)| message));
+            change.superseded_messages.extend(previous_reservation.map(|(_, message)| message));
         }
     }
 }

@@ -17,7 +17,22 @@ pub(crate) enum PartKey {
     Unreadable(u64),
 }
 
-/// The messages with a part about the same record, oldest first.
+/// A part of a message: the newest data under a key, or the removal of that data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Written(PartKey),
+    Removed(PartKey),
+}
+
+impl Part {
+    const fn key(self) -> PartKey {
+        match self {
+            Self::Written(key) | Self::Removed(key) => key,
+        }
+    }
+}
+
+/// The messages with a part under the same key, oldest first.
 #[derive(Debug, Default)]
 struct Versions {
     messages: Vec<u64>,
@@ -39,28 +54,27 @@ impl ThreadMessages {
         self.last_message
     }
 
-    /// Notes a message and its parts, each with whether it records a removal. Returns the messages that are superseded
-    /// as a result.
-    pub(crate) fn add(&mut self, sequence: u64, parts: Vec<(PartKey, bool)>) -> Vec<u64> {
+    /// Notes a message and its parts. Returns the messages that are superseded as a result.
+    pub(crate) fn add(&mut self, sequence: u64, parts: Vec<Part>) -> Vec<u64> {
         let mut candidates = vec![std::mem::replace(&mut self.last_message, sequence)];
-        for &(part, is_removed) in &parts {
-            let versions = self.versions.entry(part).or_default();
+        for part in &parts {
+            let versions = self.versions.entry(part.key()).or_default();
             candidates.extend(versions.messages.last());
             versions.messages.push(sequence);
-            versions.is_removed = is_removed;
+            versions.is_removed = matches!(part, Part::Removed(_));
         }
-        self.messages.insert(sequence, parts.into_iter().map(|(part, _)| part).collect());
+        self.messages.insert(sequence, parts.into_iter().map(Part::key).collect());
         self.garbage_among(candidates)
     }
 
     /// Notes that a message was removed. Returns the messages that are no longer needed as a result.
     pub(crate) fn remove(&mut self, sequence: u64) -> Vec<u64> {
         let mut candidates = Vec::new();
-        for part in self.messages.remove(&sequence).unwrap_or_default() {
-            let Some(versions) = self.versions.get_mut(&part) else { continue };
+        for key in self.messages.remove(&sequence).unwrap_or_default() {
+            let Some(versions) = self.versions.get_mut(&key) else { continue };
             versions.messages.retain(|message| *message != sequence);
             match versions.messages.as_slice() {
-                [] => drop(self.versions.remove(&part)),
+                [] => drop(self.versions.remove(&key)),
                 [only] if versions.is_removed => candidates.push(*only),
                 _ => {}
             }
@@ -76,9 +90,9 @@ impl ThreadMessages {
     }
 
     fn is_garbage(&self, message: u64) -> bool {
-        let Some(parts) = self.messages.get(&message).filter(|_| message != self.last_message) else { return false };
-        parts.iter().all(|part| {
-            self.versions.get(part).is_none_or(|versions| match versions.messages.as_slice() {
+        let Some(keys) = self.messages.get(&message).filter(|_| message != self.last_message) else { return false };
+        keys.iter().all(|key| {
+            self.versions.get(key).is_none_or(|versions| match versions.messages.as_slice() {
                 [only] => *only != message || versions.is_removed,
                 many => many.last() != Some(&message),
             })
@@ -89,6 +103,7 @@ impl ThreadMessages {
 #[cfg(test)]
 mod tests {
     use super::{
+        Part::{Removed, Written},
         PartKey::{Dispatch, Record},
         ThreadMessages,
     };
@@ -96,33 +111,33 @@ mod tests {
     #[test]
     fn messages_whose_parts_were_all_rewritten_are_garbage() {
         let mut messages = ThreadMessages::default();
-        assert_eq!(messages.add(1, vec![(Dispatch(1), false)]), [0; 0]);
-        assert_eq!(messages.add(2, vec![(Dispatch(2), false)]), [0; 0]);
-        assert_eq!(messages.add(5, vec![(Dispatch(1), false)]), [1]);
+        assert_eq!(messages.add(1, vec![Written(Dispatch(1))]), [0; 0]);
+        assert_eq!(messages.add(2, vec![Written(Dispatch(2))]), [0; 0]);
+        assert_eq!(messages.add(5, vec![Written(Dispatch(1))]), [1]);
         assert_eq!(messages.remove(1), [0; 0]);
         // The message has no parts. It is needed only while it is the last one.
         assert_eq!(messages.add(6, vec![]), [0; 0]);
-        assert_eq!(messages.add(7, vec![(Dispatch(2), false)]), [2, 6]);
+        assert_eq!(messages.add(7, vec![Written(Dispatch(2))]), [2, 6]);
     }
 
     #[test]
     fn the_record_of_a_thread_is_needed_after_empty_messages() {
         let mut messages = ThreadMessages::default();
-        assert_eq!(messages.add(1, vec![(Record, false)]), [0; 0]);
+        assert_eq!(messages.add(1, vec![Written(Record)]), [0; 0]);
         assert_eq!(messages.add(2, vec![]), [0; 0]);
         assert_eq!(messages.add(3, vec![]), [2]);
-        assert_eq!(messages.add(4, vec![(Record, false)]), [1, 3]);
+        assert_eq!(messages.add(4, vec![Written(Record)]), [1, 3]);
     }
 
     #[test]
     fn a_removal_is_needed_while_an_older_message_exists() {
         let mut messages = ThreadMessages::default();
-        messages.add(1, vec![(Dispatch(1), false), (Dispatch(2), false)]);
-        assert_eq!(messages.add(2, vec![(Dispatch(1), false)]), [0; 0]);
-        assert_eq!(messages.add(3, vec![(Dispatch(1), true)]), [2]);
+        messages.add(1, vec![Written(Dispatch(1)), Written(Dispatch(2))]);
+        assert_eq!(messages.add(2, vec![Written(Dispatch(1))]), [0; 0]);
+        assert_eq!(messages.add(3, vec![Removed(Dispatch(1))]), [2]);
         assert_eq!(messages.add(4, vec![]), [0; 0]);
         assert_eq!(messages.remove(2), [0; 0], "the first message contains the dispatch, too");
-        assert_eq!(messages.add(5, vec![(Dispatch(2), false)]), [1, 4]);
+        assert_eq!(messages.add(5, vec![Written(Dispatch(2))]), [1, 4]);
         assert_eq!(messages.remove(1), [3]);
     }
 }

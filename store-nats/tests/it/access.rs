@@ -82,14 +82,21 @@ async fn a_user_needs_only_the_documented_permissions() {
     store.close().await.unwrap();
 }
 
-/// Writes a certificate for this machine and its key to files, and returns the paths of the files.
-fn write_certificate(folder: &Path, name: &str) -> [String; 2] {
+/// The paths of the files with a certificate and with its key.
+struct CertificateFiles {
+    certificate: String,
+    key: String,
+}
+
+/// Writes a certificate for this machine and its key to files.
+fn write_certificate(folder: &Path, name: &str) -> CertificateFiles {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(kind, pem)| {
+    let [certificate, key] = [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(kind, pem)| {
         let file = folder.join(format!("{name}-{kind}.pem"));
         fs::write(&file, pem).unwrap();
         file.display().to_string()
-    })
+    });
+    CertificateFiles { certificate, key }
 }
 
 /// Servers and clients present certificates. A certificate that the other side does not trust is refused.
@@ -99,20 +106,27 @@ async fn servers_and_clients_are_verified() {
     fs::create_dir_all(&folder).unwrap();
     let [server_files, client_files, other_files] =
         ["own", "client", "canary"].map(|name| write_certificate(&folder, name));
-    let server_certificate = format!("cert_file: \"{}\", key_file: \"{}\"", server_files[0], server_files[1]);
+    let server_certificate = format!("cert_file: \"{}\", key_file: \"{}\"", server_files.certificate, server_files.key);
     let mut server = Nats::start(&format!("tls {{ {server_certificate} }}")).unwrap();
     let host = server.url().replace("nats://", "");
-    expect_works_after_restart(&mut server, &format!("tls://{host}?ca={}", server_files[0])).await;
+    expect_works_after_restart(&mut server, &format!("tls://{host}?ca={}", server_files.certificate)).await;
     expect_refused(&format!("tls://{host}")).await;
-    expect_refused(&format!("tls://{host}?ca={}", other_files[0])).await;
+    expect_refused(&format!("tls://{host}?ca={}", other_files.certificate)).await;
     let plain_server = Nats::start("").unwrap();
-    expect_refused(&format!("{}?ca={}", plain_server.url().replace("nats://", "tls://"), server_files[0])).await;
-    let mut server =
-        Nats::start(&format!("tls {{ {server_certificate}, ca_file: \"{}\", verify: true }}", client_files[0]))
-            .unwrap();
-    let url = format!("{}?ca={}", server.url().replace("nats://", "tls://"), server_files[0]);
-    expect_works_after_restart(&mut server, &format!("{url}&cert={}&key={}", client_files[0], client_files[1])).await;
-    expect_refused(&format!("{url}&cert={}&key={}", other_files[0], other_files[1])).await;
+    expect_refused(&format!("{}?ca={}", plain_server.url().replace("nats://", "tls://"), server_files.certificate))
+        .await;
+    let mut server = Nats::start(&format!(
+        "tls {{ {server_certificate}, ca_file: \"{}\", verify: true }}",
+        client_files.certificate
+    ))
+    .unwrap();
+    let url = format!("{}?ca={}", server.url().replace("nats://", "tls://"), server_files.certificate);
+    expect_works_after_restart(
+        &mut server,
+        &format!("{url}&cert={}&key={}", client_files.certificate, client_files.key),
+    )
+    .await;
+    expect_refused(&format!("{url}&cert={}&key={}", other_files.certificate, other_files.key)).await;
     expect_refused(&url).await;
     fs::remove_dir_all(folder).unwrap();
 }

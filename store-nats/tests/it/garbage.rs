@@ -22,9 +22,9 @@ async fn a_dedupe_key_stays_in_use_after_its_first_message_was_removed() {
     let new = || new_dispatch("t").with_dedupe_key("key".parse().unwrap());
     enqueue(&*mailbox(&*store), new()).await.unwrap();
     claim(&*mailbox(&*store)).await.unwrap().unwrap();
-    let begun = Instant::now();
+    let started_at = Instant::now();
     while count_thread_messages(&temp_store).await > 1 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the first message was not removed");
+        assert!(started_at.elapsed() < Duration::from_secs(20), "the first message was not removed");
         sleep(Duration::from_millis(50)).await;
     }
     let new_store = temp_store.open_store().await.unwrap();
@@ -52,19 +52,19 @@ impl RandomNumbers {
     }
 }
 
-/// Executes one random operation. `at` is the number of the operation.
+/// Executes one random operation.
 async fn execute_random_operation(
     temp_store: &TempStore,
     mailbox: &dyn MailboxStore,
     numbers: &mut RandomNumbers,
-    at: u64,
+    operation_number: u64,
 ) -> Result<()> {
     let thread = format!("t-{}", numbers.below(4));
     match numbers.below(12) {
         0..=3 => {
             let mut new = new_dispatch(&thread).with_priority(u8::try_from(numbers.below(3)).unwrap());
             if numbers.below(3) == 0 {
-                new = new.with_id(format!("d-{at}").parse()?);
+                new = new.with_id(format!("d-{operation_number}").parse()?);
             }
             if numbers.below(4) == 0 {
                 new = new.available(When::In(Duration::from_secs(numbers.below(90))));
@@ -150,8 +150,8 @@ async fn removing_garbage_does_not_change_what_a_store_shows() {
     let mut store: Arc<dyn Store> = temp_store.open_store().await.unwrap();
     for round in 0..8 {
         let mailbox = mailbox(&*store);
-        for at in 0..80 {
-            execute_random_operation(&temp_store, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
+        for number in 0..80 {
+            execute_random_operation(&temp_store, &*mailbox, &mut numbers, round * 1_000 + number).await.unwrap();
         }
         let expected = read_contents(&*store).await;
         // A store that reads the log while garbage is removed must show the same data as the store that wrote the log.
@@ -166,7 +166,7 @@ async fn removing_garbage_does_not_change_what_a_store_shows() {
         expect_contents(&*store, &expected, format!("round {round}, after reopening")).await;
     }
     let dispatch_count = all_dispatches(&*mailbox(&*store)).await.len() as u64;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     // Besides a message for each dispatch, the log may contain the last message and an interrupt of each of the four
     // threads, the messages about the tenant and the clock, and messages about ids.
     while count_messages(&temp_store, "").await > dispatch_count + 40
@@ -174,7 +174,7 @@ async fn removing_garbage_does_not_change_what_a_store_shows() {
     {
         let (log, data) = (count_messages(&temp_store, "").await, count_messages(&temp_store, "-data").await);
         assert!(
-            begun.elapsed() < Duration::from_secs(20),
+            started_at.elapsed() < Duration::from_secs(20),
             "{log} log and {data} data messages for {dispatch_count} dispatches"
         );
         sleep(Duration::from_millis(100)).await;

@@ -8,6 +8,8 @@ use crate::{
     helpers::{ack, all_dispatches, claim, enqueue, mailbox, new_dispatch, stream_info},
 };
 
+/// Ids with characters that are special in subjects, and ids that look like the token of another id: `YQ` is `a` in
+/// base64.
 const IDS: &[&str] = &[
     "a",
     "A",
@@ -95,6 +97,7 @@ async fn an_id_reserved_without_an_enqueue_can_be_used() {
     enqueue(&*mailbox, new_dispatch("t").with_id("first".parse().unwrap())).await.unwrap();
     let incarnation = claim(&*mailbox).await.unwrap().unwrap().number.incarnation;
     let client = async_nats::connect(crate::fixture::server_url()).await.unwrap();
+    // This message reserves the id `lost` for the thread `dead`.
     let subject = format!("{}.log.id.tdefault.{incarnation}.tlost", temp_store.config().prefix());
     client.request(subject, r#"{"v":1,"thread":"dead"}"#.into()).await.unwrap();
     let new = new_dispatch("alive").with_id("lost".parse().unwrap());

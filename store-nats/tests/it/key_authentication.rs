@@ -1,5 +1,6 @@
 //! Clients that prove their identity by signing the server's challenge (NA-8). They sign with an NKey, or with the key
-//! of a user for whom an account has signed a JWT.
+//! of a user for whom an account has signed a JWT. The secrets that are refused have `canary` in their texts or in the
+//! names of their files, and no error may show this word.
 
 use std::path::PathBuf;
 

@@ -96,12 +96,12 @@ async fn work_is_found_soon_after_a_lost_notification() {
 /// Tests PR-8: calls do not hang after the runtime of a store has ended.
 #[test]
 fn a_store_whose_runtime_ended_still_answers() {
-    let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
-    let (store, _, config) = first.block_on(open_twice());
-    drop(first);
+    let (store_runtime, caller_runtime) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let (store, _, config) = store_runtime.block_on(open_twice());
+    drop(store_runtime);
     let call = async { timeout(Duration::from_secs(30), store.list_tenants(PageRequest::default())).await };
-    assert_eq!(second.block_on(call).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
-    second.block_on(remove_streams(&config));
+    assert_eq!(caller_runtime.block_on(call).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    caller_runtime.block_on(remove_streams(&config));
 }
 
 /// Tests NA-1, MB-18 and MB-19: if two processes make decisions about a thread at the same time, the server accepts
@@ -181,9 +181,10 @@ async fn commands_reach_receivers_of_another_process() {
             tokio::join!(second_live.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
         assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
     }
-    // The receiver that was opened last gets the commands, no matter which process has opened it.
+    // A later receiver of the same target ends the first one.
     let mut later_receiver = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
+    // The later receiver drops the command without accepting it (LV-2).
     let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later_receiver.next().await) });
     assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
     drop(later_receiver);

@@ -44,7 +44,7 @@ pub(crate) async fn load_records(
         }
         cache.row = Some(row);
     }
-    mark_absent(cache, &lookup);
+    add_as_absent(cache, &lookup);
     answer_rows.iter().try_for_each(|row| row.add_to(cache, &lookup))
 }
 
@@ -95,8 +95,8 @@ pub(crate) fn decode_event(record: &str, thread_seq: i64, run_seq: i64) -> Resul
     Ok(StoredEvent::new(decode::<Event>("event", record)?, seq_in_scope(thread_seq)?, seq_in_scope(run_seq)?))
 }
 
-/// Marks the requested records as absent. The records that were found are added afterwards.
-fn mark_absent(cache: &mut RecordCache, lookup: &Lookup) {
+/// Adds all requested records as absent. Those that were found replace them afterwards.
+fn add_as_absent(cache: &mut RecordCache, lookup: &Lookup) {
     cache.threads.extend(lookup.threads.iter().map(|id| (id.clone(), false)));
     cache.lineages.extend(lookup.lineage.iter().map(|id| (id.clone(), Vec::new())));
     cache.runs.extend(lookup.runs.iter().map(|id| (id.clone(), None)));
@@ -114,9 +114,10 @@ fn mark_absent(cache: &mut RecordCache, lookup: &Lookup) {
     }
 }
 
-/// Loads the nodes that a search for an ancestor visits on the way from an entry up to a depth or a sequence number.
-/// Also loads some nodes that are just before the earliest of these in the log. The rules of core do the search, and
-/// ask for nodes that are still missing.
+/// Loads the nodes that a search for an ancestor visits. The search begins at the entry `from` and ends at the first
+/// node whose depth is at most `depth` or whose sequence number is at most `seq`. Also loads the nodes just in front of
+/// that node in the log, because the caller probably needs them next. The rules of core do the search, and ask for
+/// nodes that are still missing.
 pub(crate) async fn load_ancestors(
     connection: &mut Connection<'_>,
     cache: &mut RecordCache,

@@ -22,7 +22,8 @@ use crate::{
     mailbox::{Search, Watermarks},
 };
 
-/// The maximum number of threads with due dispatches that a claim makes ready at once.
+/// The maximum number of threads whose due dispatches one claim makes available. The SQL function `look_mailbox` has
+/// the same limit.
 const MAX_THREADS_MADE_READY: i64 = 1_000;
 
 /// The records of the mailbox that a decision needs, and the threads to search for.
@@ -45,6 +46,7 @@ pub(crate) struct MailboxLookup {
 /// A claimed dispatch, and the mailbox of its thread.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedClaim {
+    /// The incarnation of the tenant's claim numbers.
     pub(crate) incarnation: u64,
     pub(crate) mailbox: StoredMailboxThread,
     pub(crate) dispatch: StoredDispatch,
@@ -53,7 +55,8 @@ pub(crate) struct CachedClaim {
 /// The cached records. A record that is not in a map was not loaded. `None` means that it does not exist.
 #[derive(Debug, Default)]
 pub(crate) struct MailboxCache {
-    incarnation: u64,
+    /// The incarnation of the tenant's claim numbers.
+    claim_incarnation: u64,
     /// Whether the records are from claims that this process made, and were not loaded.
     is_from_claims: bool,
     threads: HashMap<ThreadId, Option<StoredMailboxThread>>,
@@ -101,10 +104,11 @@ impl MailboxCache {
         if kind == "clock" {
             connection.set_server_time(Duration::from_millis(unsigned(number)?));
             self.update_search(lookup, |search| search.clock = number.unsigned_abs());
-            self.incarnation = read_optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
+            self.claim_incarnation = read_optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
             return Ok(());
         }
         if kind == "turned" {
+            // The number of threads whose due dispatches were made available.
             self.update_search(lookup, |search| search.limit_reached.due = number >= MAX_THREADS_MADE_READY);
             return Ok(());
         }
@@ -112,7 +116,7 @@ impl MailboxCache {
         match kind.as_str() {
             "ready" => {
                 self.ready_threads.push(id.parse()?);
-                // Otherwise the thread is in a skipped part, and was found because its row has `is_passed` set.
+                // A thread in a skipped part is found only if its row has `is_passed` set.
                 let is_in_searched_part = read_text(row, 4)? == "its own";
                 let found_count = self.ready_threads.len();
                 let position = (u8::try_from(number).unwrap_or(u8::MAX), unsigned(read_i64(row, 3)?)?);
@@ -161,16 +165,16 @@ impl MailboxCache {
     pub(crate) fn from_claims(claimed: Vec<CachedClaim>) -> Self {
         let mut cached = Self { is_from_claims: !claimed.is_empty(), ..Self::default() };
         for CachedClaim { incarnation, mailbox, dispatch } in claimed {
-            cached.incarnation = incarnation;
+            cached.claim_incarnation = incarnation;
             cached.threads.insert(dispatch.body.thread.clone(), Some(mailbox));
             cached.dispatches.insert(dispatch.id().clone(), Some(dispatch));
         }
         cached
     }
 
-    /// Returns the number above which the claims are numbered, if the records are from claims that this process made.
-    pub(crate) fn claims_numbered_above(&self) -> Option<u64> {
-        self.is_from_claims.then_some(self.incarnation)
+    /// Returns the incarnation of the claim numbers, if the records are from claims that this process made.
+    pub(crate) fn incarnation_of_cached_claims(&self) -> Option<u64> {
+        self.is_from_claims.then_some(self.claim_incarnation)
     }
 
     fn update_search(&mut self, lookup: &MailboxLookup, update: impl FnOnce(&mut Search)) {
@@ -215,7 +219,7 @@ fn lookup_arguments(cache: &RecordCache, lookup: &MailboxLookup, locks_rows: boo
 
 impl MailboxView for RecordCache {
     fn claim_incarnation(&self) -> u64 {
-        self.mailbox.incarnation
+        self.mailbox.claim_incarnation
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
@@ -346,7 +350,7 @@ impl<'a> MailboxDraft<'a> {
         let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
         let claimed = changed.filter(|stored| stored.state.status == DispatchStatus::Claimed).filter_map(|stored| {
             let (_, mailbox) = self.changes.threads.get(&stored.body.thread)?;
-            let incarnation = self.cache.mailbox.incarnation;
+            let incarnation = self.cache.mailbox.claim_incarnation;
             Some(CachedClaim { incarnation, mailbox: mailbox.clone(), dispatch: stored.clone() })
         });
         claimed.collect()

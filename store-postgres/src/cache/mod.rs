@@ -49,12 +49,16 @@ pub(crate) struct Lookup {
     pub(crate) runs: BTreeSet<RunId>,
     pub(crate) keys: BTreeSet<CommitKey>,
     pub(crate) entries: BTreeSet<EntryId>,
-    /// Entries from which a path continues.
+    /// Entries whose nodes are needed to follow a path. Nodes that probably follow on the path are loaded with them.
     pub(crate) paths: BTreeSet<u64>,
+    /// Entries whose marks are needed.
     pub(crate) marks: BTreeSet<u64>,
+    /// Names of snapshots.
     pub(crate) names: BTreeSet<String>,
+    /// Keys of the thread's state.
     pub(crate) states: BTreeSet<String>,
     pub(crate) inputs: BTreeSet<EntryId>,
+    /// The ids of all queued inputs.
     pub(crate) queue: bool,
     pub(crate) decisions: BTreeSet<(RunId, String)>,
     pub(crate) scopes: BTreeSet<Scope>,
@@ -116,8 +120,10 @@ pub(crate) struct RecordCache {
 pub(crate) struct CachedThreadRow {
     /// The number of the transaction that wrote the row last; 0 if there is no row.
     pub(crate) stamp: i64,
+    /// The number of the thread's log. The rows of other tables that belong to the thread contain it.
     pub(crate) log: Option<i64>,
     pub(crate) thread: Option<StoredThread>,
+    /// What the store keeps about the thread's id, also after the thread is deleted.
     pub(crate) id_record: ThreadIdRecord,
 }
 
@@ -375,7 +381,7 @@ impl RecordCache {
         let marks = plan.marks.get(&seq).cloned().unwrap_or(before.marks);
         let is_parent_of_next =
             node(seq + 1).map_or(before.is_parent_of_next, |next| next.parent == Some(seq) && !next.side);
-        // Marks that follow from the next entry need no row.
+        // Marks that say only whether the next entry of the log is a child of this one need no row.
         let has_row = before.has_row || marks != marks_with_children(u32::from(is_parent_of_next));
         Some(CachedMarks { marks, has_row, is_parent_of_next })
     }

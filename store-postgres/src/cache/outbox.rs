@@ -26,6 +26,7 @@ const LIST_CHUNK: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OutboxLookup {
     pub(crate) rows: BTreeSet<OutboxId>,
+    /// Groups whose stamps are needed.
     pub(crate) groups: BTreeSet<OrderGroup>,
     /// Lists, each with the last position that was loaded. Loading continues after it.
     pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPosition>>,
@@ -50,6 +51,14 @@ struct ListPrefix {
     is_complete: bool,
 }
 
+/// A request for the next positions of a list.
+struct ListRequest {
+    list: OutboxList,
+    /// The name by which the SQL function `look_outbox` knows the list. `last` stands for the last position only.
+    name: &'static str,
+    after: Option<OutboxPosition>,
+}
+
 /// Loads missing records. With `locks_rows`, no other call can decide about them before the transaction ends.
 pub(crate) async fn load_outbox(
     connection: &mut Connection<'_>,
@@ -57,12 +66,12 @@ pub(crate) async fn load_outbox(
     lookup: OutboxLookup,
     locks_rows: bool,
 ) -> Result<()> {
-    let mut list_requests: Vec<(OutboxList, &'static str, Option<OutboxPosition>)> = Vec::new();
+    let mut list_requests = Vec::new();
     for (list, after) in &lookup.lists {
-        list_requests.push((list.clone(), list_name(list), after.clone()));
+        list_requests.push(ListRequest { list: list.clone(), name: list_name(list), after: after.clone() });
     }
     for group in &lookup.last_positions {
-        list_requests.push((OutboxList::AllOfGroup(group.clone()), "last", None));
+        list_requests.push(ListRequest { list: OutboxList::AllOfGroup(group.clone()), name: "last", after: None });
     }
     let arguments = lookup_arguments(cache, &lookup, &list_requests, locks_rows)?;
     let rows = connection.write(|sql| &sql.load_outbox_records, arguments).await.map_err(|failed| failed.error)?;
@@ -85,7 +94,9 @@ pub(crate) async fn load_outbox(
                 if let Ok(payload) = Json::parse(&read_text(row, 6)?) {
                     cached.payloads.insert(id.clone(), payload);
                 }
-                let Some((list, name, _)) = list_requests.get(index).filter(|_| kind == "place") else { continue };
+                let Some(ListRequest { list, name, .. }) = list_requests.get(index).filter(|_| kind == "place") else {
+                    continue;
+                };
                 let position =
                     OutboxPosition { rank: (unsigned(read_i64(row, 2)?)?, unsigned(read_i64(row, 3)?)?), id };
                 if let (OutboxList::AllOfGroup(group), "last") = (list, *name) {
@@ -97,7 +108,7 @@ pub(crate) async fn load_outbox(
             }
         }
     }
-    for ((list, name, _), count) in list_requests.into_iter().zip(counts) {
+    for (ListRequest { list, name, .. }, count) in list_requests.into_iter().zip(counts) {
         if name != "last" {
             cached.lists.entry(list).or_default().is_complete = count < LIST_CHUNK;
         }
@@ -108,16 +119,17 @@ pub(crate) async fn load_outbox(
 fn lookup_arguments(
     cache: &RecordCache,
     lookup: &OutboxLookup,
-    list_requests: &[(OutboxList, &'static str, Option<OutboxPosition>)],
+    list_requests: &[ListRequest],
     locks_rows: bool,
 ) -> Result<PgArguments> {
-    let lists: Vec<_> = list_requests.iter().map(|(list, ..)| list_arguments(list)).collect();
-    let rank = |at: &Option<OutboxPosition>, pick: fn(&OutboxPosition) -> u64| {
-        at.as_ref().map_or(Ok(-1), |at| signed(pick(at)))
+    let lists: Vec<_> = list_requests.iter().map(|request| list_arguments(&request.list)).collect();
+    let rank = |request: &ListRequest, pick: fn(&OutboxPosition) -> u64| {
+        request.after.as_ref().map_or(Ok(-1), |after| signed(pick(after)))
     };
-    let first_ranks: Vec<i64> = list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
+    let first_ranks: Vec<i64> =
+        list_requests.iter().map(|request| rank(request, |after| after.rank.0)).collect::<Result<_>>()?;
     let second_ranks: Vec<i64> =
-        list_requests.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
+        list_requests.iter().map(|request| rank(request, |after| after.rank.1)).collect::<Result<_>>()?;
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, cache.constants.tenant.as_str())?;
@@ -126,14 +138,15 @@ fn lookup_arguments(
     add(to, lookup.groups.iter().map(|group| group.lane.as_str()).collect::<Vec<_>>())?;
     add(to, lookup.groups.iter().map(|group| group.target.as_str()).collect::<Vec<_>>())?;
     add(to, lookup.groups.iter().map(|group| group.key.as_str()).collect::<Vec<_>>())?;
-    add(to, list_requests.iter().map(|(_, name, _)| *name).collect::<Vec<_>>())?;
+    add(to, list_requests.iter().map(|request| request.name).collect::<Vec<_>>())?;
     add(to, lists.iter().map(|list| list.lane).collect::<Vec<_>>())?;
     add(to, lists.iter().map(|list| list.target).collect::<Vec<_>>())?;
     add(to, lists.iter().map(|list| list.key).collect::<Vec<_>>())?;
     add(to, lists.iter().map(|list| list.status).collect::<Vec<_>>())?;
     add(to, first_ranks)?;
     add(to, second_ranks)?;
-    add(to, list_requests.iter().map(|(.., at)| at.as_ref().map_or("", |at| at.id.as_str())).collect::<Vec<_>>())?;
+    let after = list_requests.iter().map(|request| request.after.as_ref());
+    add(to, after.map(|after| after.map_or("", |after| after.id.as_str())).collect::<Vec<_>>())?;
     add(to, i32::try_from(LIST_CHUNK).unwrap_or(i32::MAX))?;
     Ok(arguments)
 }
@@ -256,7 +269,7 @@ pub(crate) struct OutboxDraft<'a> {
     rows: BTreeMap<OutboxId, Option<StoredOutboxRow>>,
     /// The changed positions of each list: whether the list now contains the position.
     positions: HashMap<OutboxList, BTreeMap<OutboxPosition, bool>>,
-    /// The rows for which it changes whether a claim may take them.
+    /// The rows that claims may now take (`true`), and those that they may no longer take (`false`).
     ready: BTreeMap<OutboxId, bool>,
 }
 

@@ -20,7 +20,8 @@ const CHUNK: i64 = 256;
 #[async_trait]
 impl Inspector for PostgresStore {
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
-        self.inspect(false, progress).await
+        let repairs = false;
+        self.inspect(repairs, progress).await
     }
 
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
@@ -32,7 +33,8 @@ impl Inspector for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Checks every thread of every tenant, each in one snapshot, and the data outside of threads.
+    /// Checks every thread of every tenant, each in one snapshot, and the data outside of threads. With `repairs`, also
+    /// rebuilds derived data.
     async fn inspect(&self, repairs: bool, progress: &dyn Progress) -> Result<Inspection> {
         let mut inspection = Inspection::default();
         let mut page = PageRequest::first(1_000);

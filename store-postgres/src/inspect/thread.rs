@@ -31,6 +31,7 @@ const CHUNK: i64 = 1_000;
 #[derive(Debug, PartialEq, Eq)]
 struct ThreadColumns {
     head: Option<u64>,
+    /// When the thread was created and updated, and the time of the last decision about it.
     times: [Option<u64>; 3],
     resource: Option<String>,
     parent: Option<String>,
@@ -101,7 +102,7 @@ impl MarkSource for ThreadContents {
 pub(super) async fn inspect(tenant: &Tenant, id: &ThreadId, repairs: bool) -> Result<Option<ThreadCheckResult>> {
     let mut connection = tenant.db().begin_snapshot().await?;
     let contents = load_contents(&mut connection, tenant, id).await?;
-    connection.finish(true).await?;
+    connection.commit().await?;
     let Some(contents) = contents else { return Ok(None) };
     let mut checked = check_contents(&contents)?;
     let can_be_rebuilt = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
@@ -202,6 +203,7 @@ fn check_contents(contents: &ThreadContents) -> Result<ThreadCheckResult> {
     });
     let mut checked = check_thread(records, entries);
     let is_complete = contents.entries.iter().all(Result::is_ok);
+    // If an entry cannot be read, it is not known what the lists should contain.
     let comparisons = [
         ("columns of the thread", contents.columns == ThreadColumns::of(stored)),
         ("list of leaves", !is_complete || contents.leaves == expected_leaves(contents, &checked)),
@@ -270,7 +272,7 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &ThreadContents, chec
     // The repair has a transaction of its own. If the call is dropped, the writes of other calls are not affected.
     let mut connection = tenant.db().begin_transaction().await?;
     match Arc::new(batch).write(&mut connection, tenant, decision_time).await.map_err(|failed| failed.error)? {
-        WriteResult::Done(_) => connection.finish(true).await,
+        WriteResult::Done(_) => connection.commit().await,
         _ => Err(Error::unavailable("another call wrote to the thread during the repair")),
     }
 }

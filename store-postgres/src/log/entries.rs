@@ -80,13 +80,14 @@ impl EntryWalk {
             return Ok(Some(Self { target, remaining: window, direction, parent: None }));
         };
         let Some(seq) = seq_of(reader, id).await? else { return Ok(None) };
-        // Sequence numbers increase along a path, so a window of them is a section of the path. A side entry is on no
-        // path, so the path of its parent is used instead.
+        // Loads the nodes that lead from the entry to both ends of the window.
         for bound in [window.0 - 1, window.1] {
             if bound > 0 && bound < last {
-                reader.load_up_to(seq, (1, bound)).await?;
+                reader.load_up_to_seq(seq, bound).await?;
             }
         }
+        // Sequence numbers increase along a path, so a window of them is a section of the path. A side entry is on no
+        // path, so the path of its parent is used instead.
         let path = |cache: &RecordCache| {
             let node = cache.node(seq)?;
             let Some(leaf) = node::ancestor(cache, &node, node.depth)? else { return Ok(None) };
@@ -126,7 +127,7 @@ impl EntryWalk {
                 let (from, to) = self.next_range(chunk);
                 let leaf = leaf.clone();
                 if to < leaf.depth {
-                    reader.load_up_to(leaf.seq, (to, 0)).await?;
+                    reader.load_up_to_depth(leaf.seq, to).await?;
                 }
                 let mut nodes = reader.run_rule(|cache| path_nodes(cache, &leaf, (from, to))).await?;
                 self.advance_past((from, to));

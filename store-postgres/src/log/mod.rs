@@ -128,7 +128,7 @@ impl<'a> LogSnapshot<'a> {
         let scope = CursorScope::new(&tenant.constants.tenant, method, &format!("{:?}", (id, generation, binding)));
         let after = Position::from_cursor(&tenant.constants.cursor_key, &scope, page.cursor.as_ref())?;
         let (Some(stored), Some(log)) = (row.thread, row.log) else {
-            connection.finish(true).await?;
+            connection.commit().await?;
             return Ok(None);
         };
         Ok(Some(Self { tenant, connection, cache, stored, log, scope, limit, after }))
@@ -145,14 +145,19 @@ impl<'a> LogSnapshot<'a> {
         }
     }
 
-    /// Loads the nodes that lead from an entry up to its ancestor at a depth, or to its nearest ancestor with at most a
-    /// certain sequence number.
-    async fn load_up_to(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
-        cache::load_ancestors(&mut self.connection, &mut self.cache, (self.log, from), to).await
+    /// Loads the nodes that lead from an entry to its ancestor at this depth.
+    async fn load_up_to_depth(&mut self, from: u64, depth: u64) -> Result<()> {
+        cache::load_ancestors(&mut self.connection, &mut self.cache, (self.log, from), (depth, 0)).await
+    }
+
+    /// Loads the nodes that lead from an entry to its nearest ancestor with at most this sequence number, or to the
+    /// root if there is none.
+    async fn load_up_to_seq(&mut self, from: u64, seq: u64) -> Result<()> {
+        cache::load_ancestors(&mut self.connection, &mut self.cache, (self.log, from), (1, seq)).await
     }
 
     async fn finish<T>(self, page: PageBuilder<T>) -> Result<Page<T>> {
-        self.connection.finish(true).await?;
+        self.connection.commit().await?;
         Ok(page.finish(|at| at.to_cursor(&self.tenant.constants.cursor_key, &self.scope)))
     }
 
@@ -287,7 +292,7 @@ impl<'a> LogSnapshot<'a> {
             Ok((latest, open.into_iter().collect::<Result<Vec<_>>>()?))
         });
         (found.latest_run, found.open_runs) = runs.await?;
-        self.connection.finish(true).await?;
+        self.connection.commit().await?;
         Ok(found)
     }
 

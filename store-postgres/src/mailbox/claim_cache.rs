@@ -1,9 +1,9 @@
-//! Claims that this process made and has not settled yet, as they were written. A call of the holder of such a claim
-//! need not load it first.
+//! Claims that this process made and has not settled yet, as they were written. A call that names such a claim need not
+//! load it first.
 //!
-//! Other processes may have written since. Then the mailbox of the thread has another revision, or the claims of the
-//! tenant are numbered differently. In that case the result is not written, and the decision is repeated with the
-//! stored data.
+//! Other processes may have written since. Then the mailbox of the thread has another revision, or, if the tenant was
+//! deleted, its claim numbers have another incarnation. In that case the result is not written, and the decision is
+//! repeated with the stored data.
 
 use std::{
     collections::{HashMap, HashSet},

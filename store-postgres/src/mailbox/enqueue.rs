@@ -107,15 +107,15 @@ async fn decide(tenant: &Tenant, calls: &[&EnqueueCall]) -> Result<Answers> {
 struct EnqueueCall {
     dispatches: Vec<NewDispatch>,
     threads: HashSet<ThreadId>,
-    bytes: usize,
+    payload_bytes: usize,
 }
 
 impl EnqueueCall {
     fn new(dispatches: Vec<NewDispatch>) -> Self {
         let threads = dispatches.iter().map(|new| new.thread.clone()).collect();
-        let bytes =
+        let payload_bytes =
             dispatches.iter().filter_map(|new| new.payload.as_ref()).map(|payload| payload.as_str().len()).sum();
-        Self { dispatches, threads, bytes }
+        Self { dispatches, threads, payload_bytes }
     }
 
     fn overlaps(&self, threads: &HashSet<ThreadId>) -> bool {
@@ -226,32 +226,39 @@ impl Enqueues {
     }
 }
 
-/// Calls that are decided together. When the group is dropped, the calls that wait for it start.
+/// Calls that are decided together: the first call and others that wait for its answer. When the group is dropped, the
+/// calls that wait for its threads start.
 struct EnqueueGroup {
     enqueues: Arc<Enqueues>,
     call: Arc<EnqueueCall>,
     others: Vec<WaitingCall>,
-    dispatches: usize,
-    bytes: usize,
+    dispatch_count: usize,
+    payload_bytes: usize,
 }
 
 impl EnqueueGroup {
     fn new(enqueues: &Arc<Enqueues>, call: &Arc<EnqueueCall>) -> Self {
-        let (dispatches, bytes) = (call.dispatches.len(), call.bytes);
-        Self { enqueues: Arc::clone(enqueues), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
+        let (dispatch_count, payload_bytes) = (call.dispatches.len(), call.payload_bytes);
+        Self {
+            enqueues: Arc::clone(enqueues),
+            call: Arc::clone(call),
+            others: Vec::new(),
+            dispatch_count,
+            payload_bytes,
+        }
     }
 
     /// Returns whether a call may join. All of its threads must be threads of the first call, so that the first call
     /// waits for no more locks than it would alone (PR-12).
     fn can_add(&self, call: &EnqueueCall) -> bool {
         call.threads.is_subset(&self.call.threads)
-            && self.dispatches + call.dispatches.len() <= MAX_DISPATCHES
-            && self.bytes + call.bytes <= MAX_PAYLOAD_BYTES
+            && self.dispatch_count + call.dispatches.len() <= MAX_DISPATCHES
+            && self.payload_bytes + call.payload_bytes <= MAX_PAYLOAD_BYTES
     }
 
     fn add(&mut self, other: WaitingCall) {
-        self.dispatches += other.call.dispatches.len();
-        self.bytes += other.call.bytes;
+        self.dispatch_count += other.call.dispatches.len();
+        self.payload_bytes += other.call.payload_bytes;
         self.others.push(other);
     }
 }

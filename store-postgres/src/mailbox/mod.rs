@@ -51,7 +51,7 @@ impl PostgresMailbox {
     /// Makes one decision.
     async fn decide<T: Send + 'static>(
         &self,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         likely_records: MailboxLookup,
         decide: impl Fn(&MailboxDraft<'_>, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + Sync + 'static,
     ) -> Result<T> {
@@ -61,7 +61,7 @@ impl PostgresMailbox {
             })
             .await?
         };
-        self.tenant.run_write(call_scope, call).await
+        self.tenant.run_write(thread_of_call, call).await
     }
 
     /// Makes a decision for the holder of a claim.
@@ -89,7 +89,7 @@ fn decide_with_draft<T>(
     let answer = rule(&mut draft, decision_context)?;
     let mut batch = Batch::default();
     batch.add_mailbox_changes(draft.into_changes());
-    batch.require_claims_numbered_above(cache.mailbox.claims_numbered_above());
+    batch.require_claim_incarnation(cache.mailbox.incarnation_of_cached_claims());
     Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer })
 }
 
@@ -179,8 +179,8 @@ impl MailboxProducer for PostgresMailbox {
         let threads = [request.thread.clone()].into();
         // A takeover makes a claim.
         let likely_records = MailboxLookup { threads, makes_claims: request.take_over, ..MailboxLookup::default() };
-        let call_scope = Some(request.thread.clone());
-        self.decide(call_scope, likely_records, move |view, decision_context| {
+        let thread_of_call = Some(request.thread.clone());
+        self.decide(thread_of_call, likely_records, move |view, decision_context| {
             mailbox::interrupt(view, &request, decision_context)
         })
         .await

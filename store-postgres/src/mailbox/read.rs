@@ -38,7 +38,7 @@ impl MailboxReader for PostgresMailbox {
                 stored.map(|stored| mailbox::visible_dispatch(cache, &stored)).transpose()
             });
             let found = found.await?;
-            reader.connection.finish(true).await?;
+            reader.connection.commit().await?;
             Ok(found)
         };
         self.tenant.run_read(None, call).await
@@ -68,7 +68,7 @@ impl MailboxReader for PostgresMailbox {
                 }
                 chunk = CHUNK;
             }
-            reader.connection.finish(true).await?;
+            reader.connection.commit().await?;
             Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
         self.tenant.run_read(None, call).await
@@ -294,6 +294,6 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
             break;
         }
     }
-    reader.connection.finish(false).await?;
+    reader.connection.roll_back().await?;
     Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
 }

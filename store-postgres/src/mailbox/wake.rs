@@ -37,6 +37,7 @@ impl Clock for ServerClock<'_> {
 async fn next_claim_time(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut arguments = PgArguments::default();
     add(&mut arguments, tenant.constants.tenant.as_str())?;
+    // The parts that earlier searches found empty are skipped.
     tenant.scan_state.known_watermarks().add_to(&mut arguments)?;
     let rows = tenant.db().any_connection().read(|sql| &sql.next_claim, arguments).await?;
     let Some(row) = rows.first() else { return Ok(None) };

@@ -21,8 +21,8 @@ use store_core::Result;
 
 use crate::db::{add, signed};
 
-/// The length, in milliseconds, of the interval before a search that never counts as searched. The search sees rows
-/// that were written before this interval.
+/// How many milliseconds before a search do not count as searched. The search may miss rows that were written in this
+/// time.
 const VISIBILITY_LAG_MS: u64 = 750;
 /// The minimum time between two searches of all parts.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_millis(500);

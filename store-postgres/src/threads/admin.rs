@@ -24,7 +24,7 @@ use crate::{
 #[async_trait]
 impl ThreadAdmin for PostgresThreads {
     async fn create_thread(&self, new: NewThread) -> Result<Thread> {
-        let call_scope = Some(new.id.clone());
+        let thread_of_call = Some(new.id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = new.fields.parent_thread_id.clone();
             let likely_records = Lookup { lineage: parent.iter().cloned().collect(), ..Lookup::default() };
@@ -36,12 +36,12 @@ impl ThreadAdmin for PostgresThreads {
                 decide(&tenant, &new.id, likely_records, rule).await
             }
         };
-        self.tenant.run_write(call_scope, call).await
+        self.tenant.run_write(thread_of_call, call).await
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
         let id = id.clone();
-        let call_scope = Some(id.clone());
+        let thread_of_call = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let parent = patch.new_parent().cloned();
             let likely_records = Lookup { lineage: parent.into_iter().collect(), ..Lookup::default() };
@@ -54,7 +54,7 @@ impl ThreadAdmin for PostgresThreads {
                 decide(&tenant, &id, likely_records, rule).await
             }
         };
-        self.tenant.run_write(call_scope, call).await
+        self.tenant.run_write(thread_of_call, call).await
     }
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
@@ -78,7 +78,7 @@ impl ThreadAdmin for PostgresThreads {
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
         let id = id.clone();
-        let call_scope = Some(id.clone());
+        let thread_of_call = Some(id.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let rule = |cache: &RecordCache, _: DecisionContext<'_>| {
                 let stored = cache.thread()?;
@@ -90,7 +90,7 @@ impl ThreadAdmin for PostgresThreads {
             };
             decide(&tenant, &id, Lookup::default(), rule).await
         };
-        self.tenant.run_write(call_scope, call).await
+        self.tenant.run_write(thread_of_call, call).await
     }
 }
 

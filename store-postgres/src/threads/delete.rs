@@ -66,8 +66,9 @@ impl<'a> DeletionTransaction<'a> {
         let rows = self.connection.read(|sql| &sql.load_rows, arguments).await?;
         let read = |row| {
             let (stamp, log) = (read_i64(row, 1)?, read_optional(row, 2)?);
-            let (record, id): (Option<String>, Option<String>) = (read_optional(row, 3)?, read_optional(row, 4)?);
-            Ok((read_text(row, 0)?.parse()?, cache::decode_thread_row(stamp, log, record.as_deref(), id.as_deref())?))
+            let (record, id_record) = (read_optional::<String>(row, 3)?, read_optional::<String>(row, 4)?);
+            let decoded = cache::decode_thread_row(stamp, log, record.as_deref(), id_record.as_deref())?;
+            Ok((read_text(row, 0)?.parse()?, decoded))
         };
         rows.iter().map(read).collect()
     }
@@ -108,12 +109,12 @@ pub(super) async fn delete_thread(
         let mut transaction = DeletionTransaction::begin(tenant).await?;
         match try_delete(&mut transaction, id, request).await {
             Ok(Some((deletion_set, logs))) => {
-                transaction.connection.finish(true).await?;
+                transaction.connection.commit().await?;
                 return Ok((Deletion::from(deletion_set), logs));
             }
-            Ok(None) => transaction.connection.finish(false).await?,
+            Ok(None) => transaction.connection.roll_back().await?,
             Err(error) => {
-                transaction.connection.finish(false).await?;
+                transaction.connection.roll_back().await?;
                 return Err(error);
             }
         }

@@ -89,7 +89,7 @@ impl ThreadReader for PostgresThreads {
                 }
                 walk.chunk = CHUNK;
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             Ok(page.finish(|at| at.to_cursor(&tenant.constants.cursor_key, &scope)))
         };
         self.tenant.run_read(None, call).await
@@ -105,7 +105,7 @@ impl ThreadReader for PostgresThreads {
                 let mut arguments = PgArguments::default();
                 add(&mut arguments, tenant.constants.tenant.as_str())?;
                 let rows = connection.read(|sql| &sql.count_threads, arguments).await?;
-                connection.finish(true).await?;
+                connection.commit().await?;
                 return rows.first().map_or(Ok(0), |row| read_u64(row, 0));
             }
             let mut walk = ThreadWalk::new(&tenant, &query, None)?;
@@ -116,7 +116,7 @@ impl ThreadReader for PostgresThreads {
                 let Some((_, last)) = rows.last().filter(|_| rows.len() == walk.chunk) else { break };
                 walk.after = Some((walk.sort_time(&last.thread), last.thread.id.clone()));
             }
-            connection.finish(true).await?;
+            connection.commit().await?;
             Ok(count)
         };
         self.tenant.run_read(None, call).await
@@ -128,7 +128,7 @@ impl ThreadReader for PostgresThreads {
             let mut connection = tenant.db().begin_snapshot().await?;
             let thread_lineage = lineage(&tenant, &mut connection, &thread).await?;
             let parent_lineage = lineage(&tenant, &mut connection, &parent).await?;
-            connection.finish(true).await?;
+            connection.commit().await?;
             if thread_lineage.is_empty() {
                 return Err(Error::not_found("thread", &thread));
             }

@@ -40,7 +40,8 @@ pub(super) struct WriteAnswer {
     pub(super) stamp: i64,
     pub(super) log: Option<i64>,
     record: Option<String>,
-    id: Option<String>,
+    /// The id record of a thread, or a commit key. The status determines which.
+    id_record_or_key: Option<String>,
 }
 
 impl WriteAnswer {
@@ -52,8 +53,16 @@ impl WriteAnswer {
             Ok((status, number, clock, stamp, answer))
         };
         let answer = read().map_err(|e| corrupt("an answer of the server").with_source(e))?;
-        let (status, number, clock, stamp, (log, record, id)) = answer;
-        Ok(Self { status, number, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
+        let (status, number, clock, stamp, (log, record, id_record_or_key)) = answer;
+        Ok(Self {
+            status,
+            number,
+            clock: Duration::from_millis(unsigned(clock)?),
+            stamp,
+            log,
+            record,
+            id_record_or_key,
+        })
     }
 }
 
@@ -63,16 +72,19 @@ pub(super) fn write_result(connection: &Connection<'_>, batch: &Batch, rows: &[P
     let keys = batch.keys.iter().map(|row| Ok((row.key.parse()?, None)));
     let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
     for row in rows {
-        let WriteAnswer { status, number, clock, stamp, log, record, id } = WriteAnswer::of(row)?;
+        let WriteAnswer { status, number, clock, stamp, log, record, id_record_or_key } = WriteAnswer::of(row)?;
         connection.set_server_time(clock);
         match status.as_str() {
             "time" => return Ok(WriteResult::ClockDiffers),
             "closed" => return Err(Error::closed()),
             "outbox" | "mailbox" => return Ok(WriteResult::OtherRowsChanged),
-            "stale" => stale.push(cache::decode_thread_row(stamp, log, record.as_deref(), id.as_deref())?),
+            "stale" => {
+                let id_record = id_record_or_key.as_deref();
+                stale.push(cache::decode_thread_row(stamp, log, record.as_deref(), id_record)?);
+            }
             "key" => {
                 let record = cache::decode::<CommitKeyRecord>("commit key", &record.unwrap_or_default())?;
-                keys.insert(id.unwrap_or_default().parse()?, Some(record));
+                keys.insert(id_record_or_key.unwrap_or_default().parse()?, Some(record));
             }
             "scope" => {
                 let row = usize::try_from(number - 1).ok().and_then(|at| batch.scopes.get(at));

@@ -10,7 +10,8 @@ use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp
 use super::{Batch, rows::NameRow};
 use crate::{cache, db::add};
 
-/// Returns the arguments for a batch, except the time at which it is sent.
+/// Returns the arguments for a batch, except the last one: the time of the decision plus the time that has passed
+/// since.
 pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments> {
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
@@ -129,7 +130,7 @@ fn add_outbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     add_document(to, batch.outbox.iter().filter(|row| row.before == 0))?;
     add_document(to, batch.outbox_ready.iter())?;
     add_document(to, batch.outbox_removed.iter())?;
-    add_document(to, batch.groups.iter())
+    add_document(to, batch.outbox_groups.iter())
 }
 
 fn add_mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
@@ -158,9 +159,9 @@ fn add_mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     add_column(to, rows(), |row| row.thread.as_str())?;
     add_column(to, rows(), |row| saturating_i64(row.epoch))?;
     add_column(to, rows(), |row| row.at.map(saturating_i64))?;
-    add_column(to, rows(), |row| row.holds.map(saturating_i64))?;
+    add_column(to, rows(), |row| row.needed_by_count.map(saturating_i64))?;
     add_column(to, rows(), |row| row.record.as_deref())?;
-    add(to, batch.claims_numbered_above.map(saturating_i64))
+    add(to, batch.claim_incarnation.map(saturating_i64))
 }
 
 fn add_dispatch_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {

@@ -134,8 +134,8 @@ impl GroupCommit {
         take_group_members(batch, decision_time, &mut state.waiting)
     }
 
-    /// Returns whether enough batches wait for one statement. Enough is its share of the batches that are usually
-    /// active.
+    /// Returns whether this batch and the waiting ones are at least one statement's share of the batches that are
+    /// usually active.
     fn has_enough_waiting(&self) -> bool {
         let state = self.state();
         (state.waiting.len() + 1) * MAX_IN_FLIGHT >= state.usual_active

@@ -22,8 +22,8 @@ use store_core::{
 };
 
 use self::rows::{
-    CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, GroupRow, InputRow, InterruptRow, LeafRow,
-    MailboxRow, MarkRow, NameRow, OutboxChange, OutboxReady, OutboxRemoval, QueuedRow, RunRow, ScopeRow, StateRow,
+    CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, InputRow, InterruptRow, LeafRow, MailboxRow,
+    MarkRow, NameRow, OutboxChange, OutboxGroupRow, OutboxReady, OutboxRemoval, QueuedRow, RunRow, ScopeRow, StateRow,
     ThreadRow,
 };
 use crate::{
@@ -62,7 +62,7 @@ pub(crate) struct Batch {
     outbox: Vec<OutboxChange>,
     outbox_ready: Vec<OutboxReady>,
     outbox_removed: Vec<OutboxRemoval>,
-    groups: Vec<GroupRow>,
+    outbox_groups: Vec<OutboxGroupRow>,
     mailboxes: Vec<MailboxRow>,
     dispatches: Vec<StoredDispatch>,
     new_dispatches: Vec<StoredDispatch>,
@@ -73,9 +73,9 @@ pub(crate) struct Batch {
     ended_removed: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
-    /// The number above which the claims of the tenant are numbered. The batch takes effect only if the table `claims`
-    /// still contains it. Set if the batch is based on claims from the cache.
-    claims_numbered_above: Option<u64>,
+    /// The incarnation of the tenant's claim numbers. A deletion of the tenant changes it. Set if the batch is based on
+    /// claims from the cache: it then takes effect only if the table `claims` still contains this incarnation.
+    claim_incarnation: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
 
@@ -166,13 +166,13 @@ impl Batch {
         self.outbox_ready.extend(changes.ready.into_iter().map(ready));
         let deleted = |(id, before): (OutboxId, u64)| OutboxRemoval { id: id.to_string(), before };
         self.outbox_removed.extend(changes.deleted.into_iter().map(deleted));
-        let group = |(OrderGroup { lane, target, key }, stamp)| GroupRow {
+        let group = |(OrderGroup { lane, target, key }, stamp)| OutboxGroupRow {
             lane: lane.to_string(),
             target: target.to_string(),
             key: key.to_string(),
             stamp,
         };
-        self.groups.extend(changes.groups.into_iter().map(group));
+        self.outbox_groups.extend(changes.groups.into_iter().map(group));
     }
 
     /// Adds changes of the mailbox.
@@ -219,16 +219,16 @@ impl Batch {
                 thread: thread.to_string(),
                 epoch,
                 at: stored.as_ref().map(|stored| stored.at.as_millis()),
-                holds: stored.as_ref().map(|stored| stored.holds),
+                needed_by_count: stored.as_ref().map(|stored| stored.holds),
                 record: stored.as_ref().map(Codec::encode),
             });
         }
         self.claimable_from = changes.claimable_from;
     }
 
-    /// Makes the batch take effect only if the claims of the tenant are still numbered above this number.
-    pub(crate) const fn require_claims_numbered_above(&mut self, number: Option<u64>) {
-        self.claims_numbered_above = number;
+    /// Makes the batch take effect only if the tenant's claim numbers still have this incarnation.
+    pub(crate) const fn require_claim_incarnation(&mut self, incarnation: Option<u64>) {
+        self.claim_incarnation = incarnation;
     }
 
     /// Makes the batch take effect only if the claims of a thread do not change until it is written.
@@ -308,7 +308,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds the marks of an entry. Marks that follow from the next entry have no row.
+    /// Adds the marks of an entry. They have no row if they say only whether the next entry of the log is its child.
     fn add_mark(&mut self, thread: i32, seq: u64, cache: &RecordCache, plan: &Plan) -> Result<()> {
         if plan.entries.first().is_none_or(|first| seq < first.node.seq) {
             cache.marks(seq)?;
@@ -386,7 +386,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Sets the marks of an entry to those that follow from its log. Only repairs need this.
+    /// Sets the marks of an entry to those derived from its log. Only repairs need this.
     pub(crate) fn repair_mark(&mut self, thread: i32, seq: u64, marks: &EntryMarks) -> Result<()> {
         let children = i64::from(marks.children);
         self.marks.push(MarkRow { thread, seq: signed(seq)?, children, record: marks.encode() });
@@ -426,12 +426,13 @@ impl Batch {
         self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES
     }
 
-    /// Returns whether the batch writes to one thread only, which exists before and after the batch. The batch must not
-    /// clear the state of the thread, and must change no other record that other calls can also change.
+    /// Returns whether the batch writes to one thread only, which exists before and after the batch, and does not clear
+    /// its state. Outside of the thread, such a batch only appends events, inserts outbox rows without an order key,
+    /// and requires that mailboxes are unchanged.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
-            && self.groups.is_empty()
+            && self.outbox_groups.is_empty()
             && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
             && self.outbox_ready.is_empty()
             && self.outbox_removed.is_empty()

@@ -19,6 +19,7 @@ pub(super) struct ThreadRow {
     pub(super) log: Option<i64>,
     pub(super) creates_thread: bool,
     pub(super) thread: Option<StoredThread>,
+    /// What the store keeps about the id, also after the thread is deleted.
     pub(super) id_record: ThreadIdRecord,
 }
 
@@ -225,7 +226,7 @@ pub(super) struct InterruptRow {
     pub(super) epoch: u64,
     pub(super) at: Option<u64>,
     /// The number of dispatches that still need the record of the interrupt.
-    pub(super) holds: Option<u64>,
+    pub(super) needed_by_count: Option<u64>,
     pub(super) record: Option<String>,
 }
 
@@ -245,7 +246,7 @@ pub(super) struct OutboxRemoval {
 
 /// A group of outbox rows, and the stamp that it must still have.
 #[derive(Debug, Serialize)]
-pub(super) struct GroupRow {
+pub(super) struct OutboxGroupRow {
     pub(super) lane: String,
     pub(super) target: String,
     pub(super) key: String,

@@ -41,8 +41,8 @@ impl Statement {
     }
 
     /// Returns the text of the statement and its arguments. `$sent$` stands for one more argument, which the caller
-    /// must add. The first answer is returned only if every part changed the expected number of rows. Otherwise the
-    /// statement fails and has no effect.
+    /// must add. If a part with a count check did not change the expected number of rows, the statement fails and
+    /// has no effect.
     pub(super) fn end(mut self, first_answer: &str) -> (String, PgArguments) {
         _ = write!(self.text, " {first_answer}");
         if !self.checks.is_empty() {
@@ -57,14 +57,14 @@ impl Statement {
     }
 }
 
-/// Rows for one table, each with the number of its thread. Several rows are passed as arrays. A single row is passed as
-/// plain values, because each array takes the server some time.
+/// Rows for one table, each with the number of its batch, counted from 0. Each batch writes to one thread. Several rows
+/// are passed as arrays. A single row is passed as plain values, because each array takes the server some time.
 pub(super) struct StatementRows<'s, 'q, R> {
     to: &'s mut Statement,
     rows: Vec<&'q R>,
-    /// The logs of all threads by their numbers, if there are several.
+    /// The placeholder of the array with the log of each batch's thread, if there are several batches.
     logs: Option<&'s str>,
-    /// The arrays of the numbers and of the columns. Empty for a single row.
+    /// The placeholders of the arrays: first the numbers of the batches, then the columns. Empty for a single row.
     arrays: Vec<String>,
     names: Vec<&'static str>,
     values: Vec<String>,
@@ -72,9 +72,9 @@ pub(super) struct StatementRows<'s, 'q, R> {
 
 impl<'s, 'q, R> StatementRows<'s, 'q, R> {
     pub(super) fn new(to: &'s mut Statement, rows: Vec<(i32, &'q R)>, logs: Option<&'s str>) -> Result<Self> {
-        let (thread_numbers, rows): (Vec<i32>, Vec<&R>) = rows.into_iter().unzip();
+        let (batch_numbers, rows): (Vec<i32>, Vec<&R>) = rows.into_iter().unzip();
         let is_single_row = logs.is_none() && rows.len() == 1;
-        let arrays = if is_single_row { Vec::new() } else { vec![to.add_argument(thread_numbers)?] };
+        let arrays = if is_single_row { Vec::new() } else { vec![to.add_argument(batch_numbers)?] };
         Ok(Self { to, rows, logs, arrays, names: Vec::new(), values: Vec::new() })
     }
 
@@ -111,8 +111,8 @@ impl<'s, 'q, R> StatementRows<'s, 'q, R> {
         (!self.is_single_row()).then(table)
     }
 
-    /// Returns the expression for the number of a row's thread.
-    pub(super) const fn thread_number_expression(&self) -> &'static str {
+    /// Returns the expression for the number of a row's batch.
+    pub(super) const fn batch_number_expression(&self) -> &'static str {
         if self.is_single_row() { "0" } else { "written.n" }
     }
 

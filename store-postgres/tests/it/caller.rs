@@ -24,6 +24,13 @@ fn commit_with_message(text: &str) -> Commit {
     Commit::new("t".parse().unwrap()).with_key(CommitKey::new(text).unwrap()).entry(NewEntry::new(Message::user(text)))
 }
 
+/// How the caller ends its transaction.
+#[derive(Clone, Copy)]
+enum TransactionEnd {
+    Commit,
+    Rollback,
+}
+
 impl Caller {
     async fn new() -> Self {
         let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
@@ -34,9 +41,8 @@ impl Caller {
         Self { test_schema, store, connection }
     }
 
-    /// Inserts an order and makes the commits in one transaction. Then commits the transaction or rolls it back.
-    /// Returns the answers of the commits.
-    async fn write(&mut self, order: i64, commits: &[Commit], should_commit: bool) -> Vec<Result<Receipt>> {
+    /// Inserts an order and makes the commits in one transaction. Returns the answers of the commits.
+    async fn write(&mut self, order: i64, commits: &[Commit], end: TransactionEnd) -> Vec<Result<Receipt>> {
         let mut transaction = self.connection.begin().await.unwrap();
         let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.test_schema.config().schema());
         sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *transaction).await.unwrap();
@@ -44,10 +50,9 @@ impl Caller {
         for commit in commits {
             answers.push(self.store.commit_in(&tenant(), &mut transaction, commit.clone()).await);
         }
-        if should_commit {
-            transaction.commit().await.unwrap()
-        } else {
-            transaction.rollback().await.unwrap()
+        match end {
+            TransactionEnd::Commit => transaction.commit().await.unwrap(),
+            TransactionEnd::Rollback => transaction.rollback().await.unwrap(),
         }
         answers
     }
@@ -70,16 +75,16 @@ impl Caller {
 #[tokio::test]
 async fn a_rolled_back_commit_leaves_nothing() {
     let mut caller = Caller::new().await;
-    let [Ok(receipt)] = &caller.write(1, &[commit_with_message("a")], false).await[..] else {
+    let [Ok(receipt)] = &caller.write(1, &[commit_with_message("a")], TransactionEnd::Rollback).await[..] else {
         panic!("the commit was refused")
     };
     assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
     assert_eq!((caller.count_orders().await, caller.thread().await), (0, None));
     // The key of the commit is not stored either.
-    let second_answer = &caller.write(1, &[commit_with_message("a")], true).await[0];
+    let second_answer = &caller.write(1, &[commit_with_message("a")], TransactionEnd::Commit).await[0];
     assert!(!second_answer.as_ref().unwrap().deduplicated);
     assert_eq!((caller.count_orders().await, caller.version().await), (1, 1));
-    let third_answer = &caller.write(2, &[commit_with_message("a")], true).await[0];
+    let third_answer = &caller.write(2, &[commit_with_message("a")], TransactionEnd::Commit).await[0];
     assert!(third_answer.as_ref().unwrap().deduplicated);
 }
 
@@ -91,8 +96,8 @@ async fn commits_in_transactions_and_other_commits_get_consecutive_versions() {
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     for round in 0..3_u64 {
         let keyed_commit = |name: &str| commit_with_message(&format!("{name}-{round}"));
-        let answers =
-            caller.write(round.try_into().unwrap(), &[keyed_commit("a"), keyed_commit("b")], round != 1).await;
+        let end = if round == 1 { TransactionEnd::Rollback } else { TransactionEnd::Commit };
+        let answers = caller.write(round.try_into().unwrap(), &[keyed_commit("a"), keyed_commit("b")], end).await;
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         let receipt = commits.commit(keyed_commit("c")).await.unwrap();
         assert_eq!(receipt.version.number(), caller.version().await);
@@ -104,12 +109,12 @@ async fn commits_in_transactions_and_other_commits_get_consecutive_versions() {
 async fn a_refused_commit_leaves_its_transaction_usable() {
     let mut caller = Caller::new().await;
     let new = || commit_with_message("new").expecting(Expect::Absent);
-    // The run belongs to another thread, so the third commit is refused.
     let change = || RunChange::new("r".parse().unwrap(), RunStatus::Running).with_agent("a".parse().unwrap());
     let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
     let commit_to_other_thread =
         Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());
     let _made = commits.commit(commit_to_other_thread).await.unwrap();
+    // The run now belongs to another thread, so this commit is refused.
     let commit_with_taken_run = commit_with_message("taken").with_run(change());
     let answers = caller
         .write(
@@ -120,7 +125,7 @@ async fn a_refused_commit_leaves_its_transaction_usable() {
                 commit_with_taken_run,
                 commit_with_message("last"),
             ],
-            true,
+            TransactionEnd::Commit,
         )
         .await;
     let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(store_core::Error::kind)).collect();

@@ -25,12 +25,12 @@ const SECRET: &str = "birthday of the queen";
 async fn tables_with_secret(test_schema: &SchemaGuard) -> Vec<(String, i64)> {
     let schema = test_schema.config().schema();
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 ORDER BY 1";
-    let tables: Vec<String> = sqlx::query_scalar(tables).bind(schema).fetch_all(&mut connection).await.unwrap();
+    let tables_sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 ORDER BY 1";
+    let tables: Vec<String> = sqlx::query_scalar(tables_sql).bind(schema).fetch_all(&mut connection).await.unwrap();
     let mut found = Vec::new();
     for table in tables {
-        let rows = format!("SELECT count(*) FROM {schema}.{table} row WHERE row::text LIKE '%{SECRET}%'");
-        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(rows)).fetch_one(&mut connection).await.unwrap();
+        let count_sql = format!("SELECT count(*) FROM {schema}.{table} row WHERE row::text LIKE '%{SECRET}%'");
+        let rows: i64 = sqlx::query_scalar(AssertSqlSafe(count_sql)).fetch_one(&mut connection).await.unwrap();
         if rows > 0 {
             found.push((table, rows));
         }

@@ -69,7 +69,8 @@ async fn commands_reach_receivers_of_another_process() {
         let receiving = async { receiver.next().await.unwrap().unwrap().accept() };
         assert_eq!(tokio::join!(delivering, receiving).1, Some(LiveCommand::Cancel));
     }
-    // The receiver that was opened last gets the commands, no matter which process has opened it.
+    // The receiver that was opened last gets the commands, no matter which process has opened it. Here it drops a
+    // command without accepting it. For the sender this is the same as if there were no receiver.
     let mut later_receiver = second_live.open_live(target.clone()).await.unwrap();
     assert!(receiver.next().await.unwrap().is_none());
     let (delivered, ()) = tokio::join!(first_live.deliver(cancel()), async { drop(later_receiver.next().await) });

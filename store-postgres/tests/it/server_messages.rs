@@ -27,11 +27,11 @@ async fn a_commit_is_one_round_trip() {
     let (store, other_store) = (open_through(&proxy, &test_schema, 1).await, test_schema.open().await.unwrap());
     let (own_commits, other_commits, id) = (commits(&store), commits(&other_store), thread("t"));
     let mut version = own_commits.commit(commit_with_all_parts(&id, 1)).await.unwrap().version;
-    let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
+    let (mut round_trips_of_commits, mut round_trips_of_conflicts) = (Vec::new(), Vec::new());
     for number in 2..20 {
         wait_until_quiet(&proxy).await;
         version = own_commits.commit(commit_with_all_parts(&id, number)).await.unwrap().version;
-        commits.push(proxy.round_trips());
+        round_trips_of_commits.push(proxy.round_trips());
     }
     for number in 0..20 {
         let key = format!("elsewhere-{number}");
@@ -39,11 +39,11 @@ async fn a_commit_is_one_round_trip() {
         wait_until_quiet(&proxy).await;
         let stale_commit = commit_with_message(&id, &format!("late-{number}")).expecting(Expect::Version(version));
         assert_eq!(own_commits.commit(stale_commit).await.unwrap_err().kind(), ErrorKind::Conflict);
-        conflicts.push(proxy.round_trips());
+        round_trips_of_conflicts.push(proxy.round_trips());
         // This commit loads again what the refusal removed from the cache.
         version = own_commits.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
     }
-    assert_eq!((median(commits), median(conflicts)), (1, 1));
+    assert_eq!((median(round_trips_of_commits), median(round_trips_of_conflicts)), (1, 1));
 }
 
 /// PO-4: concurrent commits of several threads share statements, and each gets its own answer. If another process wrote
@@ -62,8 +62,8 @@ async fn concurrent_commits_share_statements() {
     }
     let mut fewest_round_trips = usize::MAX;
     for round in 0..ROUNDS {
-        // The cached records of the first thread are outdated. The commit to the second thread adds an entry with a
-        // fixed id, so it is refused from the second round on.
+        // The other process writes to the first thread, so this process's cached records of the thread are outdated.
+        // The commit to the second thread adds an entry with a fixed id, so it is refused from the second round on.
         let _receipt = other_commits.commit(commit_with_message(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
         wait_until_quiet(&proxy).await;
         let commit = |(at, id): (usize, &ThreadId)| {
@@ -200,7 +200,8 @@ async fn wait_until_quiet(proxy: &Proxy) {
     let _before = proxy.round_trips();
 }
 
-/// Returns the median. On a busy machine, messages that follow a commit may be sent before its answer is read.
+/// Returns the median of counts of round trips. Some counts are too high on a busy machine: the store may send messages
+/// that follow a commit before its answer is read.
 fn median(mut counts: Vec<usize>) -> usize {
     counts.sort_unstable();
     counts[counts.len() / 2]

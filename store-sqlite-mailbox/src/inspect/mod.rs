@@ -23,7 +23,8 @@ use crate::{
 #[async_trait]
 impl Inspector for SqliteMailbox {
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
-        self.inspect(progress, false).await
+        let repairs = false;
+        self.inspect(progress, repairs).await
     }
 
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {

@@ -55,7 +55,7 @@ fn claim_from_thread(
     single_claim: SingleClaim<'_>,
     decision_context: DecisionContext<'_>,
 ) -> NestedResult<Claims> {
-    if let Err(error) = rows.promote_due(thread, decision_context.now, false) {
+    if let Err(error) = rows.promote_due(thread, decision_context.now) {
         return answer_if_corrupt(error);
     }
     rows.decide(|view| mailbox::claim(view, thread, single_claim, decision_context))
@@ -102,7 +102,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, decision_context: Decision
             }
         }
         for thread in due {
-            if let Err(error) = rows.promote_due(&thread, decision_context.now, false) {
+            if let Err(error) = rows.promote_due(&thread, decision_context.now) {
                 leave_out(&mut claims, thread, error)?;
             }
         }
@@ -115,7 +115,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, decision_context: Decision
         for (_, _, thread) in ready_threads {
             match claim_from_thread(rows, &thread, single_claim, decision_context)? {
                 // No dispatch of the thread is due any more, because the clock was set back.
-                Ok(found) if found.claimed.is_empty() => rows.promote_due(&thread, decision_context.now, true)?,
+                Ok(found) if found.claimed.is_empty() => rows.promote_and_demote(&thread, decision_context.now)?,
                 Ok(found) => claims.claimed.extend(found.claimed),
                 Err(error) => leave_out(&mut claims, thread, error)?,
             }

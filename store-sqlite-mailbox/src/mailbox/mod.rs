@@ -33,11 +33,11 @@ impl TenantMailbox {
     /// Makes one decision.
     async fn decide<T: Send + 'static>(
         &self,
-        call_scope: CallScope,
+        thread_of_call: CallScope,
         mut decide: impl FnMut(&Rows<'_>, DecisionContext<'_>) -> Result<MailboxDecision<T>> + Send + 'static,
     ) -> Result<T> {
         self.tenant
-            .write(call_scope, move |rows, decision_context| rows.decide(|view| decide(view, decision_context)))
+            .write(thread_of_call, move |rows, decision_context| rows.decide(|view| decide(view, decision_context)))
             .await
     }
 }
@@ -63,7 +63,7 @@ fn settle(
 impl MailboxProducer for TenantMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
         mailbox::check_item_count(dispatches.len(), &self.tenant.store_context().limits)?;
-        let call_scope = match &*dispatches {
+        let thread_of_call = match &*dispatches {
             [dispatch] => Some(dispatch.thread.clone()),
             _ => None,
         };
@@ -73,7 +73,7 @@ impl MailboxProducer for TenantMailbox {
                 rows.decide(|view| mailbox::enqueue_prepared(view, dispatch, decision_context))
             })
         };
-        self.tenant.write(call_scope, call).await
+        self.tenant.write(thread_of_call, call).await
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
@@ -90,8 +90,8 @@ impl MailboxProducer for TenantMailbox {
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
-        let call_scope = Some(request.thread.clone());
-        self.decide(call_scope, move |view, decision_context| mailbox::interrupt(view, &request, decision_context))
+        let thread_of_call = Some(request.thread.clone());
+        self.decide(thread_of_call, move |view, decision_context| mailbox::interrupt(view, &request, decision_context))
             .await
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 
 /// In the list of ready threads, threads with an expired lease have this value in place of a priority. So they come
 /// after all others.
-const EXPIRED_LEASE_RANK: u64 = 256;
+const EXPIRED_LEASE_PRIORITY: u64 = 256;
 /// The number of threads whose due dispatches are made available in one call.
 const MAX_PROMOTED: u32 = 1_000;
 
@@ -62,7 +62,7 @@ impl TenantMailbox {
         while self.tenant.read(None, is_due.clone()).await? {
             let promote_due = |rows: &Rows<'_>, decision_context: DecisionContext<'_>| {
                 for thread in rows.due_threads(decision_context.now, MAX_PROMOTED)? {
-                    rows.promote_due(&thread, decision_context.now, false)?;
+                    rows.promote_due(&thread, decision_context.now)?;
                 }
                 Ok(Ok(()))
             };
@@ -162,7 +162,7 @@ impl ReadyThreads {
                 expired_after: None,
                 is_in_unclaimed_part: true,
             }),
-            Err(_) if at.extra_number == EXPIRED_LEASE_RANK => {
+            Err(_) if at.extra_number == EXPIRED_LEASE_PRIORITY => {
                 Ok(Self { unclaimed_after: None, expired_after: Some((time, thread)), is_in_unclaimed_part: false })
             }
             Err(e) => Err(Error::invalid_cursor("it is malformed").with_source(e)),
@@ -186,7 +186,7 @@ impl ReadyThreads {
         }
         let found = rows.expired_leases(now, self.expired_after.as_ref(), max_count)?;
         self.expired_after = found.last().cloned().or_else(|| self.expired_after.take());
-        Ok(found.into_iter().map(|(end, thread)| (position(EXPIRED_LEASE_RANK, end, &thread), thread)).collect())
+        Ok(found.into_iter().map(|(end, thread)| (position(EXPIRED_LEASE_PRIORITY, end, &thread), thread)).collect())
     }
 }
 

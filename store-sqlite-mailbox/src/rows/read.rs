@@ -46,7 +46,7 @@ impl MailboxView for Rows<'_> {
         let parameters = (found.row_number, signed(epoch)?, signed(now.as_millis())?);
         self.query_one(sql::FIRST_AVAILABLE, parameters, |row| {
             let id = parse_dispatch_id(&get::<String>(row, 5)?)?;
-            // This puts the dispatch into the cache, where the next read finds it.
+            // The rule then reads the dispatch. Decoding puts it into the cache, where that read finds it.
             if self.row_cache.dispatch(self.tenant_row_number(), &id, self.with_payloads.get()).is_none() {
                 self.decode_dispatch(row, &id)?;
             }
@@ -76,9 +76,9 @@ impl Rows<'_> {
     fn decode_dispatch(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
         let name = id.as_str();
         let mut body: DispatchBody = self.record_name(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
-        let payload = get::<Option<i64>>(row, 4)?;
-        let is_complete = payload.is_none() || self.with_payloads.get();
-        if let Some(row_number) = payload.filter(|_| is_complete) {
+        let payload_row = get::<Option<i64>>(row, 4)?;
+        let is_complete = payload_row.is_none() || self.with_payloads.get();
+        if let Some(row_number) = payload_row.filter(|_| is_complete) {
             body.payload = Some(self.payload(row_number, id)?);
         }
         let body = Arc::new(body);

@@ -143,7 +143,7 @@ impl PartReader {
                 read_index(rows, (list_statement, direction), self.after.as_ref(), (chunk, list_parameters))?
             }
             Part::ClaimOrder(list_parameters) => {
-                read_claims(rows, direction, self.after.as_ref(), (chunk, list_parameters))?
+                read_in_claim_order(rows, direction, self.after.as_ref(), (chunk, list_parameters))?
             }
             Part::SupersededBatches => read_superseded(rows, direction, self.after.as_ref(), chunk)?,
         };
@@ -179,7 +179,7 @@ fn read_index(
     })
 }
 
-fn read_claims(
+fn read_in_claim_order(
     rows: &Rows<'_>,
     direction: Direction,
     after: Option<&Position>,

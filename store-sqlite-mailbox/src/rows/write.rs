@@ -37,6 +37,7 @@ fn position_columns(positions: ThreadPositions) -> Result<PositionColumns> {
 struct DispatchColumns<'a> {
     status: i64,
     epoch: i64,
+    /// Whether the dispatch is due. `None` if it is not queued.
     available: Option<bool>,
     due: Option<i64>,
     ended: Option<i64>,
@@ -142,7 +143,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Returns the number of the tenant, and creates its row if there is none.
+    /// Returns the number of the tenant's row, and creates the row if there is none.
     fn ensure_tenant_row(&self) -> Result<i64> {
         if let Some(tenant_row) = self.tenant_row.get() {
             return Ok(tenant_row.row_number);
@@ -240,11 +241,11 @@ impl Rows<'_> {
     }
 
     fn remove_dispatch(&self, id: &DispatchId) -> Result<()> {
-        let payload = self.query_one(sql::REMOVE_DISPATCH, (self.tenant_row_number(), id.as_str()), |row| {
+        let payload_row = self.query_one(sql::REMOVE_DISPATCH, (self.tenant_row_number(), id.as_str()), |row| {
             get::<Option<i64>>(row, 0)
         })?;
-        match payload.flatten() {
-            Some(payload) => self.execute(sql::REMOVE_PAYLOAD, [payload]).map(drop),
+        match payload_row.flatten() {
+            Some(row_number) => self.execute(sql::REMOVE_PAYLOAD, [row_number]).map(drop),
             None => Ok(()),
         }
     }
@@ -274,9 +275,20 @@ impl Rows<'_> {
         self.execute(sql::SET_INTERRUPT, parameters).map(drop)
     }
 
-    /// Makes the dispatches of a thread available if they are due at `now`. If the clock was set back, also makes
-    /// dispatches unavailable that are not due any more.
-    pub(crate) fn promote_due(&self, thread: &ThreadId, now: Timestamp, clock_was_set_back: bool) -> Result<()> {
+    /// Makes the dispatches of a thread available if they are due at `now`.
+    pub(crate) fn promote_due(&self, thread: &ThreadId, now: Timestamp) -> Result<()> {
+        let clock_was_set_back = false;
+        self.update_availability(thread, now, clock_was_set_back)
+    }
+
+    /// After the clock was set back: makes the dispatches of a thread available if they are due at `now`, and makes
+    /// those unavailable that are not due any more.
+    pub(crate) fn promote_and_demote(&self, thread: &ThreadId, now: Timestamp) -> Result<()> {
+        let clock_was_set_back = true;
+        self.update_availability(thread, now, clock_was_set_back)
+    }
+
+    fn update_availability(&self, thread: &ThreadId, now: Timestamp, clock_was_set_back: bool) -> Result<()> {
         let Some(found) = self.mailbox_row(thread)? else { return Ok(()) };
         let now = mailbox::decision_time(Some(&found.record), now);
         if !clock_was_set_back && found.due()?.is_none_or(|due| due > now) {

@@ -412,6 +412,7 @@ impl<'c> WriterLoop<'c> {
         })
     }
 
+    /// Clears the cache of rows, and rolls the transaction back if it has not ended.
     fn roll_back(&self) {
         self.row_cache.clear();
         if !self.conn.is_autocommit() {

@@ -56,9 +56,10 @@ where
         let failed_result = |error| CallResult { answer: Err(error), tenant_row: None, claimable_from: None };
         // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
         let now = context.now();
+        let has_written = false;
         let tenant_row = match context.tenant_row(&self.tenant) {
             Ok(tenant_row) => tenant_row,
-            Err(error) => return context.classify_error(error, false).map(failed_result),
+            Err(error) => return context.classify_error(error, has_written).map(failed_result),
         };
         let rows = match Rows::for_writing(
             (context.conn, context.statements),
@@ -67,7 +68,7 @@ where
             (context.row_cache, &context.nothing_due_at),
         ) {
             Ok(rows) => rows,
-            Err(error) => return context.classify_error(error, false).map(failed_result),
+            Err(error) => return context.classify_error(error, has_written).map(failed_result),
         };
         let decision_context = DecisionContext::new(now, context.limits(), context.ids());
         let nested_result = (self.call)(&rows, decision_context);
@@ -130,9 +131,11 @@ where
 {
     fn run(&mut self, context: &BatchContext<'_>) -> std::result::Result<(), Failure> {
         context.forget_rows();
+        // A step that fails may already have written something.
+        let has_written = true;
         self.result = Some(match (self.step)(context) {
             Ok(answer) => Ok(answer),
-            Err(error) => context.classify_error(error, true).map(Err)?,
+            Err(error) => context.classify_error(error, has_written).map(Err)?,
         });
         Ok(())
     }

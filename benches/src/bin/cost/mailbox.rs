@@ -181,7 +181,8 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     Ok(vec![step_samples.row("interrupt, long queue", backend.name(), AllowedGrowth::Flat)])
 }
 
-/// Compares the last claims of a long queue with its first claims.
+/// Compares the last claims of a long queue with its first claims. In the table, the first claims count as the small
+/// size, and the last claims as the large size.
 pub(crate) async fn measure_last_claims(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
@@ -198,10 +199,10 @@ pub(crate) async fn measure_last_claims(backend: Backend, options: &Options) -> 
         let (took, dispatch) = timed_claim(&*mailbox).await?;
         let settlement = vec![(dispatch.claim(), Settlement::Ack { result: None })];
         mailbox.settle(settlement).await?.pop().context("the settlement got no answer")??;
-        if number < samples as u64 {
-            step_samples.add(false, took);
-        } else if number >= total - samples as u64 {
-            step_samples.add(true, took);
+        let (is_first, is_last) = (number < samples as u64, number >= total - samples as u64);
+        if is_first || is_last {
+            let is_large = is_last;
+            step_samples.add(is_large, took);
         }
     }
     measured_store.store.close().await?;

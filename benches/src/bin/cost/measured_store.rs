@@ -95,7 +95,8 @@ impl Drop for ServerData {
 impl MeasuredStore {
     /// Opens a store that is to be filled with data. To make this fast, a store on files does not sync its commits.
     pub(crate) async fn open_to_fill(backend: Backend, path: &Path) -> Result<Self> {
-        Self::open(if backend == Backend::FileSync { Backend::File } else { backend }, path, false).await
+        let is_synced = false;
+        Self::open(if backend == Backend::FileSync { Backend::File } else { backend }, path, is_synced).await
     }
 
     /// Returns the filled store for the measurement. `FileSync` and `Sqlite` are opened again, now with syncs.
@@ -105,9 +106,11 @@ impl MeasuredStore {
         }
         self.store.close().await?;
         drop(self);
-        Self::open(backend, path, true).await
+        let is_synced = true;
+        Self::open(backend, path, is_synced).await
     }
 
+    /// Opens a store. `is_synced` says whether `Sqlite` syncs each commit; the other backends ignore it.
     async fn open(backend: Backend, path: &Path, is_synced: bool) -> Result<Self> {
         let config = FileConfig::default();
         let mut server_data = None;

@@ -113,7 +113,7 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns a runtime with several threads, because most programs use one.
+/// Returns a runtime with several OS threads, because most programs have such a runtime.
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }

@@ -44,8 +44,9 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
     figures.insert("threads".to_owned(), json!(options.threads));
     figures.insert("entries of each".to_owned(), json!(options.entries));
     figures.insert("building, s".to_owned(), json!(building_time.as_secs()));
-    figures.insert("all but the index, MiB".to_owned(), json!(rounded(bytes_without_index(&root)? / 1024)));
-    figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded(idle_peak_kib()?)));
+    figures.insert("all but the index, MiB".to_owned(), json!(rounded_mib(bytes_without_index(&root)? / 1024)));
+    figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded_mib(idle_peak_kib()?)));
+    // Opens the store `times` times, each time after `prepare`, and adds the figures of these openings.
     let mut measure_opening = |name: &str,
                                times: usize,
                                prepare: &dyn Fn() -> Result<()>,
@@ -60,7 +61,7 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
         let peak = openings.iter().map(|opened| opened.peak_kib).max().unwrap_or_default();
         let opening_time = median(openings.iter().map(|opened| opened.opening_time).collect());
         figures.insert(format!("{name}, ms"), json!(rounded(opening_time.as_secs_f64() * 1e3)));
-        figures.insert(format!("{name}, peak MiB"), json!(rounded(peak)));
+        figures.insert(format!("{name}, peak MiB"), json!(rounded_mib(peak)));
         Ok(())
     };
     measure_opening("after a clean close", OPENINGS, &|| Ok(()), |opened| !opened.unclean && !opened.index_rebuilt)?;
@@ -86,26 +87,15 @@ fn bytes_without_index(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Returns the figure as the report prints it, with one decimal place.
-fn rounded(number: impl Into<ReportFigure>) -> f64 {
-    (number.into().0 * 10.0).round() / 10.0
+/// Rounds a number to one decimal place.
+fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
 }
 
-/// A figure as the report prints it. A number with a fraction (`f64`) is in milliseconds and does not change. A whole
-/// number (`u64`) is in KiB and becomes MiB.
-struct ReportFigure(f64);
-
-impl From<f64> for ReportFigure {
-    fn from(number: f64) -> Self {
-        Self(number)
-    }
-}
-
-impl From<u64> for ReportFigure {
-    fn from(kib: u64) -> Self {
-        // The detour through `Duration` converts the whole number without a cast.
-        Self(Duration::from_millis(kib).as_secs_f64() * 1000.0 / 1024.0)
-    }
+/// Converts KiB to MiB, rounded to one decimal place.
+fn rounded_mib(kib: u64) -> f64 {
+    // The detour through `Duration` converts the whole number without a cast.
+    rounded(Duration::from_millis(kib).as_secs_f64() * 1000.0 / 1024.0)
 }
 
 async fn create_store(root: &Path, options: &Options) -> Result<()> {

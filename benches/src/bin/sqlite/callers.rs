@@ -45,8 +45,8 @@ enum CallKind {
 /// What all callers share.
 struct SharedState {
     mailbox: Arc<dyn MailboxStore>,
-    /// The number of the next dispatch. Each call takes one number, so that all callers together make one call for each
-    /// dispatch of a wave.
+    /// The number of the next dispatch. Each call takes the next number, so that all callers together make one call for
+    /// each dispatch of a wave.
     next_dispatch: AtomicUsize,
     /// The claims that are not settled yet. The oldest one is settled first.
     open_claims: Mutex<VecDeque<ClaimRef>>,

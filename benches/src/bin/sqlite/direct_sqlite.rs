@@ -89,6 +89,7 @@ fn measure(options: &Options, conn: &Connection, mut steps: [StepFn<'_>; 3]) -> 
     Ok(times)
 }
 
+// The statements of `measure_one_row`.
 const CREATE_JOBS: &str = "
     CREATE TABLE jobs (no INTEGER PRIMARY KEY, status INTEGER NOT NULL, body TEXT NOT NULL, state TEXT);
     CREATE INDEX queued ON jobs (status, no);";
@@ -119,6 +120,7 @@ pub(crate) fn measure_one_row(options: &Options, file: &Path, texts: &MailboxTex
     measure(options, &conn, [Box::new(enqueue), Box::new(claim), Box::new(acknowledge)])
 }
 
+// The statements of `measure_same_rows`. The numbers 7 and 8 take the place of checksums.
 const ADD_MAILBOX: &str =
     "INSERT INTO mailboxes (tenant, thread, record, crc, priority, since) VALUES (1, ?1, ?2, 7, 100, ?3)";
 const ADD_PAYLOAD: &str = "INSERT INTO payloads (payload, crc) VALUES (?1, 7)";

@@ -15,8 +15,8 @@ use tokio::runtime::Runtime;
 
 const HELP: &str = "\
 Measures the SQLite mailbox, whose callers enqueue, claim and acknowledge one dispatch at a time. For comparison, a loop
-writes directly to SQLite, for the same number of callers per transaction: first the same rows, then one row that is as
-long as these rows together.
+writes directly to SQLite. Each of its transactions writes as many dispatches as there are callers. First it writes the
+same rows for each dispatch as the mailbox, then one row that is as long as these rows together.
 
 Usage: cargo run --release -p benches --bin sqlite -- [OPTIONS]
 
@@ -24,10 +24,10 @@ Options:
   --folder PATH     where the files are created, on the disk to measure [default: the folder for temporary files]
   --callers N       how many callers wait for answers at once [default: 64]
   --dispatches N    how many dispatches they enqueue, claim and acknowledge, 2000 at a time [default: 20000]
-  --rounds N        how many times to run both alternately; the median is reported [default: 3]
+  --rounds N        how many times to run all three measurements in turn; the median is reported [default: 3]
 ";
 
-/// The number of dispatches in a wave: see [`Options::waves`]. No more dispatches wait at the same time.
+/// The number of dispatches in a wave: see [`Options::waves`]. At most this many dispatches wait at the same time.
 const WAVE_SIZE: usize = 2_000;
 
 /// The options of the command line.
@@ -76,7 +76,7 @@ fn run() -> Result<()> {
     compare_with_direct_sqlite(&options)
 }
 
-/// Returns a runtime with several threads, because most programs use one.
+/// Returns a runtime with several OS threads, because most programs have such a runtime.
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
@@ -86,7 +86,7 @@ async fn open(file: PathBuf) -> Result<SqliteMailbox> {
 }
 
 fn compare_with_direct_sqlite(options: &Options) -> Result<()> {
-    // For each of the three calls, the times of the mailbox, of the same rows, and of one row.
+    // For each of the three calls, the times of the mailbox, of writing the same rows, and of writing one row.
     let mut times_of_calls = [const { [const { Vec::new() }; 3] }; 3];
     for _ in 0..options.rounds {
         let folder = tempfile::tempdir_in(&options.folder)?;

@@ -64,7 +64,7 @@ pub(super) async fn run(
     Ok(Measurement { count, took: start.elapsed(), call_durations: Vec::new() })
 }
 
-/// Runs loops at the same time, each in its own thread, and returns the number of iterations of all loops.
+/// Runs loops at the same time, each in its own OS thread, and returns the number of iterations of all loops.
 fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
         let handles: Vec<_> = (0..loops)

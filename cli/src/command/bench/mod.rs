@@ -45,11 +45,15 @@ pub(crate) struct Args {
 struct ScenarioResult {
     scenario: &'static str,
     unit: &'static str,
+    /// The length of each message body or payload.
     bytes: usize,
     /// The number of units that the store completed per second.
     value: f64,
+    /// The number of units per second to which the writes of the limit loops correspond.
     limit: f64,
+    /// The number of limit loops.
     loops: usize,
+    /// The value divided by the limit.
     ratio: f64,
     p50_us: f64,
     p99_us: f64,

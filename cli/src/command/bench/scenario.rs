@@ -24,6 +24,7 @@ pub(super) struct Scenario {
     pub(super) bytes: usize,
 }
 
+/// What the callers of a scenario do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkKind {
     /// Each commit has one entry. Each caller commits to its own thread and expects the version of that thread.

@@ -229,7 +229,8 @@ async fn print_tree_and_context(session: &Session, id: &ThreadId, out: &mut Outp
     }
     let Thread { head, .. } = session.require_thread(id).await?;
     out.print_line("\nthe tree, as `agentstore tree` draws it:\n")?;
-    for line in tree::load_tree(session, id, None).await?.draw(head.as_ref(), false, out).lines {
+    let draws_all = false;
+    for line in tree::load_tree(session, id, None).await?.draw(head.as_ref(), draws_all, out).lines {
         out.print_line(line)?;
     }
     let context = session.threads()?.load_context(id, ContextRequest::head()).await?.context;

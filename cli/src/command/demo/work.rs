@@ -69,13 +69,21 @@ pub(super) async fn interrupt_and_complete(
         mailbox.load_dispatch(&second_claim.dispatch.id).await?,
     ];
     let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
-    let mut failed = Vec::new();
+    let mut failed_checks = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
-    check(&mut failed, refusals.iter().all(is_stale), "an interrupted worker could still write");
-    check(&mut failed, first == Some((DispatchStatus::Superseded, None)), "the interrupted dispatch is not superseded");
-    check(&mut failed, second == Some((DispatchStatus::Acked, result)), "the second dispatch is not acknowledged");
+    check(&mut failed_checks, refusals.iter().all(is_stale), "an interrupted worker could still write");
+    check(
+        &mut failed_checks,
+        first == Some((DispatchStatus::Superseded, None)),
+        "the interrupted dispatch is not superseded",
+    );
+    check(
+        &mut failed_checks,
+        second == Some((DispatchStatus::Acked, result)),
+        "the second dispatch is not acknowledged",
+    );
     let rows = receipt.outbox.len();
-    check(&mut failed, rows == 1, "the outbox row is missing");
+    check(&mut failed_checks, rows == 1, "the outbox row is missing");
     let (how_settled, proved) = if settles_in_commit {
         let proved = "after the interrupt the first worker could write nothing; one step wrote the entry and the \
                       outbox row, and acknowledged the dispatch";
@@ -90,7 +98,7 @@ pub(super) async fn interrupt_and_complete(
             "queued a dispatch, claimed it and interrupted it; queued and claimed a second one, {how_settled}"
         ),
         proved,
-        failed_checks: failed,
+        failed_checks,
         figures: json!({ "refused": refusals.len(), "outbox_rows": rows }),
     };
     report.add_step("work", started_at, step_result)

@@ -80,7 +80,7 @@ struct DeliveryArgs {
     /// Consume the input alone, not together with other inputs
     #[arg(long)]
     alone: bool,
-    /// Consume the inputs that are behind this one in the queue only after it, never together with it
+    /// Make the input a barrier: the inputs behind it in the queue are consumed later, never together with it
     #[arg(long)]
     barrier: bool,
     /// The run that the input is for; after that run has ended, a new run may consume the input

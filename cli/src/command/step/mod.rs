@@ -90,7 +90,7 @@ impl Path {
         Ok(Self { thread: thread.clone(), entries, contexts: ContextCache::new(threads, KEPT_BYTES) })
     }
 
-    /// Returns the context after a step. `None` is the time before the first step: the context is empty.
+    /// Returns the context after a step. `None` stands for the time before the first step, when the context is empty.
     async fn context_after(&self, step: Option<usize>) -> Result<Arc<Context>> {
         let Some(entry) = step.and_then(|step| self.entries.get(step)) else { return Ok(Arc::default()) };
         let request = ContextRequest::at(entry.id.clone());
@@ -181,7 +181,8 @@ fn print_step(
         out.print_line(out.style(format!("  the context has {size}, as before")).dim())?;
     } else {
         out.print_line(out.style(format!("  the context has {size}:")).dim())?;
-        diff.print(false, out)?;
+        let prints_all = false;
+        diff.print(prints_all, out)?;
     }
     if with_context {
         print_context(context_after, out)?;

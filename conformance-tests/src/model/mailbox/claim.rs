@@ -184,7 +184,8 @@ impl TenantMailbox {
             copy.end_claim_if_expired(thread, env)?;
             let Some((priority, waiting_since, _, at)) = copy.claim_order_key(thread, env) else { continue };
             let Some(stored) = copy.stored_dispatches.get(at) else { continue };
-            // Threads with an expired claim come after all others, in the order in which their leases ended.
+            // Threads with an expired claim come after all others, in the order in which their leases ended. Their rank
+            // is 256, because the highest priority number is 255.
             let (rank, order_time) = lease_end.map_or((u64::from(priority), waiting_since), |end| (256, end));
             let key = ((rank << 48) + order_time.as_millis(), thread.to_string());
             ready.push((key, ReadyThread::new(thread.clone(), stored.dispatch.id.clone(), stored.dispatch.priority)));

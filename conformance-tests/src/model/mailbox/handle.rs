@@ -19,7 +19,7 @@ use crate::model::{
 };
 
 impl TenantHandle {
-    /// Returns what a read of the mailbox depends on: this time, the limits and the planted bug.
+    /// Returns what a read of the mailbox at the time `now` depends on: this time, the limits and the planted bug.
     fn environment_at(&self, now: Timestamp) -> Environment<'_> {
         let SharedModel { limits, id_source, bug, .. } = &*self.shared;
         Environment {

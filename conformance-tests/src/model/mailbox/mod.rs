@@ -51,6 +51,7 @@ type SettlementAnswer = Option<(Settlement, Settled)>;
 #[derive(Debug, Clone)]
 struct StoredDispatch {
     dispatch: Dispatch,
+    /// The draft that it was made from.
     draft: NewDispatch,
     /// The epoch of the thread when the dispatch was enqueued.
     enqueue_epoch: u64,

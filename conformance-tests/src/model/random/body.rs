@@ -10,8 +10,8 @@ use super::{
     ops::{BodyOp, RewindTarget},
 };
 
-/// Makes a body. An operation refers to entries by numbers. These are indexes into `log`, but those of most compactions
-/// are scaled to the length of `path`, so that the compaction covers entries of its own path.
+/// Makes a body. Operations refer to entries by their indexes in `log`. The interval of a compaction also depends on
+/// `path`.
 pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
     match op {
         BodyOp::User(number) => Message::user(numbered_text(*number)).into(),
@@ -35,10 +35,10 @@ pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBod
         BodyOp::Checkpoint { number, label: name } => {
             NewBody::Checkpoint { number: number.map(u64::from), label: name.map(label_text) }
         }
-        BodyOp::Usage { spent, size } => {
+        BodyOp::Usage { spent, context_size } => {
             let mut usage = UsageRecord::default();
             usage.spent = spent.map(token_counts);
-            usage.context_size = size.map(u64::from);
+            usage.context_size = context_size.map(u64::from);
             usage.into()
         }
         BodyOp::Label { target, text } => Label::new(entry_id_at(log, *target), text.map(label_text)).into(),
@@ -48,6 +48,8 @@ pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBod
     }
 }
 
+/// Makes the interval of a compaction. The numbers are scaled to the length of `path`, so that most compactions cover
+/// entries of their own path. If the numbers are equal, or one is above 240, they are indexes in `log` instead.
 fn interval(from: u8, to: u8, log_and_path: (&[EntryId], &[EntryId])) -> Interval {
     let (log, path) = log_and_path;
     let (first, last) = (from.min(to), from.max(to));

@@ -18,9 +18,9 @@ use crate::{Failure, event::next_event, given::id};
 /// How long a subscription may take to deliver a stored event.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes an append of events. Events that are in a thread but name none belong to `thread`.
-pub(super) fn new_append(op: &[EventOp], thread: u8) -> AppendEvents {
-    AppendEvents::new(op.iter().map(|event| new_event(event, thread)))
+/// Makes an append of events. `thread` is the thread of the events that belong to a thread but name none.
+pub(super) fn new_append(ops: &[EventOp], thread: u8) -> AppendEvents {
+    AppendEvents::new(ops.iter().map(|event| new_event(event, thread)))
 }
 
 fn new_event(op: &EventOp, thread: u8) -> NewEvent {

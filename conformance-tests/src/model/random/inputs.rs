@@ -57,7 +57,7 @@ impl StoreModelPair {
         }
     }
 
-    /// Sets the model's time to that of the last input, after inputs were appended.
+    /// If inputs were appended, sets the model's time to the time of the last one.
     async fn set_model_time_from_queue(&self, thread: &ThreadId, appended: bool) -> StepResult {
         if appended {
             let last_input = self.store.pending.load_queue(thread).await?.inputs.pop();

@@ -36,11 +36,11 @@ fn settlement(op: SettleOp) -> Settlement {
 /// claim.
 async fn run_to_text(mailbox: &dyn MailboxStore, op: &MailboxOp, now: store_core::Timestamp) -> String {
     match op {
-        MailboxOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
+        MailboxOp::Enqueue { dispatch, thread, priority, key, delay, max_attempts } => {
             let mut draft = NewDispatch::new(numbered_id("t", *thread), numbered_id("r", *thread))
                 .with_id(numbered_id("d", *dispatch))
                 .with_priority(*priority)
-                .with_max_attempts(u32::from(*attempts));
+                .with_max_attempts(u32::from(*max_attempts));
             draft.dedupe_key = key.map(|key| numbered_id("k", key));
             draft.available = delay.map_or(When::Now, |delay| When::In(millis(delay)));
             mailbox.enqueue(vec![draft]).await.comparable_text()
@@ -114,10 +114,10 @@ impl StoreModelPair {
                 let settled = store.settle(vec![(store_claim.claim(), settlement(*op))]).await;
                 expect_same(&settled, &model.settle(vec![(model_claim.claim(), settlement(*op))]).await)
             }
-            MailboxOp::CommitUnderClaim { which, number, expects_absent, settlement: op } => {
+            MailboxOp::CommitUnderClaim { which, state_value, expects_absent, settlement: op } => {
                 let Some((store_claim, model_claim)) = self.nth_claim(*which) else { return Ok(()) };
                 let commit = |claimed: &ClaimedDispatch| {
-                    let state = StateChange::new().set("mail", json_value(*number));
+                    let state = StateChange::new().set("mail", json_value(*state_value));
                     let mut commit = Commit::new(claimed.dispatch.thread.clone()).with_state(state);
                     commit.expect = if *expects_absent { Expect::Absent } else { Expect::Any };
                     commit.settle = op.map(settlement);
@@ -135,7 +135,7 @@ impl StoreModelPair {
         }
     }
 
-    /// Returns one of the claims so far, as the store and as the model returned it. The last three claims are chosen
+    /// Returns one of the earlier claims, as the store and as the model returned it. The last three claims are chosen
     /// more often.
     fn nth_claim(&self, which: u8) -> Option<(ClaimedDispatch, ClaimedDispatch)> {
         let max_candidates = if which < 160 { 3 } else { usize::MAX };

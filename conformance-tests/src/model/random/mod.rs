@@ -204,13 +204,14 @@ async fn compare_all(pair: &mut StoreModelPair) -> StepResult {
         pair.compare_list(&ListOp::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
     }
     pair.compare_list(&ListOp::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
-    for thread in 0..generate::SMALL_NUMBER_LIMIT {
+    for number in 0..generate::SMALL_NUMBER_LIMIT {
+        let (thread, run) = (number, number);
         let (filter, direction) = (EntryFilterOp::default(), Direction::Forward);
         pair.compare_list(&ListOp::Entries { thread, filter, direction }, 1_000, None).await?;
         pair.compare_list(&ListOp::Leaves { thread }, 1_000, None).await?;
         pair.compare_list(&ListOp::BranchPoints { thread }, 1_000, None).await?;
         pair.compare_list(&ListOp::Snapshots { thread }, 1_000, None).await?;
-        for scope in [ScopeOp::Thread(thread), ScopeOp::Run(thread)] {
+        for scope in [ScopeOp::Thread(thread), ScopeOp::Run(run)] {
             let filter = EventFilterOp::default();
             pair.compare_list(&ListOp::Events { scope, filter, direction }, 1_000, None).await?;
             pair.check_subscription(scope).await?;
@@ -219,7 +220,7 @@ async fn compare_all(pair: &mut StoreModelPair) -> StepResult {
         pair.compare_queues(&id).await?;
         pair.compare_contexts(&id, ContextRequest::head()).await?;
         for entry in pair.model_store.log(&id) {
-            pair.compare_records(&id, &entry, &numbered_id("r", thread)).await?;
+            pair.compare_records(&id, &entry, &numbered_id("r", run)).await?;
             pair.compare_contexts(&id, ContextRequest::at(entry)).await?;
         }
     }

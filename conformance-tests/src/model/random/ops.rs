@@ -10,6 +10,7 @@ pub(super) enum Op {
     Create {
         thread: u8,
         fields: ThreadFieldsOp,
+        /// The thread is stated to be this many milliseconds old. The number 255 stands for a time in the future.
         at: Option<u16>,
     },
     Update {
@@ -23,7 +24,7 @@ pub(super) enum Op {
         guard: GuardOp,
     },
     Prune {
-        idle: u16,
+        idle_millis: u16,
         dry_run: bool,
     },
     ResetFence {
@@ -56,19 +57,19 @@ pub(super) enum Op {
     },
     /// Appends events.
     AppendEvents(AppendEventsOp),
-    /// Repeats an earlier append that had a key.
+    /// Repeats an earlier append that had a key. `which` is its index among these appends.
     RepeatAppendEvents {
         which: u8,
     },
     /// Trims a scope. With `older_millis`, all events from more than this number of milliseconds ago are trimmed.
-    /// Without it, all events up to one of the ten newest are trimmed.
+    /// Without it, all events up to one of the ten newest are trimmed. `index` is counted from the newest event.
     Trim {
         scope: ScopeOp,
         index: u8,
         older_millis: Option<u8>,
         dry_run: bool,
     },
-    /// Reads the counters of a scope, and one of its newest events.
+    /// Reads the counters of a scope, and one of its ten newest events. `index` is counted from the newest event.
     ReadScope {
         scope: ScopeOp,
         filter: EventFilterOp,
@@ -84,7 +85,7 @@ pub(super) enum Op {
         commit: CommitOp,
         polls: u8,
     },
-    /// Repeats an earlier commit that had a key.
+    /// Repeats an earlier commit that had a key. `which` is its index among these commits.
     RepeatCommit {
         which: u8,
     },
@@ -100,18 +101,21 @@ pub(super) enum Op {
     Context {
         thread: u8,
         at: Option<u8>,
-        open: OpenCalls,
+        open_calls: OpenCalls,
+        /// The maximum number of messages.
         budget: Option<u8>,
     },
-    /// Reads a list page by page, with a commit between pages if there is one.
+    /// Reads a list page by page. `commit_between`, if there is one, is made after each of the first two pages.
     ReadList {
         list: ListOp,
         limit: u8,
         commit_between: Option<CommitOp>,
     },
+    /// Advances store time.
     Advance {
         millis: u32,
     },
+    /// Sets store time back.
     SetBack {
         millis: u16,
     },
@@ -128,7 +132,7 @@ pub(super) enum MailboxOp {
         priority: u8,
         key: Option<u8>,
         delay: Option<u16>,
-        attempts: u8,
+        max_attempts: u8,
     },
     Cancel {
         dispatch: u8,
@@ -156,10 +160,10 @@ pub(super) enum MailboxOp {
         which: u8,
         settlement: SettleOp,
     },
-    /// A commit under a claim.
+    /// A commit under a claim. It sets a key of the state of the thread, and settles the claim if it has a settlement.
     CommitUnderClaim {
         which: u8,
-        number: u8,
+        state_value: u8,
         /// Whether the commit expects that the thread does not exist.
         expects_absent: bool,
         settlement: Option<SettleOp>,
@@ -185,8 +189,11 @@ pub(super) enum MailboxOp {
 /// A settlement.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SettleOp {
+    /// The number stands for the result.
     Ack(u8),
+    /// The dispatch is due again after this many milliseconds.
     Retry(u16),
+    /// The dispatch is due again after this many milliseconds.
     Snooze(u16),
     Release,
     DeadLetter,
@@ -202,7 +209,7 @@ pub(super) struct ThreadFieldsOp {
     pub(super) metadata: Vec<(u8, u8)>,
 }
 
-/// A change of a thread's fields.
+/// A change of a thread's fields. `Some(None)` removes the value of a field.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ThreadPatchOp {
     pub(super) resource: Option<Option<u8>>,
@@ -232,7 +239,7 @@ pub(super) struct CommitOp {
     pub(super) guard: GuardOp,
     pub(super) key: Option<u8>,
     pub(super) fence: Option<u8>,
-    /// The commit is stated to be this many milliseconds old.
+    /// The commit is stated to be this many milliseconds old. The number 255 stands for a time in the future.
     pub(super) at: Option<u16>,
     pub(super) create: Option<ThreadFieldsOp>,
     pub(super) entries: Vec<EntryOp>,
@@ -254,11 +261,11 @@ pub(super) struct RowOp {
     pub(super) order_key: Option<u8>,
     /// The row is available after this many milliseconds.
     pub(super) delay_millis: Option<u16>,
-    pub(super) attempts: u8,
+    pub(super) max_attempts: u8,
 }
 
-/// A step of the outbox. `which` is the index of a claimed row, counted from the newest. Leases and delays are in
-/// milliseconds.
+/// A step of the outbox. `which` is the index of a claimed row, counted from the newest. A requeue without `which`
+/// requeues the oldest dead letters of a lane or of all lanes. Leases and delays are in milliseconds.
 #[derive(Debug, Clone)]
 pub(super) enum OutboxOp {
     Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
@@ -300,7 +307,7 @@ pub(super) struct EventOp {
 pub(super) struct AppendEventsOp {
     pub(super) events: Vec<EventOp>,
     pub(super) key: Option<u8>,
-    /// The expected counter of the first scope is the current one minus this number.
+    /// The expected counter of the first scope of the first event is the current counter minus this number.
     pub(super) expect: Option<u8>,
     pub(super) fence: Option<u8>,
 }
@@ -308,6 +315,7 @@ pub(super) struct AppendEventsOp {
 /// Filters of events.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventFilterOp {
+    /// Whether the filter admits only public events.
     pub(super) public: bool,
     pub(super) kind: Option<u8>,
     /// The event was appended more than this many milliseconds ago.
@@ -322,12 +330,12 @@ pub(super) struct InputOp {
     /// The index of an entry whose id the input gets.
     pub(super) id_of_entry: Option<u8>,
     /// The index of a pending input whose id the input gets.
-    pub(super) pending: Option<u8>,
+    pub(super) id_of_pending: Option<u8>,
     /// Whether the input is equal to this pending input in all other parts, too.
     pub(super) equals_pending: bool,
     pub(super) text: u8,
     pub(super) boundary: Boundary,
-    pub(super) target: Option<u8>,
+    pub(super) target_run: Option<u8>,
     /// A decision on the ticket of a run: the run, and whether the decision is to cancel.
     pub(super) decision: Option<(u8, bool)>,
 }
@@ -337,13 +345,14 @@ pub(super) struct InputOp {
 #[derive(Debug, Clone)]
 pub(super) struct EntryOp {
     /// The index of an entry whose id the new entry gets.
-    pub(super) reused_entry: Option<u8>,
+    pub(super) id_of_entry: Option<u8>,
     /// The index of a pending input whose id the new entry gets.
-    pub(super) pending: Option<u8>,
+    pub(super) id_of_pending: Option<u8>,
     pub(super) parent: ParentOp,
     pub(super) side: Option<bool>,
     /// The entry is stated to be this many milliseconds old.
     pub(super) timestamp: Option<u16>,
+    /// The index of a run of the thread. The number 255 stands for a run that does not exist.
     pub(super) run: Option<u8>,
     pub(super) body: BodyOp,
 }
@@ -361,6 +370,7 @@ pub(super) enum ParentOp {
 pub(super) enum BodyOp {
     User(u8),
     System(u8),
+    /// A message that is shown to people and never sent to a model.
     Aside(u8),
     /// A message without blocks.
     Empty,
@@ -373,6 +383,7 @@ pub(super) enum BodyOp {
         message: Option<u8>,
         tokens: Option<u8>,
     },
+    /// The results of the tool calls with these numbers.
     Results(Vec<u8>),
     Compaction {
         covers: Option<(u8, u8)>,
@@ -384,7 +395,7 @@ pub(super) enum BodyOp {
     },
     Usage {
         spent: Option<u8>,
-        size: Option<u8>,
+        context_size: Option<u8>,
     },
     Label {
         target: u8,
@@ -421,6 +432,7 @@ pub(super) struct RunOp {
     pub(super) tokens: Option<u8>,
     /// The first entry of the output, and the number of entries after it.
     pub(super) output: Option<(u8, u8)>,
+    /// Changes of the run's own state. `None` removes the key.
     pub(super) state: Vec<(u8, Option<u8>)>,
 }
 
@@ -441,6 +453,7 @@ pub(super) enum StateKeyOp {
     Add(i64),
     Max(i64),
     Append(u8),
+    /// Merges an object. If the number is above 200, the value need not be an object, and the change can be refused.
     Merge(u8),
 }
 
@@ -464,8 +477,9 @@ pub(super) enum ListOp {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ThreadFilterOp {
     pub(super) resource: Option<u8>,
+    /// `Some(None)` stands for threads without a parent.
     pub(super) parent: Option<Option<u8>>,
-    pub(super) open_runs: Option<bool>,
+    pub(super) has_open_runs: Option<bool>,
     /// The thread was active at most this many milliseconds ago.
     pub(super) active_after: Option<u16>,
     /// The thread was created more than this many milliseconds ago.
@@ -478,6 +492,7 @@ pub(super) struct ThreadFilterOp {
 pub(super) struct RunFilterOp {
     pub(super) thread: Option<u8>,
     pub(super) statuses: Option<Vec<RunPhase>>,
+    /// Whether the agent is not the usual one.
     pub(super) agent: Option<bool>,
     pub(super) parent: Option<u8>,
 }
@@ -485,10 +500,11 @@ pub(super) struct RunFilterOp {
 /// Filters of entries.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EntryFilterOp {
-    pub(super) from: Option<u8>,
-    pub(super) to: Option<u8>,
+    pub(super) from_seq: Option<u8>,
+    pub(super) to_seq: Option<u8>,
     pub(super) path_of: Option<u8>,
     pub(super) children_of: Option<u8>,
+    /// Only messages (`true`), or only rewinds, checkpoints and custom records (`false`).
     pub(super) messages: Option<bool>,
     pub(super) run: Option<u8>,
     pub(super) side: Option<bool>,

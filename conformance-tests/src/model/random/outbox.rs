@@ -21,7 +21,7 @@ pub(super) fn new_outbox_row(op: &RowOp, now: Timestamp) -> NewOutboxRow {
     row.dedupe_key = op.key.map(|key| numbered_id("d", key));
     row.order_key = op.order_key.map(|key| numbered_id("o", key));
     row.available_at = op.delay_millis.map(|millis| now.saturating_add(Duration::from_millis(u64::from(millis))));
-    row.max_attempts = u32::from(op.attempts);
+    row.max_attempts = u32::from(op.max_attempts);
     row
 }
 

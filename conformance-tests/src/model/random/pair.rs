@@ -155,8 +155,8 @@ impl StoreModelPair {
                 };
                 self.delete(&id, request(store_thread.as_ref()), request(model_thread.as_ref())).await
             }
-            Op::Prune { idle, dry_run } => {
-                let idle = Duration::from_millis(u64::from(*idle));
+            Op::Prune { idle_millis, dry_run } => {
+                let idle = Duration::from_millis(u64::from(*idle_millis));
                 let request = PruneRequest { idle, limit: 1_000, dry_run: *dry_run };
                 expect_same(
                     &self.store.threads.prune_threads(request).await,

@@ -19,6 +19,15 @@ use crate::check::Failure;
 /// A list with more pages than this counts as endless.
 const MAX_PAGES: usize = 2_000;
 
+/// What the test does with store time after it has read the first page of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterFirstPage {
+    /// It leaves store time as it is.
+    SameTime,
+    /// It begins a new millisecond ([`StoreModelPair::next_millisecond`]).
+    NextMillisecond,
+}
+
 impl StoreModelPair {
     /// Runs a step that reads. A step that reads a list can also write between its pages.
     pub(super) async fn run_read_step(&mut self, op: &Op) -> StepResult {
@@ -33,9 +42,9 @@ impl StoreModelPair {
                 let store_answer = self.store.threads.validate_parent(&thread, &parent).await;
                 expect_same(&store_answer, &self.model.threads.validate_parent(&thread, &parent).await)
             }
-            Op::Context { thread, at, open, budget } => {
+            Op::Context { thread, at, open_calls, budget } => {
                 let thread = numbered_id("t", *thread);
-                let mut request = ContextRequest::head().with_open_calls(*open);
+                let mut request = ContextRequest::head().with_open_calls(*open_calls);
                 request.at = at.map(|index| entry_id_at(&self.model_store.log(&thread), index));
                 request.budget = budget.map(|messages| Budget::Messages(u64::from(messages)));
                 self.compare_contexts(&thread, request).await
@@ -74,11 +83,13 @@ impl StoreModelPair {
                 let (store, model) = (&self.store.threads, &self.model.threads);
                 expect_same(&store.count_threads(&filter).await, &model.count_threads(&filter).await)?;
                 let query = ThreadQuery::new(filter).ordered(*order, *direction);
-                let starts_new_millisecond = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
+                let is_ascending_activity = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
+                let after_first_page =
+                    if is_ascending_activity { AfterFirstPage::NextMillisecond } else { AfterFirstPage::SameTime };
                 let list = async |handles: StoreHandles, page| {
                     handles.threads.list_threads(query.clone().with_page(page)).await
                 };
-                self.compare_pages(list, (limit, starts_new_millisecond), commit_between).await
+                self.compare_pages(list, (limit, after_first_page), commit_between).await
             }
             ListOp::Runs { filter, direction } => {
                 let filter = run_filter(filter);
@@ -91,7 +102,7 @@ impl StoreModelPair {
                     query.page = page;
                     handles.threads.list_runs(query).await
                 };
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::Entries { thread, filter, direction } => {
                 let thread = numbered_id("t", *thread);
@@ -99,28 +110,28 @@ impl StoreModelPair {
                 let list = async |handles: StoreHandles, page| {
                     handles.threads.list_entries(&thread, query.clone().with_page(page)).await
                 };
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::Leaves { thread } => {
                 let thread = numbered_id("t", *thread);
                 let list = async |handles: StoreHandles, page| handles.threads.list_leaves(&thread, page).await;
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::BranchPoints { thread } => {
                 let thread = numbered_id("t", *thread);
                 let list = async |handles: StoreHandles, page| handles.threads.list_branch_points(&thread, page).await;
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::ThreadsWithInput => {
                 let list = async |handles: StoreHandles, page| handles.pending.list_threads_with_pending(page).await;
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::Events { scope, filter, direction } => {
                 let filter = events::event_filter(filter, self);
                 let query = EventQuery::new(events::to_scope(*scope)).with_filter(filter).with_direction(*direction);
                 let list =
                     async |handles: StoreHandles, page| handles.events.list_events(query.clone().with_page(page)).await;
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::Dispatches { .. } | ListOp::ReadyThreads => {
                 self.compare_mailbox_list(list, limit, commit_between).await
@@ -132,7 +143,7 @@ impl StoreModelPair {
             ListOp::Snapshots { thread } => {
                 let thread = numbered_id("t", *thread);
                 let list = async |handles: StoreHandles, page| handles.threads.list_snapshots(&thread, page).await;
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
         }
     }
@@ -144,7 +155,7 @@ impl StoreModelPair {
         commit_between: Option<&CommitOp>,
     ) -> StepResult {
         let list = async |handles: StoreHandles, page| handles.outbox.list_outbox(query.clone().with_page(page)).await;
-        self.compare_pages(list, (limit, false), commit_between).await
+        self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
     }
 
     /// Compares every page of a list of the mailbox. Does nothing if the store has no mailbox.
@@ -166,32 +177,31 @@ impl StoreModelPair {
                 let list = async |handles: StoreHandles, page| {
                     handles.mailbox()?.list_dispatches(query.clone().with_page(page)).await
                 };
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             ListOp::ReadyThreads => {
                 let list = async |handles: StoreHandles, page| handles.mailbox()?.list_ready_threads(page).await;
-                self.compare_pages(list, (limit, false), commit_between).await
+                self.compare_pages(list, (limit, AfterFirstPage::SameTime), commit_between).await
             }
             _ => Ok(()),
         }
     }
 
-    /// Reads a list page by page from the store and from the model, and compares the pages. If `starts_new_millisecond`
-    /// is set, begins a new millisecond after the first page.
+    /// Reads a list page by page from the store and from the model, and compares the pages.
     async fn compare_pages<T: Comparable>(
         &mut self,
         list: impl AsyncFn(StoreHandles, PageRequest) -> Result<Page<T>>,
-        limit_and_new_millisecond: (u32, bool),
+        limit_and_time: (u32, AfterFirstPage),
         commit_between: Option<&CommitOp>,
     ) -> StepResult {
-        let (limit, starts_new_millisecond) = limit_and_new_millisecond;
+        let (limit, after_first_page) = limit_and_time;
         let mut cursors: Option<(Cursor, Cursor)> = None;
         for at in 0..MAX_PAGES {
             let page = |cursor: Option<Cursor>| PageRequest { limit: Some(limit), cursor };
             let (store_cursor, model_cursor) = cursors.take().unzip();
             let store_answer = list(self.store.clone(), page(store_cursor)).await;
             let model_answer = list(self.model.clone(), page(model_cursor)).await;
-            if starts_new_millisecond && at == 0 {
+            if at == 0 && after_first_page == AfterFirstPage::NextMillisecond {
                 self.next_millisecond().await?;
             }
             expect_same(&store_answer, &model_answer)?;
@@ -213,7 +223,7 @@ fn thread_filter(op: &ThreadFilterOp, pair: &StoreModelPair) -> ThreadFilter {
     filter.resource_id = op.resource.map(|resource| numbered_id("u", resource));
     filter.parent =
         op.parent.map(|parent| parent.map_or(ParentFilter::Root, |number| ParentFilter::Of(numbered_id("t", number))));
-    filter.has_open_runs = op.open_runs;
+    filter.has_open_runs = op.has_open_runs;
     filter.active_after = op.active_after.map(ago);
     filter.created_before = op.created_before.map(ago);
     filter.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), json_value(*number))).collect();
@@ -232,8 +242,8 @@ fn run_filter(op: &RunFilterOp) -> RunFilter {
 fn entry_query(op: &EntryFilterOp, log: &[EntryId]) -> EntryQuery {
     let seq = |index: u8| u64::from(index) % (log.len() as u64 + 2);
     let mut query = EntryQuery::all();
-    query.from_seq = op.from.map(seq);
-    query.to_seq = op.to.map(seq);
+    query.from_seq = op.from_seq.map(seq);
+    query.to_seq = op.to_seq.map(seq);
     query.path_of = op.path_of.map(|index| entry_id_at(log, index));
     query.children_of = op.children_of.map(|index| entry_id_at(log, index));
     query.kinds = op.messages.map(|messages| {

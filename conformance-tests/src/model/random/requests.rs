@@ -97,7 +97,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) queue: Vec<PendingInput>,
     /// The ids of the thread's runs.
     pub(super) runs: Vec<RunId>,
-    /// The number of entries and inputs that were made so far. It makes the ids of new ones unique.
+    /// The number of entries and inputs that were made so far. New ids contain it, so that they are unique.
     pub(super) draft_count: &'a mut u64,
     /// The revision of the thread's state.
     pub(super) state_revision: u64,
@@ -133,13 +133,13 @@ impl RequestContext<'_> {
 
     pub(super) fn input(&mut self, op: &InputOp) -> NewInput {
         *self.draft_count += 1;
-        let id: EntryId = match (op.id_of_entry, op.pending) {
+        let id: EntryId = match (op.id_of_entry, op.id_of_pending) {
             (Some(index), _) => entry_id_at(&self.log, index),
             (None, Some(index)) => self.pending_ref(index, 0).id,
             (None, None) => id(&format!("e{}", self.draft_count)),
         };
         let repeated_input =
-            op.pending.and_then(|index| self.queue.get(usize::from(index))).filter(|_| op.equals_pending);
+            op.id_of_pending.and_then(|index| self.queue.get(usize::from(index))).filter(|_| op.equals_pending);
         if let Some(input) = repeated_input {
             let mut repeated_input = NewInput::message(Message::user("")).with_id(input.id.clone());
             repeated_input.body.clone_from(&input.body);
@@ -151,14 +151,14 @@ impl RequestContext<'_> {
             return NewInput::decision(Decision::new(run, "ticket", action)).with_id(id);
         }
         let mut delivery = Delivery::at(op.boundary);
-        delivery.target = op.target.map(|run| RunTarget::new(numbered_id("r", run)));
+        delivery.target = op.target_run.map(|run| RunTarget::new(numbered_id("r", run)));
         NewInput::message(Message::user(format!("text {}", op.text))).with_id(id).with_delivery(delivery)
     }
 
     fn entry(&mut self, op: &EntryOp) -> NewEntry {
         let mut entry = NewEntry::new(self.body(op));
         *self.draft_count += 1;
-        let id: EntryId = match (op.reused_entry, op.pending) {
+        let id: EntryId = match (op.id_of_entry, op.id_of_pending) {
             (Some(index), _) => entry_id_at(&self.log, index),
             (None, Some(index)) if !self.queue.is_empty() => self.pending_ref(index, 0).id,
             (None, _) => id(&format!("e{}", self.draft_count)),

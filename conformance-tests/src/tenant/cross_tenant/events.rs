@@ -1,5 +1,5 @@
-//! Events whose kind is the tenant's own id, in the scopes of the thread `same` and of the run with the tenant's own
-//! id.
+//! Events. Each tenant has events of the kind `own_id`, in the scope of the run `own_id` and in the scope of the thread
+//! `same`, which all tenants have.
 
 use async_trait::async_trait;
 use store_core::{

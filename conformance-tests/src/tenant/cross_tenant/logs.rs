@@ -1,4 +1,5 @@
-//! Logs, runs, keys and state: a run and an entry with the tenant's own id, in the thread `same`.
+//! Logs, runs, keys and state. Each tenant has a run and an entry with the id `own_id` in the thread `same`, which all
+//! tenants have.
 
 use std::sync::Arc;
 

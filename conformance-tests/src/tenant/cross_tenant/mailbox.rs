@@ -1,4 +1,5 @@
-//! The mailbox: a dispatch whose id is the tenant's own id, in the thread `same`, and another in the thread `stopped`.
+//! The mailbox. Each tenant has a dispatch with the id `own_id` for the thread `same`, and another dispatch for the
+//! thread `stopped`. The ids of these two threads are the same in all tenants.
 
 use async_trait::async_trait;
 use store_core::{

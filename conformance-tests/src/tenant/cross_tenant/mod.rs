@@ -19,7 +19,7 @@ use crate::{Contract, Failure, Given, TestLength, Verdict};
 
 /// One of the tenants.
 struct TenantUnderTest {
-    /// The id of the tenant's own records. No other tenant has a record with this id.
+    /// An id that only this tenant gives to its records. In no other tenant is there a record with this id.
     own_id: String,
     stores: TenantStores,
 }

@@ -1,4 +1,4 @@
-//! The outbox: a row whose target is the tenant's own id, in a lane that all tenants use.
+//! The outbox. Each tenant has a row with the target `own_id`, in a lane that all tenants use.
 
 use async_trait::async_trait;
 use store_core::{

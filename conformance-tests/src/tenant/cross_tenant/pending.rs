@@ -1,4 +1,5 @@
-//! Pending input: an input with the tenant's own id, in the queues of the thread with that id and of the thread `same`.
+//! Pending input. Each tenant has an input with the id `own_id` on the thread `own_id`, and one on the thread `same`,
+//! which all tenants have.
 
 use async_trait::async_trait;
 use store_core::{AppendPending, ErrorKind, Message, NewInput, PageRequest, PendingStore, PendingUpdate, ThreadId};

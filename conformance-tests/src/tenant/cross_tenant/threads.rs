@@ -1,4 +1,4 @@
-//! Threads: one with the tenant's own id, and its child `same`.
+//! Threads. Each tenant has a thread with the id `own_id`, and its child `same`, which all tenants have.
 
 use async_trait::async_trait;
 use store_core::{

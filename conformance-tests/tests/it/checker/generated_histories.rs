@@ -69,7 +69,7 @@ impl ExecutableSpec for GuardedLogs {
     }
 }
 
-/// What a client is waiting for.
+/// What a client is waiting for. A number is the index of an operation in the history.
 enum ClientState<A> {
     /// Nothing.
     Idle,
@@ -84,11 +84,13 @@ enum ClientState<A> {
 pub(crate) fn correct_history<S: ExecutableSpec>(
     random: &mut Random,
     length: usize,
-    clients: usize,
+    client_count: usize,
 ) -> Vec<Operation<S::Op, S::Answer>> {
     let mut history: Vec<Operation<S::Op, S::Answer>> = Vec::new();
     let mut states: Vec<(S::Key, S::State)> = Vec::new();
-    let (mut clients, mut late_operations) = ((0..clients).map(|_| ClientState::Idle).collect::<Vec<_>>(), Vec::new());
+    let mut clients: Vec<_> = (0..client_count).map(|_| ClientState::Idle).collect();
+    // Operations whose answer was lost, and which take effect later or never.
+    let mut late_operations = Vec::new();
     let mut time = 0;
     while history.len() < length || clients.iter().any(|client| !matches!(client, ClientState::Idle)) {
         time += 1;
@@ -136,7 +138,7 @@ fn apply_operation<S: ExecutableSpec>(states: &mut Vec<(S::Key, S::State)>, op: 
     answer
 }
 
-/// Changes an answer, exchanges two, drops one, or moves an invocation or a return to another time.
+/// Replaces an answer, exchanges two answers, removes one, or moves an invocation or a return to another time.
 pub(crate) fn mutate<S: ExecutableSpec>(random: &mut Random, history: &mut [Operation<S::Op, S::Answer>]) {
     let index = random.below(history.len());
     match random.below(5) {
@@ -159,7 +161,8 @@ pub(crate) fn mutate<S: ExecutableSpec>(random: &mut Random, history: &mut [Oper
     }
 }
 
-/// Moves one invocation or return to a random position, and numbers all of them again.
+/// Moves one invocation or return to a random position, and numbers all of them again. If an operation would then return
+/// before its invocation, its two times are exchanged.
 fn move_one_moment<O, A>(random: &mut Random, history: &mut [Operation<O, A>]) {
     let mut moments: Vec<&mut u64> = Vec::new();
     for operation in history.iter_mut() {

@@ -29,7 +29,8 @@ struct TestServer {
 }
 
 impl TestServer {
-    /// Starts a server that answers with these statuses in order, and then with 200.
+    /// Starts a server that gives these answers in order, and then answers with 200. An answer is a status and headers,
+    /// each with its line end.
     async fn start(answers: impl IntoIterator<Item = &'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());

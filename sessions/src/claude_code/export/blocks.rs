@@ -166,7 +166,8 @@ impl BlockEncoder<'_, '_> {
         None
     }
 
-    /// Notes a loss if the origin of a block differs from that of its line. An import gives the block the latter.
+    /// Notes a loss if the origin of a block differs from that of its line. An import gives the block the origin of the
+    /// line.
     fn note_origin(&mut self, path: &str, origin: &Origin) {
         if *origin != self.origin {
             self.losses.add(format!("{path}/origin"), ("origin", "a line names only the model", "replaced"));

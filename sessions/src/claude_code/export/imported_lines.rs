@@ -26,7 +26,7 @@ pub(super) struct ImportedLine {
 pub(super) struct ImportedLineContext<'a> {
     /// The uuid that the line gets if it has none.
     pub(super) uuid: String,
-    /// The parent that it gets together with this uuid.
+    /// The uuid of the parent that the line gets together with its new uuid.
     pub(super) parent: Option<&'a str>,
     /// Whether this is the thread of a subagent that becomes a session of its own.
     pub(super) is_promoted: bool,

@@ -33,7 +33,7 @@ pub(super) struct ThreadWriter<'a, 'b> {
     out: &'a mut ExportFiles<'b>,
     envelope: Envelope,
     losses: Vec<Loss>,
-    /// For each entry: the uuid of its last line. The lines of its children name it as their parent.
+    /// For each entry: the uuid of its last line, which the lines of its children name as their parent.
     line_of_entry: HashMap<EntryId, Option<String>>,
     /// The entries with at least one child that was written.
     parents: HashSet<EntryId>,
@@ -149,6 +149,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let origin = entry.origin.as_ref();
         self.has_message |= !entry.side && tool_can_continue_at(entry);
         if origin.is_some_and(|origin| origin.format == NAME.name()) {
+            // An entry of line 0 represents no line, for example the provenance or a file with a large result.
             return if origin.is_some_and(|origin| origin.line == 0) {
                 Ok(())
             } else {
@@ -248,6 +249,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         }
         let prefix = self.prefix(entry);
         let count: usize = messages.iter().map(|(_, parts)| parts.len()).sum();
+        // The last line gets the uuid of the entry. Each line before it gets a uuid that is made from its number.
         let uuid_at = |at: usize, own: String| if at == count { own } else { uuid_of(&format!("{prefix}.{at}")) };
         let (preceding, begins_branch) = (self.parent_line(entry), self.note_child(entry));
         let mut parent = uuid_at(0, self.uuid_of(entry));

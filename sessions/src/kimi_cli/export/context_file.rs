@@ -16,7 +16,7 @@ use super::{
     is_of_kimi_cli,
     log::{ThreadLog, WrittenEntries},
     restore::bytes_in_entry,
-    wire_file::WireRecords,
+    wire_file::WireFileBuilder,
 };
 use crate::{
     error::Result,
@@ -24,7 +24,7 @@ use crate::{
     json::Object,
     kimi_cli::{
         encode,
-        message::{COMPACTION_MARKER, first_text, is_injected},
+        message::{COMPACTION_MARKER, first_text, is_inserted},
     },
 };
 
@@ -35,7 +35,7 @@ pub(super) struct ContextsWriter<'a> {
     pub(super) losses: Vec<Loss>,
     pub(super) written: WrittenEntries,
     /// The records of the messages that have no imported record.
-    pub(super) wire: WireRecords,
+    pub(super) wire: WireFileBuilder,
     /// The lines of the previous file.
     previous_lines: Vec<Vec<u8>>,
     /// The checkpoint that comes before the first message of the previous file, with its number.
@@ -49,7 +49,7 @@ impl<'a> ContextsWriter<'a> {
             log,
             losses: Vec::new(),
             written: WrittenEntries::default(),
-            wire: WireRecords::default(),
+            wire: WireFileBuilder::default(),
             previous_lines: Vec::new(),
             opening_checkpoint: None,
         }
@@ -92,8 +92,8 @@ struct ContextFile<'a, 'b> {
     /// The position of the next entry whose checkpoint or sizes have not been added.
     next_position: usize,
     lines: FileLines,
-    /// Whether an import takes the messages that the compaction keeps for copies, too.
-    keeps_copies: bool,
+    /// Whether an import takes the lines of the messages that the compaction keeps as copies of earlier lines.
+    kept_lines_are_copies: bool,
     /// The entries that the file contains, and what their lines have lost.
     written: Vec<EntryId>,
     losses: Vec<Loss>,
@@ -115,7 +115,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             positions,
             first_position: first,
             next_position: first,
-            keeps_copies: false,
+            kept_lines_are_copies: false,
             written: Vec::new(),
             losses: Vec::new(),
         }
@@ -127,7 +127,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             && self.add_prompt(prompt)
         {
             remaining_messages = after_prompt;
-            // The sizes after the instructions are those of an entry without a message.
+            // The loop below leaves out this message, so only `add_entries_before` can add the sizes after it.
             self.entries_in_context.remove(&prompt.entry);
         }
         if self.first_position > 0
@@ -135,7 +135,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
         {
             self.lines.push_checkpoint(checkpoint);
         }
-        self.keeps_copies = self.lines.is_copy && self.keeps_two_messages(remaining_messages);
+        self.kept_lines_are_copies = self.lines.is_copy && self.keeps_two_messages(remaining_messages);
         for (at, message) in remaining_messages.iter().enumerate() {
             let position = self.positions.get(&message.entry).copied();
             if let Some(position) = position.filter(|_| !message.synthetic) {
@@ -254,7 +254,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
             self.lines.push_message(line);
             return self.add_record(&entry, &message.message);
         }
-        let begins_turn = message.message.role == Role::User && !is_injected(first_text(&message.message.blocks));
+        let begins_turn = message.message.role == Role::User && !is_inserted(first_text(&message.message.blocks));
         if begins_turn
             && self.is_after_compaction(&entry)
             && !is_of_kimi_cli(&entry)
@@ -286,8 +286,8 @@ impl<'a, 'b> ContextFile<'a, 'b> {
     }
 
     /// Adds the records of a message whose line was added. It adds none if an import takes the line for a copy, or if
-    /// the message has imported records. An import finds the records of a call by its id and by their order. So if a
-    /// record were missing, the import would take that of another call.
+    /// the message has imported records. All other messages need records: an import finds the records of a call by the
+    /// id of the call and by their order, so in place of a missing record it would take that of another call.
     fn add_record(&mut self, entry: &Entry, message: &Message) {
         let has_record = is_of_kimi_cli(entry) && !self.writer.written.ids.contains(&entry.id);
         if !has_record && !self.is_copy_of(entry) {
@@ -297,7 +297,7 @@ impl<'a, 'b> ContextFile<'a, 'b> {
 
     /// Whether an import takes the line of this entry for a copy. The line must be the last one so far.
     fn is_copy_of(&self, entry: &Entry) -> bool {
-        self.lines.is_copy || (self.keeps_copies && !self.is_after_compaction(entry))
+        self.lines.is_copy || (self.kept_lines_are_copies && !self.is_after_compaction(entry))
     }
 
     fn push_message(&mut self, entry: &EntryId, message: &Message) {

@@ -65,8 +65,8 @@ async fn write_state(
         None => None,
     };
     let title = source.thread.title.as_deref();
-    let is_newest = bytes.as_deref().and_then(state_file::title_of).as_deref() == title;
-    if is_newest || is_earlier_title(source).await? {
+    let state_has_title = bytes.as_deref().and_then(state_file::title_of).as_deref() == title;
+    if state_has_title || is_earlier_title(source).await? {
         let Some(bytes) = bytes else { return Ok(()) };
         files.start(STATE_FILE_NAME)?;
         return files.out.write_raw(&bytes);

@@ -7,25 +7,26 @@ use store_core::{
 
 use crate::kimi_cli::{
     encode,
-    message::{FAILURE_MARKER, first_text, is_injected},
+    message::{FAILURE_MARKER, first_text, is_inserted},
 };
 
 /// The first line of a wire file.
 pub(super) const METADATA_LINE: &str = r#"{"type": "metadata", "protocol_version": "1.10"}"#;
 
-/// The records of messages, in the order of the messages.
+/// Builds the records of messages, in the order of the messages.
 #[derive(Default)]
-pub(super) struct WireRecords {
+pub(super) struct WireFileBuilder {
     pub(super) lines: Vec<String>,
     /// The number of the last step, if a turn has begun.
     last_step: Option<u64>,
+    /// The time of the last message.
     time: Timestamp,
 }
 
-impl WireRecords {
+impl WireFileBuilder {
     /// Adds the records of a message of a context.
     pub(super) fn add(&mut self, message: &Message, time: Timestamp) {
-        let begins_turn = message.role == Role::User && !is_injected(first_text(&message.blocks));
+        let begins_turn = message.role == Role::User && !is_inserted(first_text(&message.blocks));
         if begins_turn {
             self.end_turn();
         }
@@ -104,7 +105,7 @@ fn write_result(payload: &mut Writer<'_>, result: &ToolResult) -> Option<()> {
     payload.field("tool_call_id", &result.tool_use_id);
     let mut value = Writer::open(payload.key("return_value"));
     let is_error = result.is_error == Some(true);
-    // A failed result has its message in the first text, where it is marked.
+    // The first text of a failed result is its error message, after `FAILURE_MARKER`.
     let message = if is_error { first_text(&result.blocks).map(without_failure_marker) } else { None };
     value.field("is_error", &is_error);
     encode::write_content(value.key("output"), result.blocks.iter().skip(usize::from(message.is_some())))?;
@@ -134,11 +135,11 @@ fn without_failure_marker(text: &str) -> &str {
 mod tests {
     use store_core::{Block, Message, Role, Timestamp};
 
-    use super::WireRecords;
+    use super::WireFileBuilder;
 
     #[test]
     fn a_turn_has_steps_and_an_end() {
-        let mut records = WireRecords::default();
+        let mut records = WireFileBuilder::default();
         let at = |millis| Timestamp::from_millis(millis).unwrap();
         records.add(&Message::user("a: b"), at(1_500));
         records.add(&Message::assistant("c"), at(2_005));

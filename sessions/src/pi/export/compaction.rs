@@ -24,14 +24,16 @@ use crate::{
 pub(super) struct CompactionFields {
     pub(super) summary: String,
     /// The id of the first entry that the context still contains, or the id of the compaction if no entry is kept.
-    /// `None` if `messages_after_summary` has the messages.
+    /// `None` if the line must contain the messages instead.
     pub(super) first_kept: Option<EntryId>,
     /// The messages after the summary, as a JSON list, if they are not the entries from `first_kept` on.
     pub(super) messages_after_summary: Option<String>,
 }
 
 impl CompactionFields {
-    pub(super) fn raw(&self, first_kept: &str) -> Vec<(&'static str, String)> {
+    /// The fields as members of a JSON object. `first_kept` is the id of the first entry that pi keeps, or that
+    /// of the compaction if pi keeps none.
+    pub(super) fn json_members(&self, first_kept: &str) -> Vec<(&'static str, String)> {
         let mut fields = vec![
             ("summary", json_string(&self.summary).as_str().to_owned()),
             ("firstKeptEntryId", json_string(first_kept).as_str().to_owned()),
@@ -45,7 +47,7 @@ impl CompactionFields {
 pub(super) struct CompactionInput<'a> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) multi_entry_messages: &'a MultiEntryMessages,
-    /// Whether the version can name the first entry that is kept.
+    /// Whether the version of the format can name the first entry that is kept.
     pub(super) can_name_first_kept: bool,
     pub(super) context: MessageContext<'a>,
 }

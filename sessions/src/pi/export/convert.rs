@@ -3,8 +3,8 @@
 use store_core::{Body, Entry};
 
 use super::{
-    frame::{Place, with_fields},
     header::quoted,
+    line_encoder::{Place, with_fields},
     writer::ThreadWriter,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     lines::{EncodableEntry, LineFormat},
     pi::{
         Pi, V1, V2, V3, V4,
-        v4::{FRAME_FIELDS, MAIN_LANE},
+        v4::{FIELDS_OUTSIDE_BODY, MAIN_LANE},
     },
 };
 
@@ -48,8 +48,8 @@ impl ThreadWriter<'_, '_> {
         if is_same_version {
             let text = line.text.as_ref();
             let bytes = raw.as_deref().filter(|_| is_json(&line)).unwrap_or(text.as_bytes());
-            let may_lose = raw.is_some() && line.oddities.contains(&IssueCode::LoneSurrogate);
-            return self.write_line_of_same_version(entry, &object, (bytes, may_lose));
+            let has_lone_surrogate = raw.is_some() && line.oddities.contains(&IssueCode::LoneSurrogate);
+            return self.write_line_of_same_version(entry, &object, (bytes, has_lone_surrogate));
         }
         self.convert(entry, &object, format == V4.name()).await
     }
@@ -57,7 +57,7 @@ impl ThreadWriter<'_, '_> {
     /// Writes a line that is not an entry of the tree in any version. Version 4 refuses such lines.
     fn write_broken_line(&mut self, entry: &Entry, format: &str) -> Result<()> {
         let raw = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref());
-        if let Some(raw) = raw.filter(|_| format == self.format && !self.frame.is_v4) {
+        if let Some(raw) = raw.filter(|_| format == self.format && !self.line_encoder.is_v4) {
             return self.write_same_line(raw, None);
         }
         let loss = ("raw", "the bytes of a line that the format does not accept", "dropped");
@@ -71,7 +71,7 @@ impl ThreadWriter<'_, '_> {
         &mut self,
         entry: &Entry,
         object: &Object<'_>,
-        (bytes, may_lose): (&[u8], bool),
+        (bytes, has_lone_surrogate): (&[u8], bool),
     ) -> Result<()> {
         let mut changes = Vec::new();
         let is_node = !entry.side;
@@ -88,20 +88,20 @@ impl ThreadWriter<'_, '_> {
                 changes.push(("parentId", parent.map_or_else(|| "null".to_owned(), |parent| quoted(&parent))));
             }
         }
-        if self.frame.is_v4 {
-            let seq = self.frame.next_seq();
+        if self.line_encoder.is_v4 {
+            let seq = self.line_encoder.next_seq();
             if object.number("seq") != Some(seq) {
                 changes.push(("seq", seq.to_string()));
             }
             self.note_main_lane(object);
         }
         // In version 3, an import takes any line with an id for the leaf.
-        let is_leaf = is_node || !self.frame.is_v4 && object.has("id");
+        let is_leaf = is_node || !self.line_encoder.is_v4 && object.has("id");
         let id = is_leaf.then_some(entry.id.as_str());
         if changes.is_empty() {
             return self.write_same_line(bytes, id);
         }
-        if may_lose {
+        if has_lone_surrogate {
             let loss = ("lone_surrogate", "the id or the parent of the line changed", "replaced");
             Losses::new(&entry.id, &mut self.losses).add("", loss);
         }
@@ -136,7 +136,7 @@ impl ThreadWriter<'_, '_> {
         let is_entry = !from_v4 || object.text("kind").as_deref() == Some("entry");
         let has_kind = |name: &str| is_entry && kind == name;
         let body = &*entry.body;
-        let fields: Vec<_> = object.iter().filter(|(name, _)| !is_field_of_frame(name, from_v4)).collect();
+        let fields: Vec<_> = object.iter().filter(|(name, _)| !is_outside_body(name, from_v4)).collect();
         match body {
             _ if entry.side || !is_entry || kind.is_empty() => self.write_body(entry).await,
             Body::Label(label) => self.write_label(entry, label),
@@ -145,13 +145,13 @@ impl ThreadWriter<'_, '_> {
                     fields.into_iter().filter(|(name, _)| !COMPACTION_FIELDS.contains(name)).collect();
                 self.write_compaction(entry, compaction, &other_fields).await
             }
-            _ if self.frame.is_v4 && has_kind("session_info") => {
+            _ if self.line_encoder.is_v4 && has_kind("session_info") => {
                 self.leave_out_of_tree(entry);
                 let fields: Vec<_> = std::iter::once(("fact", "\"name\"")).chain(fields).collect();
-                let line = self.frame.side_line("fact", &fields);
+                let line = self.line_encoder.side_line("fact", &fields);
                 self.out.write_line(line.as_bytes(), b"\n")
             }
-            _ if self.frame.is_v4 && has_kind("custom_message") => {
+            _ if self.line_encoder.is_v4 && has_kind("custom_message") => {
                 let role = std::iter::once(("role", "\"custom\""));
                 let time = entry.timestamp.as_millis().to_string();
                 let fields: Vec<_> = role.chain(fields).chain([("timestamp", time.as_str())]).collect();
@@ -179,9 +179,9 @@ impl ThreadWriter<'_, '_> {
 }
 
 /// Whether a field describes the line itself, and is not part of the body of its entry.
-fn is_field_of_frame(name: &str, is_v4: bool) -> bool {
+fn is_outside_body(name: &str, is_v4: bool) -> bool {
     let only_v4 = ["kind", "lane", "seq"];
-    FRAME_FIELDS.contains(&name) && (is_v4 || !only_v4.contains(&name))
+    FIELDS_OUTSIDE_BODY.contains(&name) && (is_v4 || !only_v4.contains(&name))
 }
 
 fn object_of(fields: &[(&str, &str)]) -> String {

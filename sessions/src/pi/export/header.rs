@@ -5,7 +5,7 @@ use store_core::{
     codec::{Codec, ObjectWriter as Writer},
 };
 
-use super::{frame::with_fields, writer::ThreadWriter};
+use super::{line_encoder::with_fields, writer::ThreadWriter};
 use crate::{
     error::Result,
     export::{note_metadata, note_parent},
@@ -24,7 +24,7 @@ pub(super) struct ImportedHeader {
     text: String,
 }
 
-/// The keys of the metadata that an import takes from the header.
+/// The keys of metadata that an import takes from the header.
 const HEADER_KEYS: &[&str] = &["session_id", "cwd", "version", AWAITED_PARENT_KEY];
 
 impl ImportedHeader {
@@ -75,7 +75,7 @@ impl ThreadWriter<'_, '_> {
         let mut out = String::new();
         let mut line = Writer::open(&mut out);
         let (id, cwd) = (thread.id.as_str().to_owned(), self.source.working_folder());
-        if self.frame.is_v4 {
+        if self.line_encoder.is_v4 {
             line.field("kind", &"header".to_owned()).field("version", &4_u64).field("id", &id);
             line.field("createdAt", &thread.created_at).field("cwd", &cwd);
             match parent_of(thread) {
@@ -93,7 +93,7 @@ impl ThreadWriter<'_, '_> {
         out
     }
 
-    /// The metadata of the thread that did not come from a header.
+    /// The metadata of the thread without those keys that an import takes from a header.
     fn other_metadata(&self) -> JsonMap {
         let mut metadata = self.source.thread.metadata.clone();
         metadata.retain(|key, _| !HEADER_KEYS.contains(&key.as_str()));
@@ -104,9 +104,9 @@ impl ThreadWriter<'_, '_> {
     fn note_thread_losses(&mut self) {
         let thread = self.source.thread;
         let is_same_version = self.header.as_ref().is_some_and(|header| header.format == self.format);
-        let has_header_metadata = self.frame.is_v4 && !is_same_version;
-        note_metadata(thread, |key| has_header_metadata || HEADER_KEYS.contains(&key), &mut self.losses);
-        if !self.frame.is_v4 && self.header.is_none() {
+        let writes_metadata = self.line_encoder.is_v4 && !is_same_version;
+        note_metadata(thread, |key| writes_metadata || HEADER_KEYS.contains(&key), &mut self.losses);
+        if !self.line_encoder.is_v4 && self.header.is_none() {
             note_parent(thread, "the format names the file of a parent, not its id", &mut self.losses);
         }
     }

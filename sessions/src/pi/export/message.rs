@@ -45,7 +45,7 @@ fn format_of(message: &Message) -> Option<&str> {
     message.provenance.as_ref()?.format.as_deref()
 }
 
-/// Whether it is a command of the user that pi does not send.
+/// Whether the message is a command of the user that pi does not send to a model.
 fn is_excluded_command(message: &Message) -> bool {
     let is_excluded = message.metadata.get("excludeFromContext").is_some_and(|value| value.as_str() == "true");
     format_of(message) == Some("pi.bashExecution") && is_excluded
@@ -229,13 +229,13 @@ impl Encoder<'_, '_, '_, '_> {
     fn signature(&mut self, opaque: Option<&Opaque>, path: &str) -> Option<String> {
         let opaque = opaque?;
         let text = parse_json_string(opaque.data.as_str());
-        let is_whole = text.is_some();
+        let is_only_signature = text.is_some();
         let signature = text.or_else(|| native_field(opaque, "/thoughtSignature"));
         let reason = match &signature {
             _ if self.message.role != Role::Assistant => "only messages of the assistant can have signatures",
             _ if self.origin != Some(&opaque.origin) => "its origin is not that of the message",
             None => "in this format, a signature must be a string",
-            Some(_) if !is_whole => {
+            Some(_) if !is_only_signature => {
                 let reason = "of the data from the provider, the format keeps only the signature";
                 let loss = ("signature", reason, "replaced");
                 self.losses.add(format!("{path}/opaque"), loss);
@@ -275,7 +275,7 @@ impl Encoder<'_, '_, '_, '_> {
         }))
     }
 
-    /// The signature of a thought. For OpenAI Responses, pi has the whole item as JSON.
+    /// The signature of a thought. For OpenAI Responses, pi writes the whole reasoning item as JSON in its place.
     fn thinking_signature(&mut self, signature: String, block: &Block, path: &str) -> String {
         let api = self.origin.and_then(|origin| origin.api.as_deref()).unwrap_or_default();
         let BlockKind::Thinking(thinking) = &block.kind else { return signature };

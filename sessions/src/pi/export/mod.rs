@@ -2,8 +2,8 @@
 
 mod compaction;
 mod convert;
-mod frame;
 mod header;
+mod line_encoder;
 mod losses;
 mod message;
 mod writer;

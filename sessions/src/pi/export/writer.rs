@@ -6,8 +6,8 @@ use store_core::{BlockKind, Body, Compaction, Entry, EntryId, Label, Message, Ro
 
 use super::{
     compaction,
-    frame::{Frame, LineIds, Place},
     header::{ImportedHeader, quoted},
+    line_encoder::{LineEncoder, LineIds, Place},
     losses::MessageLosses,
     message::{self, MessageContext, can_be_pi_message, moved_blocks_json},
 };
@@ -24,21 +24,22 @@ pub(super) struct ThreadWriter<'a, 'b> {
     pub(super) source: &'a ExportSource<'a>,
     pub(super) out: &'a mut ExportFiles<'b>,
     multi_entry_messages: &'a MultiEntryMessages,
-    pub(super) frame: Frame,
+    pub(super) line_encoder: LineEncoder,
     /// The name of the format that is written.
     pub(super) format: &'static str,
     pub(super) header: Option<ImportedHeader>,
     pub(super) losses: Vec<Loss>,
     pub(super) ids: LineIds,
-    /// For an entry whose last line does not have the id of the entry: the id of its last line. If the entry has no
-    /// line of the tree, it is the id of the parent's last line, or `None` if no ancestor has one either.
+    /// The ids of last lines, where they differ from the ids of their entries. The children of an entry name its last
+    /// line as their parent. For an entry without a line of the tree, this is the line that it would name itself, or
+    /// `None` if it would be a root.
     last_lines: HashMap<EntryId, Option<String>>,
     /// For an entry that labels follow: the id of the line of the last label. In version 3, the children of the entry
     /// have this line as their parent.
     labels: HashMap<EntryId, String>,
     /// The id of the last line of the tree. In version 3, this line is the head.
     leaf: Option<String>,
-    /// The leaf of the main lane, if a line of version 4 names it.
+    /// The leaf of the main lane, if a line of version 4 names the lane. The inner `None` is a lane without a leaf.
     pub(super) main_leaf: Option<Option<String>>,
     /// The names of tools by the ids of their calls.
     tool_names: HashMap<String, String>,
@@ -58,7 +59,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             source,
             out,
             multi_entry_messages,
-            frame: Frame::new(is_v4),
+            line_encoder: LineEncoder::new(is_v4),
             format: if is_v4 { V4.name() } else { V3.name() },
             header: None,
             losses: Vec::new(),
@@ -85,7 +86,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             return Ok(());
         }
         // An entry that an import added without a line is not written: an import of the exported lines adds it again.
-        // But labels of lanes must be written, because version 3 has no lanes.
+        // An import of version 4 adds a label for each lane of pi. Such a label is written in version 3, which has no
+        // lanes.
         let has_no_line = origin.is_some_and(|origin| origin.line == 0);
         if has_no_line && (is_same_version || !matches!(&*entry.body, Body::Label(_))) {
             return Ok(());
@@ -140,7 +142,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
 
     /// Writes a line of the tree.
     pub(super) fn write_tree_line(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> Result<()> {
-        let line = self.frame.tree_line(place, kind, fields);
+        let line = self.line_encoder.tree_line(place, kind, fields);
         self.leaf = Some(place.id.to_owned());
         self.out.write_line(line.as_bytes(), b"\n")
     }
@@ -183,7 +185,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         Ok(())
     }
 
-    /// Writes a compaction. `other_fields` are further fields of its source.
+    /// Writes a compaction. `other_fields` are further fields of the line that it was imported from.
     pub(super) async fn write_compaction(
         &mut self,
         entry: &Entry,
@@ -191,7 +193,7 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         other_fields: &[(&str, &str)],
     ) -> Result<()> {
         let context = MessageContext { timestamp: entry.timestamp, tool_names: &self.tool_names };
-        let can_name_first_kept = !self.frame.is_v4;
+        let can_name_first_kept = !self.line_encoder.is_v4;
         let mut losses = Losses::new(&entry.id, &mut self.losses);
         let summary = compaction::summary_below(self.source, entry, compaction).await?;
         let input = compaction::CompactionInput {
@@ -204,9 +206,9 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
             compaction::fields(&input, (entry, compaction), summary.as_deref(), &mut losses).await?;
         self.summaries.extend(summary.map(|summary| summary.id.clone()));
         let first_kept = compaction_fields.first_kept.as_ref().unwrap_or(&entry.id).as_str();
-        let raw = compaction_fields.raw(first_kept);
-        let mut fields: Vec<(&str, &str)> = raw.iter().map(|(name, raw)| (*name, raw.as_str())).collect();
-        if self.frame.is_v4 {
+        let members = compaction_fields.json_members(first_kept);
+        let mut fields: Vec<(&str, &str)> = members.iter().map(|(name, raw)| (*name, raw.as_str())).collect();
+        if self.line_encoder.is_v4 {
             fields.retain(|(name, _)| *name != "firstKeptEntryId");
         }
         if other_fields.iter().all(|(name, _)| *name != "tokensBefore") {
@@ -223,12 +225,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         let text = label.text.as_deref().map(quoted);
         let mut fields = vec![("targetId", target.as_str())];
         fields.extend(text.as_deref().map(|text| ("label", text)));
-        if self.frame.is_v4 {
+        if self.line_encoder.is_v4 {
             fields.insert(0, ("fact", "\"label\""));
             if !entry.side {
                 self.leave_out_of_tree(entry);
             }
-            let line = self.frame.side_line("fact", &fields);
+            let line = self.line_encoder.side_line("fact", &fields);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         let parent = self.parent_line(entry);
@@ -263,12 +265,12 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
         if let Some(title) = thread.title.as_ref().filter(|title| self.title.as_ref() != Some(*title)) {
             self.write_title(&quoted(title), head.as_deref(), timestamp)?;
         }
-        if self.frame.is_v4 {
+        if self.line_encoder.is_v4 {
             if self.main_leaf.as_ref() == Some(&head) {
                 return Ok(());
             }
             let leaf = head.as_deref().map_or_else(|| "null".to_owned(), quoted);
-            let line = self.frame.side_line("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
+            let line = self.line_encoder.side_line("lane", &[("lane", &quoted(MAIN_LANE)), ("leafId", &leaf)]);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         if head == self.leaf {
@@ -281,8 +283,8 @@ impl<'a, 'b> ThreadWriter<'a, 'b> {
     }
 
     fn write_title(&mut self, title: &str, head: Option<&str>, timestamp: Timestamp) -> Result<()> {
-        if self.frame.is_v4 {
-            let line = self.frame.side_line("fact", &[("fact", "\"name\""), ("name", title)]);
+        if self.line_encoder.is_v4 {
+            let line = self.line_encoder.side_line("fact", &[("fact", "\"name\""), ("name", title)]);
             return self.out.write_line(line.as_bytes(), b"\n");
         }
         let id = self.ids.make_id(&format!("{}/title", self.source.thread.id));

@@ -81,7 +81,7 @@ proptest! {
         check_pairs(&context, request.open_calls)?;
         for message in &context.messages {
             prop_assert!(!message.message.blocks.is_empty());
-            // No message that only people may see.
+            // A message that only people may see is never sent to a model.
             prop_assert!(message.message.visibility != Visibility::Aside);
         }
         let unique_entries: BTreeSet<_> = context.left_out.iter().collect();

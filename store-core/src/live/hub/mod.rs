@@ -39,8 +39,9 @@ const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// before the receiver takes the command, the receiver does not get it. If the sender gives up later, the receiver can
 /// no longer accept the command. Closing or dropping the hub ends receivers and deliveries with `Closed`.
 ///
-/// If a receiver does not read, the hub queues at most 1,000 commands for it. It also queues no more once the queued
-/// commands total 64 MiB. It removes a command when its sender stops waiting. Further commands end with `NoReceiver`.
+/// If a receiver does not read, the hub queues at most 1,000 commands for it, and no more once the queued commands
+/// total 64 MiB. Further commands end with `NoReceiver`. When a sender stops waiting, the hub removes its command from
+/// the queue.
 #[derive(Default)]
 pub struct LiveHub {
     shared: Arc<SharedHubState>,
@@ -61,7 +62,7 @@ struct HubState {
 
 /// The messages for one receiver.
 struct Inbox {
-    number: u64,
+    receiver_number: u64,
     /// The texts of the messages that the receiver has not taken yet, by message number: oldest first.
     texts: BTreeMap<u64, String>,
     /// The total length of these texts in bytes.
@@ -70,8 +71,8 @@ struct Inbox {
 }
 
 impl Inbox {
-    const fn new(number: u64) -> Self {
-        Self { number, texts: BTreeMap::new(), bytes: 0, waker: None }
+    const fn new(receiver_number: u64) -> Self {
+        Self { receiver_number, texts: BTreeMap::new(), bytes: 0, waker: None }
     }
 
     /// Adds a message; returns `false` if there is no room.
@@ -98,8 +99,8 @@ impl Inbox {
 /// A message whose sender waits for the answer.
 struct SentMessage {
     target: LiveTarget,
-    /// The number of the inbox into which the message was put.
-    inbox_number: u64,
+    /// The number of the receiver into whose inbox the message was put.
+    receiver_number: u64,
     answer: Option<LiveAnswer>,
     waker: Option<Waker>,
 }
@@ -111,9 +112,9 @@ impl SharedHubState {
     /// waker may run any code.
     fn update_and_wake<T>(&self, update: impl FnOnce(&mut HubState, &mut Wakers) -> T) -> T {
         let mut wakers = Vec::new();
-        let answer = update(&mut self.lock(), &mut wakers);
+        let result = update(&mut self.lock(), &mut wakers);
         wakers.into_iter().for_each(Waker::wake);
-        answer
+        result
     }
 
     // A poisoned lock is ignored: the code that runs under the lock cannot panic, so the data is consistent.
@@ -132,6 +133,7 @@ impl HubState {
         self.last_number
     }
 
+    /// Adds a receiver for a target, and ends the earlier one. Returns the number of the new receiver.
     fn open(&mut self, target: &LiveTarget, wakers: &mut Wakers) -> Result<u64> {
         self.check_open()?;
         let number = self.next_number();
@@ -147,14 +149,15 @@ impl HubState {
         for message in self
             .messages
             .values_mut()
-            .filter(|message| message.inbox_number == inbox.number && message.answer.is_none())
+            .filter(|message| message.receiver_number == inbox.receiver_number && message.answer.is_none())
         {
             message.answer = Some(LiveAnswer::Dropped);
             wakers.extend(message.waker.take());
         }
     }
 
-    /// Puts a message into the inbox of its target. Returns none if there is no inbox, or no room in it.
+    /// Puts a message into the inbox of its target, and returns the number of the message. Returns none if there is no
+    /// inbox, or no room in it.
     fn send(&mut self, target: LiveTarget, text: String, wakers: &mut Wakers) -> Result<Option<u64>> {
         self.check_open()?;
         let number = self.next_number();
@@ -163,7 +166,8 @@ impl HubState {
             return Ok(None);
         }
         wakers.extend(inbox.waker.take());
-        self.messages.insert(number, SentMessage { target, inbox_number: inbox.number, answer: None, waker: None });
+        let receiver_number = inbox.receiver_number;
+        self.messages.insert(number, SentMessage { target, receiver_number, answer: None, waker: None });
         Ok(Some(number))
     }
 
@@ -202,7 +206,8 @@ impl HubState {
         if self.is_closed {
             return Poll::Ready(Some(Err(Error::closed())));
         }
-        let own_inbox = self.inboxes.get_mut(&guard.target).filter(|inbox| inbox.number == guard.number);
+        let own_inbox =
+            self.inboxes.get_mut(&guard.target).filter(|inbox| inbox.receiver_number == guard.receiver_number);
         let Some(inbox) = own_inbox else { return Poll::Ready(None) };
         if let Some(message) = inbox.pop() {
             return Poll::Ready(Some(Ok(message)));
@@ -252,7 +257,7 @@ impl LiveHub {
         let Some(number) = self.shared.update_and_wake(|state, wakers| state.send(target, text, wakers))? else {
             return Ok(Some(LiveAnswer::Dropped));
         };
-        let message = SenderGuard { shared: &self.shared, number };
+        let message = SenderGuard { shared: &self.shared, message_number: number };
         let answer = poll_fn(|context| self.shared.lock().poll_answer(number, context));
         match select(answer, pin!(sleep_in_real_time(deadline))).await {
             Either::Left((answer, _)) => answer.map(Some),
@@ -277,8 +282,8 @@ impl fmt::Debug for LiveHub {
 #[async_trait]
 impl LiveChannel for LiveHub {
     async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
-        let number = self.shared.update_and_wake(|state, wakers| state.open(&target, wakers))?;
-        let guard = ReceiverGuard { shared: Arc::clone(&self.shared), target, number };
+        let receiver_number = self.shared.update_and_wake(|state, wakers| state.open(&target, wakers))?;
+        let guard = ReceiverGuard { shared: Arc::clone(&self.shared), target, receiver_number };
         let messages = stream::poll_fn(move |context| {
             let message = guard.shared.lock().poll_message(&guard, context);
             message.map(|message| Some(message?.map(|(number, text)| guard.message(number, text))))
@@ -297,7 +302,7 @@ impl LiveChannel for LiveHub {
 struct ReceiverGuard {
     shared: Arc<SharedHubState>,
     target: LiveTarget,
-    number: u64,
+    receiver_number: u64,
 }
 
 impl ReceiverGuard {
@@ -312,7 +317,7 @@ impl ReceiverGuard {
 impl Drop for ReceiverGuard {
     fn drop(&mut self) {
         self.shared.update_and_wake(|state, wakers| {
-            if state.inboxes.get(&self.target).is_some_and(|inbox| inbox.number == self.number)
+            if state.inboxes.get(&self.target).is_some_and(|inbox| inbox.receiver_number == self.receiver_number)
                 && let Some(own_inbox) = state.inboxes.remove(&self.target)
             {
                 state.end(own_inbox, wakers);
@@ -324,12 +329,12 @@ impl Drop for ReceiverGuard {
 /// Belongs to the sender of a message, while it waits for the answer. Dropping it withdraws the message.
 struct SenderGuard<'a> {
     shared: &'a SharedHubState,
-    number: u64,
+    message_number: u64,
 }
 
 impl SenderGuard<'_> {
     fn withdraw(&self) -> Option<LiveAnswer> {
-        self.shared.lock().withdraw(self.number)
+        self.shared.lock().withdraw(self.message_number)
     }
 }
 

@@ -156,7 +156,8 @@ impl InMemoryMailbox {
         positions.filter_map(|(time, id)| Some((time, self.dispatches_by_id.get(id)?)))
     }
 
-    /// Returns the queued dispatches of a thread that belong to its current epoch, in the order of claims.
+    /// Returns the queued dispatches of a thread that belong to its current epoch, in the order of claims. Each comes
+    /// with its priority and its number. The list begins after the priority and the number in `after`.
     fn in_claim_order(
         &self,
         thread: &ThreadId,
@@ -218,6 +219,7 @@ impl InMemoryMailbox {
         after: Option<&ClaimablePosition>,
         now: Timestamp,
     ) -> impl Iterator<Item = ClaimablePosition> + use<'_> {
+        // No free thread comes after one with an expired lease, whose priority does not fit into `u8`.
         let free_start = match after {
             None => Some(Bound::Unbounded),
             Some((priority, since, thread)) => {

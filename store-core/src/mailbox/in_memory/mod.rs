@@ -52,7 +52,7 @@ struct ThreadMailbox {
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
     positions: ThreadPositions,
-    /// The location of a record of the thread that cannot be read, if there is one.
+    /// If one of the thread's records cannot be read: where that record is.
     damage: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl ThreadMailbox {
     }
 }
 
-/// The mailbox of a tenant in memory, for a backend that keeps the mailbox there or reads it from a log.
+/// The mailbox of a tenant in memory, for a backend that keeps the mailbox only in memory or rebuilds it from a log.
 ///
 /// The rules read it, and plans are applied to it. The cost of claims, lists and purges depends on how much they find,
 /// not on how much is stored (PR-15, MB-22).

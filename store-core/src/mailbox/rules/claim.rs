@@ -184,6 +184,8 @@ pub fn end_expired_claim(
     Ok(builder.finish(Ok(reclaimed)))
 }
 
+/// Ends the claim of the thread, whose lease must have expired. Returns the changed dispatch, or none if the thread is
+/// free.
 fn end_running_claim<V: MailboxView + ?Sized>(builder: &mut PlanBuilder<'_, V>) -> Result<Option<StoredDispatch>> {
     let Some(current_claim) = &builder.mailbox().running else { return Ok(None) };
     let stored = builder.view.dispatch(&current_claim.dispatch)?;

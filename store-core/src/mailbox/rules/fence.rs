@@ -28,6 +28,7 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
             None => Ok(()),
         };
     };
+    // The fence that the newest interrupt returned is valid until the thread is claimed again.
     if mailbox.last_claim == Some(fence.claim)
         && let Some(newest_interrupt) = view.interrupt(thread, mailbox.epoch)?
         && newest_interrupt
@@ -42,9 +43,9 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     let builder = PlanBuilder::open(view, thread, mailbox.last_time)?;
     let is_fenced_claim = |number| number == fence.claim;
     let token = fence.token.digest();
-    let is_held = stored.state.claim.as_ref().is_some_and(|claim| claim.token == token);
+    let proves_current_claim = stored.state.claim.as_ref().is_some_and(|claim| claim.token == token);
     if stored.body.thread != *thread
-        || is_held && !stored.state.claim.as_ref().is_some_and(|claim| is_fenced_claim(claim.claim.number))
+        || proves_current_claim && !stored.state.claim.as_ref().is_some_and(|claim| is_fenced_claim(claim.claim.number))
     {
         return Err(lost_error(&claim));
     }

@@ -56,7 +56,7 @@ pub trait MailboxView {
     /// Returns the first available dispatch of a thread.
     ///
     /// The available dispatches are those that are queued under this epoch and whose `available_at` is not after `now`.
-    /// They are ordered by priority number, then by number.
+    /// They are ordered by priority, then by their number in the thread.
     ///
     /// # Errors
     /// Any error of reading.

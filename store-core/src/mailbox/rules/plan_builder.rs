@@ -128,7 +128,8 @@ impl<'a, V: MailboxView + ?Sized> PlanBuilder<'a, V> {
         Ok(to)
     }
 
-    /// Ends the attempt of a dispatch that was claimed. The caller must already have set the status after the attempt.
+    /// Ends the attempt of a dispatch that was claimed. Before this call, the caller sets the status, the number of
+    /// attempts and the `available_at` that the dispatch has from now on; the history keeps them.
     pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
         let state = &mut stored.state;
         let Some(ended_claim) = state.claim.take() else { return };

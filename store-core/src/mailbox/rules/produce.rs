@@ -71,7 +71,9 @@ pub fn enqueue_prepared(
         && let Some(stored) = view.dispatch(id)?
     {
         return match stored.body.digest == *digest {
-            true => Ok(MailboxDecision::unchanged(Ok(enqueued_answer(&stored.body, true)))),
+            true => {
+                Ok(MailboxDecision::unchanged(Ok(Enqueued { deduplicated: true, ..enqueued_answer(&stored.body) })))
+            }
             false => refuse(Error::already_exists("dispatch", id)),
         };
     }
@@ -101,7 +103,7 @@ pub fn enqueue_prepared(
         digest: digest.clone(),
         extra: Extra::default(),
     });
-    let enqueued = enqueued_answer(&body, false);
+    let enqueued = enqueued_answer(&body);
     builder.add_to_queue(StoredDispatch::enqueued(body));
     Ok(builder.finish(Ok(enqueued)))
 }
@@ -113,7 +115,7 @@ fn check_new_dispatch(draft: &NewDispatch, limits: &Limits) -> Result<()> {
     check_limit("record bytes", draft.payload_bytes(), limits.record_bytes)
 }
 
-fn enqueued_answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
+fn enqueued_answer(body: &DispatchBody) -> Enqueued {
     Enqueued {
         id: body.id.clone(),
         thread: body.thread.clone(),
@@ -121,7 +123,7 @@ fn enqueued_answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
         epoch: body.epoch,
         available_at: body.available_at,
         created_at: body.created_at,
-        deduplicated,
+        deduplicated: false,
     }
 }
 
@@ -200,7 +202,8 @@ pub fn interrupt(
     if let Some(first_interrupt) =
         interrupt_ref.map(|interrupt_ref| builder.interrupt(interrupt_ref.epoch)).transpose()?.flatten()
     {
-        return Ok(MailboxDecision::unchanged(Ok(interrupt_answer(&first_interrupt, true))));
+        let answer = Interrupted { deduplicated: true, ..interrupt_answer(&first_interrupt) };
+        return Ok(MailboxDecision::unchanged(Ok(answer)));
     }
     let current_claim = builder.mailbox().running.clone();
     let (now, old_epoch) = (builder.now, builder.mailbox().epoch);
@@ -210,11 +213,13 @@ pub fn interrupt(
     mailbox.counts.superseded += superseded;
     mailbox.epoch += 1;
     let epoch = mailbox.epoch;
+    // A claim of the old epoch needs this interrupt: when the claim ends, its dispatch shows the reason.
     let is_still_held =
         current_claim.as_ref().is_some_and(|current_claim| current_claim.epoch == old_epoch && take_over.is_none());
     if let Some(key) = &request.key {
         recent_keys.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
+    // These interrupts may not be needed any more: those whose keys are forgotten now, and the one that was the newest.
     let forgotten_epochs = recent_keys
         .drain(..recent_keys.len().saturating_sub(MAX_INTERRUPT_KEYS))
         .map(|interrupt_ref| interrupt_ref.epoch);
@@ -231,7 +236,7 @@ pub fn interrupt(
         recent: recent_keys,
         extra: Extra::default(),
     };
-    let answer = interrupt_answer(&interrupt, false);
+    let answer = interrupt_answer(&interrupt);
     builder.put_interrupt(epoch, Some(interrupt));
     for epoch in epochs_to_check {
         if let Some(earlier_interrupt) = builder.interrupt(epoch)?
@@ -262,6 +267,7 @@ fn take_over<V: MailboxView + ?Sized>(
     };
     let dispatch = match running_dispatch {
         Some(mut stored) if stored.state.epoch < builder.mailbox().epoch => {
+            // An earlier interrupt has made the claim stale. The dispatch shows the reason of that interrupt.
             builder.supersede(&mut stored, DispatchAct::TakeOver)?;
             let id = stored.id().clone();
             builder.put_dispatch(stored);
@@ -281,7 +287,7 @@ fn take_over<V: MailboxView + ?Sized>(
     Ok(TakeOver { dispatch, token, claim: builder.take_claim_number(), extra: Extra::default() })
 }
 
-fn interrupt_answer(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {
+fn interrupt_answer(interrupt: &StoredInterrupt) -> Interrupted {
     let fence = interrupt.take_over.as_ref().map(|take_over| {
         Fence::new(take_over.dispatch.clone(), take_over.token.clone(), interrupt.epoch, take_over.claim)
     });
@@ -291,6 +297,6 @@ fn interrupt_answer(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrup
         claimed: interrupt.claimed.clone(),
         fence,
         at: interrupt.at,
-        deduplicated,
+        deduplicated: false,
     }
 }

@@ -87,6 +87,7 @@ fn act_on_dispatch<V: MailboxView + ?Sized, T>(
         },
         TokenStatus::Stale => {
             let error = stale_error(&builder, &stored);
+            // Under a stale claim every act of the holder leads to the same status, so any of them can stand here.
             builder.supersede(&mut stored, DispatchAct::Extend)?;
             builder.put_dispatch(stored);
             Ok(builder.finish(Err(error)))
@@ -239,7 +240,7 @@ pub fn settle_prepared(
     act_on_dispatch(view, stored, (claim, token_digest), decision_context, |stored, builder| {
         let end = apply_settlement(builder, stored, settlement, decision_context.limits)?;
         builder.end_attempt(stored, end, Some(settlement_digest.clone()));
-        let settled = stored.state.history.last().map(|stored_attempt| settled_answer(claim, stored_attempt, false));
+        let settled = stored.state.history.last().map(|stored_attempt| settled_answer(claim, stored_attempt));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
 }
@@ -256,16 +257,16 @@ fn answer_of_repeat(stored: &StoredDispatch, prepared: &PreparedSettlement) -> O
         .iter()
         .rev()
         .find(is_same_settlement)
-        .map(|stored_attempt| settled_answer(&prepared.claim, stored_attempt, true))
+        .map(|stored_attempt| Settled { deduplicated: true, ..settled_answer(&prepared.claim, stored_attempt) })
 }
 
-fn settled_answer(claim: &ClaimRef, stored_attempt: &StoredAttempt, deduplicated: bool) -> Settled {
+fn settled_answer(claim: &ClaimRef, stored_attempt: &StoredAttempt) -> Settled {
     Settled {
         dispatch: claim.dispatch.clone(),
         status: stored_attempt.status,
         attempts: stored_attempt.attempts,
         available_at: stored_attempt.available_at,
-        deduplicated,
+        deduplicated: false,
     }
 }
 

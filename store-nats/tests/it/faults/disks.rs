@@ -126,7 +126,8 @@ async fn a_full_disk_loses_nothing() {
     let store = open(&server.url(), 1).await;
     let (mut number, mut accepted_ids) = (0, Vec::new());
     for _ in 0..2 {
-        let filler = disk.fill(20).unwrap();
+        let free_mib = 20;
+        let filler = disk.fill(free_mib).unwrap();
         let error = loop {
             number += 1;
             match enqueue(&*mailbox(&*store), large_dispatch(number)).await {

@@ -98,8 +98,8 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
     enqueue(&*mailbox(&*slow_store), new_dispatch("t")).await.unwrap();
     pause_sender.send(true).unwrap();
     let mut count = 1;
-    for at in 0..2_000 {
-        let new = (0..10).map(|thread| dispatch_of_thread(&format!("t-{thread}"), at)).collect();
+    for number in 0..2_000 {
+        let new = (0..10).map(|thread| dispatch_of_thread(&format!("t-{thread}"), number)).collect();
         count += mailbox(&*quick_store).enqueue(new).await.unwrap().into_iter().filter(Result::is_ok).count();
         if count > 3_000 {
             break;
@@ -107,24 +107,24 @@ async fn a_reader_that_is_too_slow_misses_nothing() {
     }
     sleep(Duration::from_secs(1)).await;
     pause_sender.send(false).unwrap();
-    let begun = Instant::now();
+    let started_at = Instant::now();
     loop {
         match mailbox(&*slow_store).count_dispatches(None).await {
             Ok(counts) => {
                 assert_eq!(counts.queued, count as u64);
                 break;
             }
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error:?}"),
+            Err(error) => assert!(started_at.elapsed() < Duration::from_secs(60), "{error:?}"),
         }
     }
     // Flow control may stop the server before it disconnects the client.
     let log = std::fs::read_to_string(server.folder().join("log")).unwrap();
     let server_reaction = if log.contains("Slow Consumer") { "was cut off" } else { "was waited for" };
-    println!("{count} dispatches, read within {:?} by a reader that {server_reaction}", begun.elapsed());
+    println!("{count} dispatches, read within {:?} by a reader that {server_reaction}", started_at.elapsed());
     slow_store.close().await.unwrap();
     quick_store.close().await.unwrap();
 }
 
-fn dispatch_of_thread(thread: &str, at: usize) -> NewDispatch {
-    new_dispatch(thread).with_payload(Json::parse(&format!("[{at},\"{}\"]", "x".repeat(1_500))).unwrap())
+fn dispatch_of_thread(thread: &str, number: usize) -> NewDispatch {
+    new_dispatch(thread).with_payload(Json::parse(&format!("[{number},\"{}\"]", "x".repeat(1_500))).unwrap())
 }

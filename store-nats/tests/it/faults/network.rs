@@ -21,8 +21,9 @@ use tokio::time::{Instant, sleep};
 use crate::helpers::{ack, all_dispatches, enqueue, mailbox, new_dispatch};
 
 const LEASE: Duration = Duration::from_secs(4);
-/// The deadline of a call. A call that a fault affects ends after this time, and its caller then makes the next one.
-const DEADLINE: Duration = Duration::from_secs(2);
+/// How long a call waits for the servers. A call that a fault affects ends after this time, and its caller then makes
+/// the next one.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How soon after a fault a majority must continue. Servers elect a leader in 4 to 9 s, if the first election
 /// succeeds.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
@@ -36,8 +37,8 @@ enum Fault {
     /// No server is connected to another one.
     Split,
     PauseLeader,
-    KillOne,
-    KillTwo,
+    KillLeader,
+    KillFollowers,
     RollingRestart,
 }
 
@@ -46,17 +47,17 @@ const ALL_FAULTS: [Fault; 8] = [
     Fault::Split,
     Fault::PauseLeader,
     Fault::OneWay,
-    Fault::KillOne,
+    Fault::KillLeader,
     Fault::IsolateFollower,
-    Fault::KillTwo,
+    Fault::KillFollowers,
     Fault::RollingRestart,
 ];
 
 /// An acknowledged call: the number of the server through which it was made, when it began, and when it ended.
 struct AcknowledgedCall {
     server: usize,
-    begun: Instant,
-    ended: Instant,
+    started_at: Instant,
+    ended_at: Instant,
 }
 
 /// The answers that callers received.
@@ -79,24 +80,24 @@ struct ReceivedAnswers {
 }
 
 impl ReceivedAnswers {
-    fn record_acknowledged(&mut self, server: usize, begun: Instant) {
-        self.acknowledged_calls.push(AcknowledgedCall { server, begun, ended: Instant::now() });
+    fn record_acknowledged(&mut self, server: usize, started_at: Instant) {
+        self.acknowledged_calls.push(AcknowledgedCall { server, started_at, ended_at: Instant::now() });
     }
 
-    fn record_enqueue(&mut self, id: String, answer: Result<()>, (server, begun): (usize, Instant)) {
+    fn record_enqueue(&mut self, id: String, answer: Result<()>, (server, started_at): (usize, Instant)) {
         match answer {
             Ok(()) => {
                 self.accepted_ids.insert(id);
-                self.record_acknowledged(server, begun);
+                self.record_acknowledged(server, started_at);
             }
             Err(error) if error.outcome() == Outcome::Unknown => self.unknown_count += 1,
             Err(_) => drop(self.refused_ids.insert(id)),
         }
     }
 
-    fn record_claim(&mut self, thread: &ThreadId, number: ClaimNumber, begun: Instant) {
+    fn record_claim(&mut self, thread: &ThreadId, number: ClaimNumber, started_at: Instant) {
         self.claim_count += 1;
-        if let Some((earlier, until)) = self.current_claims.insert(thread.clone(), (number, begun + LEASE)) {
+        if let Some((earlier, until)) = self.current_claims.insert(thread.clone(), (number, started_at + LEASE)) {
             assert!(
                 Instant::now() >= until,
                 "{thread} was still claimed by {earlier:?} when claim {number:?} was made"
@@ -114,14 +115,14 @@ struct Load {
 
 /// Enqueues dispatches until the test ends. Their ids begin with `name`.
 async fn enqueue_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>, name: String) {
-    for at in 0.. {
+    for number in 0.. {
         if load.has_ended.load(Ordering::SeqCst) {
             return;
         }
-        let (id, begun) = (format!("{name}-{at}"), Instant::now());
-        let thread = format!("t-{}", at % 20);
+        let (id, started_at) = (format!("{name}-{number}"), Instant::now());
+        let thread = format!("t-{}", number % 20);
         let answer = enqueue(&*mailbox, new_dispatch(&thread).with_id(id.parse().unwrap())).await;
-        load.answers.lock().unwrap().record_enqueue(id, answer.map(drop), (server, begun));
+        load.answers.lock().unwrap().record_enqueue(id, answer.map(drop), (server, started_at));
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -129,9 +130,13 @@ async fn enqueue_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn Mail
 /// Calls `barrier` again and again (PR-10). No such call may succeed in a minority.
 async fn call_barriers(load: Arc<Load>, server: usize, store: NatsStore) {
     while !load.has_ended.load(Ordering::SeqCst) {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         if store.barrier().await.is_ok() {
-            load.answers.lock().unwrap().barrier_calls.push(AcknowledgedCall { server, begun, ended: Instant::now() });
+            load.answers.lock().unwrap().barrier_calls.push(AcknowledgedCall {
+                server,
+                started_at,
+                ended_at: Instant::now(),
+            });
         }
         sleep(Duration::from_millis(200)).await;
     }
@@ -141,7 +146,7 @@ async fn call_barriers(load: Arc<Load>, server: usize, store: NatsStore) {
 async fn work_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>) {
     let worker = WorkerId::new(format!("w-{server}")).unwrap();
     while !load.has_ended.load(Ordering::SeqCst) {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let Ok(mut claims) = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await else {
             sleep(Duration::from_millis(20)).await;
             continue;
@@ -153,30 +158,30 @@ async fn work_until_end(load: Arc<Load>, server: usize, mailbox: Arc<dyn Mailbox
         let thread = claimed.dispatch.thread.clone();
         {
             let mut answers = load.answers.lock().unwrap();
-            answers.record_claim(&thread, claimed.number, begun);
-            answers.record_acknowledged(server, begun);
+            answers.record_claim(&thread, claimed.number, started_at);
+            answers.record_acknowledged(server, started_at);
         }
         sleep(Duration::from_millis(5)).await;
         // From here on another worker may claim the thread, whatever the acknowledgement returns.
         load.answers.lock().unwrap().current_claims.remove(&thread);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         if ack(&*mailbox, &claimed).await.is_ok() {
             let mut answers = load.answers.lock().unwrap();
             let is_first_ack = answers.acked_ids.insert(claimed.dispatch.id.to_string());
             assert!(is_first_ack, "{} was acknowledged twice", claimed.dispatch.id);
-            answers.record_acknowledged(server, begun);
+            answers.record_acknowledged(server, started_at);
         }
     }
 }
 
 async fn open(url: &str, replicas: u32) -> NatsStore {
     let mut config = NatsConfig::new(url).unwrap();
-    (config.allow_unsafe, config.replicas, config.answer_timeout) = (true, replicas, DEADLINE);
-    let begun = Instant::now();
+    (config.allow_unsafe, config.replicas, config.answer_timeout) = (true, replicas, ANSWER_TIMEOUT);
+    let started_at = Instant::now();
     loop {
         match NatsStore::open(config.clone()).await {
             Ok(store) => return store,
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error:?}"),
+            Err(error) => assert!(started_at.elapsed() < Duration::from_secs(60), "{error:?}"),
         }
         sleep(Duration::from_millis(200)).await;
     }
@@ -184,9 +189,9 @@ async fn open(url: &str, replicas: u32) -> NatsStore {
 
 /// Returns the number of the server that leads the log.
 async fn find_leader(network: &Network) -> usize {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for server in (0..3).cycle() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "there is no leader");
+        assert!(started_at.elapsed() < Duration::from_secs(60), "there is no leader");
         let leader_request = async {
             let client = async_nats::connect(network.servers[server].url()).await.ok()?;
             let info = client.request("$JS.API.STREAM.INFO.agentstore", "".into()).await.ok()?;
@@ -218,8 +223,8 @@ fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize>
             return vec![0, 1, 2];
         }
         Fault::PauseLeader => network.servers[leader].pause().unwrap(),
-        Fault::KillOne => network.servers[leader].kill().unwrap(),
-        Fault::KillTwo => {
+        Fault::KillLeader => network.servers[leader].kill().unwrap(),
+        Fault::KillFollowers => {
             [first_follower, second_follower].iter().for_each(|server| network.servers[*server].kill().unwrap());
             return vec![0, 1, 2];
         }
@@ -231,8 +236,8 @@ fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize>
 fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
     match fault {
         Fault::PauseLeader => network.servers[leader].resume().unwrap(),
-        Fault::KillOne => network.servers[leader].restart().unwrap(),
-        Fault::KillTwo => [1, 2].iter().for_each(|step| network.servers[(leader + step) % 3].restart().unwrap()),
+        Fault::KillLeader => network.servers[leader].restart().unwrap(),
+        Fault::KillFollowers => [1, 2].iter().for_each(|step| network.servers[(leader + step) % 3].restart().unwrap()),
         _ => network.restore().unwrap(),
     }
 }
@@ -241,9 +246,9 @@ fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
 /// server is connected to every other one. Otherwise the two servers that a fault leaves might not be connected to each
 /// other, and would not be a majority.
 async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: Duration) {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     while !network.has_recovered().unwrap() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}: connections between servers stay silent");
+        assert!(started_at.elapsed() < Duration::from_secs(60), "{fault:?}: connections between servers stay silent");
         sleep(Duration::from_millis(100)).await;
     }
     let leader = find_leader(network).await;
@@ -264,8 +269,8 @@ async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: D
         end_fault(network, fault, leader);
     }
     let calls_during_fault = |calls: &[AcknowledgedCall]| -> Vec<(usize, Duration)> {
-        let calls = calls.iter().filter(|call| call.begun >= fault_begun && call.ended < fault_ended);
-        calls.map(|call| (call.server, call.ended - fault_begun)).collect()
+        let calls = calls.iter().filter(|call| call.started_at >= fault_begun && call.ended_at < fault_ended);
+        calls.map(|call| (call.server, call.ended_at - fault_begun)).collect()
     };
     let (calls, barriers) = {
         let answers = load.answers.lock().unwrap();
@@ -289,7 +294,7 @@ async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: D
         );
         sleep(Duration::from_millis(100)).await;
         let answers = load.answers.lock().unwrap();
-        for call in answers.acknowledged_calls.iter().filter(|call| call.begun > fault_ended) {
+        for call in answers.acknowledged_calls.iter().filter(|call| call.started_at > fault_ended) {
             unproven_servers.remove(&call.server);
         }
     }

@@ -21,13 +21,20 @@ async fn jetstream_context(server: &Nats) -> Context {
     jetstream::new(async_nats::connect(server.url()).await.unwrap())
 }
 
+/// Whether any server may answer a read of the stream, or only its leader.
+#[derive(Clone, Copy, PartialEq)]
+enum DirectReads {
+    Allowed,
+    Forbidden,
+}
+
 /// Creates the stream of raw messages, with a copy on each server.
-async fn create_raw_stream(context: &Context, allow_direct: bool) {
+async fn create_raw_stream(context: &Context, direct_reads: DirectReads) {
     let config = Config {
         name: "raw".to_owned(),
         subjects: vec!["raw.>".to_owned()],
         num_replicas: 3,
-        allow_direct,
+        allow_direct: direct_reads == DirectReads::Allowed,
         ..Config::default()
     };
     let _stream = context.create_stream(config).await.unwrap();
@@ -42,10 +49,10 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
     let tasks = (0..TASKS).map(|task| {
         let (first, second) = (mailbox(&*first), mailbox(&*second));
         async move {
-            for at in 0..pairs / TASKS {
+            for number in 0..pairs / TASKS {
                 let new = enqueue(&*first, new_dispatch(&format!("t-{task}"))).await.unwrap();
                 let read = second.load_dispatch(&new.id).await.unwrap();
-                assert!(read.is_some(), "dispatch {at} of task {task} cannot be read yet");
+                assert!(read.is_some(), "dispatch {number} of task {task} cannot be read yet");
             }
         }
     });
@@ -61,7 +68,7 @@ async fn a_write_through_one_server_is_read_through_another_at_once() {
 /// that lags behind. This is why a store makes no direct reads.
 async fn count_stale_direct_reads(servers: &[Nats; 3], pairs: usize) {
     let (first, second) = (jetstream_context(&servers[0]).await, jetstream_context(&servers[1]).await);
-    create_raw_stream(&first, true).await;
+    create_raw_stream(&first, DirectReads::Allowed).await;
     let (stream, stale_reads) = (second.get_stream("raw").await.unwrap(), AtomicUsize::default());
     let tasks = (0..TASKS).map(|task| {
         let (first, stream, stale_reads) = (&first, &stream, &stale_reads);
@@ -85,7 +92,7 @@ async fn a_write_whose_condition_holds_is_never_refused() {
     // This waits until the cluster has a leader.
     let _ready = open(&servers[0].url(), 3).await;
     let context = jetstream_context(&servers[0]).await;
-    create_raw_stream(&context, false).await;
+    create_raw_stream(&context, DirectReads::Forbidden).await;
     let messages = TestLength::pick_by_env(300, 1_000, 20_000);
     let tasks = (0..TASKS).map(|task| {
         let context = &context;

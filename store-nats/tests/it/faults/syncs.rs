@@ -28,8 +28,8 @@ async fn data_acknowledged_around_a_failed_sync_is_not_lost() {
         (config.assume_sync, config.answer_timeout) = (true, Duration::from_secs(2));
         let store = NatsStore::open(config).await.unwrap();
         let mut accepted_ids = Vec::new();
-        for at in 0..60 {
-            let id = format!("d-{at}");
+        for number in 0..60 {
+            let id = format!("d-{number}");
             match enqueue(&*mailbox(&store), new_dispatch("t").with_id(id.parse().unwrap())).await {
                 Ok(_) => accepted_ids.push(id),
                 Err(_) => {

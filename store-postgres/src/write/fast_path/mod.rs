@@ -44,10 +44,10 @@ pub(super) async fn write(
     connection.write_text(&text, arguments_at_send).await
 }
 
-/// Batches with their numbers.
+/// Batches with their numbers, counted from 0.
 struct NumberedBatches<'q> {
     items: Vec<(i32, &'q Batch)>,
-    /// The array of the logs of their threads, if there are several.
+    /// The placeholder of the array with the logs of their threads, if there are several batches.
     logs: Option<String>,
 }
 
@@ -151,7 +151,7 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
         "{} {guards} AND $sent$ <= (SELECT now FROM clock) AND $sent$ >= (SELECT now FROM clock) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
         rows.update_or_delete_each(("UPDATE", "thread", &changes), &table, &key, &[("stamp", "stamp")]),
-        rows.thread_number_expression(),
+        rows.batch_number_expression(),
     );
     let current_row = format!(
         "SELECT x.stamp, x.log, x.record, x.id_record FROM $schema$.thread x \

@@ -37,8 +37,9 @@ impl Worker {
         claims.claimed.into_iter().next()
     }
 
-    /// Claims a dispatch as soon as it is found. A process that made no call during two jumps may miss it for half a
-    /// second.
+    /// Claims a dispatch as soon as one is found. A claim skips the parts of the index in which an earlier claim of the
+    /// process found nothing. If the clock jumped back and forward since then, a skipped part may contain the dispatch.
+    /// After half a second, the process searches all parts again.
     async fn claim_soon(&self) -> ClaimedDispatch {
         let began = Instant::now();
         loop {
@@ -89,7 +90,7 @@ async fn no_clock_jump_lets_two_holders_commit() {
         let stored = stores(&*one.store).threads.unwrap().load_thread(&to).await.unwrap().unwrap();
         assert_eq!(stored.version.number(), 2);
     }
-    // A lease from before the jump back ends when the clock reaches the end of the lease again.
+    // If the clock jumps back during a lease, the lease lasts until the clock reaches its end.
     let to = thread("last");
     server.set_clock(HOUR_SECONDS).unwrap();
     workers[0].enqueue(&to).await;

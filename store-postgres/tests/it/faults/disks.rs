@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::{
     helpers::{commit_with_all_parts, commit_with_message, commits, stores, thread},
-    kill::{WRITERS, write_during},
+    kill::{WRITERS, write_during_fault},
 };
 
 /// Returns a disk with a server on it, or `None` if no disk can be mounted.
@@ -36,11 +36,11 @@ async fn acknowledged_data_survives_power_cuts() {
     let cycles = TestLength::pick_by_env(1, 3, 20);
     let Some((mut server, disk)) = server_on_disk("power", 2_048, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
-    let (mut random, mut numbers) = (Random::new(11), [0; WRITERS]);
+    let (mut random, mut commit_counts) = (Random::new(11), [0; WRITERS]);
     for _ in 0..cycles {
-        write_during(&store, &mut random, &mut numbers, || cut_power(&mut server, &disk)).await;
+        write_during_fault(&store, &mut random, &mut commit_counts, || cut_power(&mut server, &disk)).await;
     }
-    let all: u64 = numbers.iter().sum();
+    let all: u64 = commit_counts.iter().sum();
     println!("{cycles} power cuts, {all} commits: none lost, none partial");
     assert!(all > TestLength::pick_by_env(10, 100, 100));
     store.close().await.unwrap();

@@ -21,7 +21,7 @@ use super::helpers::{commit_with_all_parts, commits, stores, thread, was_not_app
 pub(super) const WRITERS: usize = 16;
 
 /// Makes one commit after another until one fails. Then repeats that commit with its key until it succeeds, at most
-/// 10 s after the server is back. Returns the number of the last commit.
+/// 10 s after the server is back. `number` is the number of the previous commit. Returns the number of the last commit.
 async fn write_until_after_fault(
     commits: Arc<dyn CommitCoordinator>,
     id: ThreadId,
@@ -49,11 +49,12 @@ async fn write_until_after_fault(
 }
 
 /// Lets all writers write, and calls `cause_fault`, which causes a fault of the server. Each writer continues until a
-/// commit succeeds after the fault. Then checks what was written.
-pub(super) async fn write_during(
+/// commit succeeds after the fault. Then checks what was written. `commit_counts` contains the number of commits of
+/// each writer.
+pub(super) async fn write_during_fault(
     store: &PostgresStore,
     random: &mut Random,
-    numbers: &mut [u64],
+    commit_counts: &mut [u64],
     cause_fault: impl FnOnce(),
 ) {
     let restarted_at = Arc::new(OnceLock::new());
@@ -65,14 +66,14 @@ pub(super) async fn write_during(
             Arc::clone(&restarted_at),
         ))
     };
-    let writers: Vec<_> = numbers.iter().enumerate().map(begin).collect();
+    let writers: Vec<_> = commit_counts.iter().enumerate().map(begin).collect();
     sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
     cause_fault();
     restarted_at.set(Instant::now()).unwrap();
-    for (number, writer) in numbers.iter_mut().zip(writers) {
+    for (number, writer) in commit_counts.iter_mut().zip(writers) {
         *number = writer.await.unwrap();
     }
-    expect_all_commits_exist(store, numbers).await;
+    expect_all_commits_exist(store, commit_counts).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,15 +81,15 @@ async fn acknowledged_data_survives_kills() {
     let cycles = TestLength::pick_by_env(2, 5, 40);
     let mut server = Postgres::start(&[]).unwrap();
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
-    let (mut random, mut numbers) = (Random::new(7), [0; WRITERS]);
+    let (mut random, mut commit_counts) = (Random::new(7), [0; WRITERS]);
     for _ in 0..cycles {
-        write_during(&store, &mut random, &mut numbers, || {
+        write_during_fault(&store, &mut random, &mut commit_counts, || {
             server.kill().unwrap();
             server.restart().unwrap();
         })
         .await;
     }
-    let all: u64 = numbers.iter().sum();
+    let all: u64 = commit_counts.iter().sum();
     println!("{cycles} kills, {all} commits: none lost, none partial");
     assert!(all > TestLength::pick_by_env(10, 100, 100));
     store.close().await.unwrap();
@@ -127,7 +128,7 @@ async fn subscriptions_continue_after_kills() {
 }
 
 /// Checks that every part of every commit, up to the last commit of each writer, exists exactly once.
-async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
+async fn expect_all_commits_exist(store: &PostgresStore, commit_counts: &[u64]) {
     let found = store.verify(&IgnoreProgress).await.unwrap();
     assert_eq!(found.findings, []);
     let stores = stores(store);
@@ -139,8 +140,8 @@ async fn expect_all_commits_exist(store: &PostgresStore, numbers: &[u64]) {
         let Some(next) = found.next else { break };
         page = PageRequest::first(1_000).after(next);
     }
-    assert_eq!(row_count, numbers.iter().sum::<u64>());
-    for (writer, number) in numbers.iter().enumerate() {
+    assert_eq!(row_count, commit_counts.iter().sum::<u64>());
+    for (writer, number) in commit_counts.iter().enumerate() {
         let id = thread(format!("t-{writer}"));
         let found = stores.threads.as_ref().unwrap().load_thread(&id).await.unwrap().unwrap();
         assert_eq!(found.version.number(), *number);

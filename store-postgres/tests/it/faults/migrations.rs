@@ -41,7 +41,8 @@ async fn a_schema_is_created_completely_or_not_at_all() {
     let proxy = Proxy::start(server_socket()).await;
     let mut cuts = 0;
     for cut_at in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
-        // The server sends many messages, so only every `step`-th message is tried.
+        // A short test cuts only at every `step`-th message. The server sends more messages than the client, so its
+        // step is larger.
         let step = if cut_at(0) == Cut::BeforeServer(0) {
             TestLength::pick_by_env(21, 7, 1)
         } else {

@@ -28,8 +28,16 @@ impl Cut {
         [Self::BeforeClient, Self::WithinClient, Self::AfterClient, Self::BeforeServer, Self::WithinServer];
 }
 
+/// The side that sent a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Client,
+    Server,
+}
+
 #[derive(Debug, Default)]
 struct ProxyFields {
+    /// The cut that was requested and has not happened yet.
     cut: Option<Cut>,
     client_messages: usize,
     server_messages: usize,
@@ -60,21 +68,21 @@ impl ProxyState {
         }
     }
 
-    /// Counts a message of one side. Returns how many of its bytes are forwarded, and whether the connection continues.
-    fn count_message(&self, is_from_client: bool, length: usize) -> (usize, bool) {
+    /// Counts a message. Returns how many of its bytes are forwarded, and whether the connection continues.
+    fn count_message(&self, sender: Sender, length: usize) -> (usize, bool) {
         let mut state = self.state();
-        let number = if is_from_client { state.client_messages } else { state.server_messages };
-        if is_from_client {
-            state.client_messages += 1
-        } else {
-            state.server_messages += 1
-        }
-        let forwarded_bytes = match state.cut {
-            Some(Cut::BeforeClient(at)) if is_from_client && at == number => 0,
-            Some(Cut::WithinClient(at)) if is_from_client && at == number => length / 2,
-            Some(Cut::AfterClient(at)) if is_from_client && at == number => length,
-            Some(Cut::BeforeServer(at)) if !is_from_client && at == number => 0,
-            Some(Cut::WithinServer(at)) if !is_from_client && at == number => length / 2,
+        let message_count = match sender {
+            Sender::Client => &mut state.client_messages,
+            Sender::Server => &mut state.server_messages,
+        };
+        let number = *message_count;
+        *message_count += 1;
+        let forwarded_bytes = match (sender, state.cut) {
+            (Sender::Client, Some(Cut::BeforeClient(at))) if at == number => 0,
+            (Sender::Client, Some(Cut::WithinClient(at))) if at == number => length / 2,
+            (Sender::Client, Some(Cut::AfterClient(at))) if at == number => length,
+            (Sender::Server, Some(Cut::BeforeServer(at))) if at == number => 0,
+            (Sender::Server, Some(Cut::WithinServer(at))) if at == number => length / 2,
             _ => return (length, true),
         };
         (state.cut, state.was_cut) = (None, true);
@@ -105,8 +113,8 @@ impl Proxy {
                         (client.into_split(), server.into_split());
                     // If one direction ends, both end.
                     tokio::select! {
-                        () = forward(&shared, true, from_client, to_server) => {}
-                        () = forward(&shared, false, from_server, to_client) => {}
+                        () = forward(&shared, Sender::Client, from_client, to_server) => {}
+                        () = forward(&shared, Sender::Server, from_server, to_client) => {}
                     }
                 });
             }
@@ -150,18 +158,19 @@ impl Drop for Proxy {
     }
 }
 
-/// Forwards message by message. The first message of a client has no byte for its kind in front of its length.
+/// Forwards the messages of one side, one by one. The first message of a client has no byte for its kind in front of
+/// its length.
 async fn forward(
     shared: &ProxyState,
-    is_from_client: bool,
+    sender: Sender,
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
 ) {
-    let (mut is_first, mut buffer) = (is_from_client, Vec::new());
+    let (mut is_first_of_client, mut buffer) = (sender == Sender::Client, Vec::new());
     loop {
-        let head_bytes = if is_first { 4 } else { 5 };
-        // The server says in one byte that it does not encrypt.
-        if !is_from_client && buffer.len() == 1 && buffer[0] == b'N' {
+        let head_bytes = if is_first_of_client { 4 } else { 5 };
+        // With the single byte `N` the server says that it does not encrypt. This answer has no length.
+        if sender == Sender::Server && buffer.len() == 1 && buffer[0] == b'N' {
             if to.write_all(&buffer).await.is_err() {
                 return;
             }
@@ -170,15 +179,17 @@ async fn forward(
         while let Some(length) = message_length(&buffer, head_bytes).filter(|length| *length <= buffer.len()) {
             shared.wait_while_silent().await;
             // Notifications are not counted, because they may come at any time.
-            let is_counted = !is_first && buffer[0] != b'A';
-            count_round_trip(shared, is_from_client && !is_first, buffer[0]);
+            let is_counted = !is_first_of_client && buffer[0] != b'A';
+            if sender == Sender::Client && !is_first_of_client {
+                count_round_trip(shared, buffer[0]);
+            }
             let (forwarded_bytes, continues) =
-                if is_counted { shared.count_message(is_from_client, length) } else { (length, true) };
+                if is_counted { shared.count_message(sender, length) } else { (length, true) };
             if to.write_all(&buffer[..forwarded_bytes]).await.is_err() || to.flush().await.is_err() || !continues {
                 return;
             }
             buffer.drain(..length);
-            is_first = false;
+            is_first_of_client = false;
         }
         let mut chunk = [0; 8_192];
         match from.read(&mut chunk).await {
@@ -188,9 +199,9 @@ async fn forward(
     }
 }
 
-/// Counts `Sync` and `Query` messages, because the server answers to these.
-fn count_round_trip(shared: &ProxyState, is_from_client: bool, kind: u8) {
-    if is_from_client && matches!(kind, b'S' | b'Q') {
+/// Counts a round trip if a client sent a `Sync` or `Query` message, because the server answers to these.
+fn count_round_trip(shared: &ProxyState, kind: u8) {
+    if matches!(kind, b'S' | b'Q') {
         shared.state().round_trips += 1;
     }
 }

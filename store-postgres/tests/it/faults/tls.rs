@@ -13,6 +13,9 @@ use store_core::{ErrorKind, Store};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 
+/// The numeric id of the user that runs PostgreSQL if this process is root.
+const UNPRIVILEGED_USER: u32 = 65_534;
+
 /// Certificates in a folder that is removed when this value is dropped.
 struct Certificates(PathBuf);
 
@@ -47,11 +50,13 @@ impl Certificates {
         fs::write(&file, key.serialize_pem()).unwrap();
         // PostgreSQL refuses a key that other users can read.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        let _needed_for_root = chown(&file, Some(65_534), Some(65_534));
+        // If this process is root, the user that runs PostgreSQL must own the key. Otherwise this fails, and is not
+        // needed.
+        let _changed = chown(&file, Some(UNPRIVILEGED_USER), Some(UNPRIVILEGED_USER));
     }
 
-    fn file(&self, name: &str, kind: &str) -> PathBuf {
-        self.0.join(format!("{name}.{kind}"))
+    fn file(&self, name: &str, extension: &str) -> PathBuf {
+        self.0.join(format!("{name}.{extension}"))
     }
 
     /// Starts a server with the certificate of this name, or without one. Returns the server and its port.

@@ -4,6 +4,7 @@ use store_core::{Detail, Error, ErrorKind};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 
+/// Returns the setting because of which a store refuses the server, and the option that allows the setting.
 async fn refused_setting(server: &Postgres) -> (String, String) {
     let config = PostgresConfig::new(&server.url()).unwrap();
     let error: Error = PostgresStore::open(config).await.unwrap_err();
@@ -32,7 +33,8 @@ async fn a_standby_is_refused() {
     std::fs::write(server.data().join("standby.signal"), "").unwrap();
     server.restart().unwrap();
     assert_eq!(refused_setting(&server).await.0, "a standby");
-    // If the URL asks for a server that accepts writes, the error names that parameter, even with `allow_unsafe`.
+    // If the parameter `target_session_attrs` requires a server that accepts writes, the error names this parameter,
+    // even with `allow_unsafe`.
     for requirement in ["primary", "read-write"] {
         let url = format!("{}&allow_unsafe=true&target_session_attrs={requirement}", server.url());
         let refusal = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();

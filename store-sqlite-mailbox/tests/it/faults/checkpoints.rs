@@ -6,7 +6,7 @@ use std::time::Duration;
 use conformance_tests::TestLength;
 use test_servers::{Process, ProcessWithReader};
 
-use super::{children::start_child, helpers::Folder, kill::check_changes};
+use super::{child_process::start_child, helpers::Folder, kill::check_changes};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checkpoints_by_other_processes_lose_nothing() {

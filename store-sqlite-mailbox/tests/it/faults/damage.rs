@@ -9,7 +9,7 @@ use store_core::{DispatchQuery, DispatchStatus, ErrorKind, IgnoreProgress, PageR
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
 use super::{
-    children::enqueue_many,
+    child_process::enqueue_many,
     helpers::{Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle},
 };
 
@@ -118,6 +118,7 @@ async fn data_of_another_dispatch_or_tenant_is_not_read() {
         enqueue_many(&store, "d", 2).await;
         store.close().await.unwrap();
         change_file(&folder, &sql);
+        // All rows of the tenant get the same new number, so that they are still found.
         if sql.ends_with('7') {
             change_file(&folder, "UPDATE mailboxes SET tenant = 7");
             change_file(&folder, "UPDATE tenants SET no = 7");

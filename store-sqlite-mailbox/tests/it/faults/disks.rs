@@ -8,7 +8,7 @@ use store_core::{ErrorKind, Json, Outcome, Store};
 use test_servers::Disk;
 
 use super::{
-    children::start_child,
+    child_process::start_child,
     helpers::{enqueue, expect_no_findings, is_stored, mailbox, new_dispatch, open},
     kill::check_changes,
 };
@@ -48,7 +48,8 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
     let Some(disk) = Disk::new_or_skip("sqlite-control", 256) else { return };
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
-    // The writes are so few that the WAL does not become long enough to be synced.
+    // The writes are so few that the WAL does not become long enough to be synced. Each of the 8 tasks of the writer
+    // prints two lines for each dispatch.
     let (dispatches_per_task, line_count) = (20, 8 * 20 * 2);
     for cycle in 0..20 {
         let mut writer = start_child("write unsafely", &file, cycle, dispatches_per_task);
@@ -58,9 +59,9 @@ async fn a_mailbox_with_relaxed_syncs_loses_work() {
         writer.kill();
         disk.power_on().unwrap();
         let store = open(&file).await;
-        let mut lost_count = 0;
+        let (mut lost_count, must_be_acked) = (0, false);
         for id in printed.iter().filter_map(|line| line.strip_prefix("put ")) {
-            lost_count += usize::from(!is_stored(&*mailbox(&store), id, false).await);
+            lost_count += usize::from(!is_stored(&*mailbox(&store), id, must_be_acked).await);
         }
         store.close().await.unwrap();
         if lost_count > 0 {

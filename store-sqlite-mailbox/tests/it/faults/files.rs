@@ -7,7 +7,7 @@ use store_core::{Capabilities, Error, ErrorKind, ManualClock, Processes, Store, 
 use store_sqlite_mailbox::{Create, SqliteConfig, SqliteMailbox, Synchronous};
 
 use super::{
-    children::start_child,
+    child_process::start_child,
     helpers::{Folder, enqueue, mailbox, new_dispatch, open},
 };
 

@@ -7,7 +7,7 @@ use conformance_tests::{Random, TestLength};
 use store_core::Store;
 
 use super::{
-    children::start_child,
+    child_process::start_child,
     helpers::{Folder, expect_no_findings, is_stored, mailbox, open},
 };
 

@@ -1,7 +1,7 @@
 //! Faults of disks, files and processes. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
 mod checkpoints;
-mod children;
+mod child_process;
 mod concurrent_calls;
 mod damage;
 mod disks;

@@ -15,7 +15,7 @@ use store_core::{ErrorKind, PageRequest, Store, TenantId};
 use test_servers::Process;
 
 use super::{
-    children::{enqueue_many, start_child},
+    child_process::{enqueue_many, start_child},
     helpers::{Folder, ack, claim_request, enqueue, expect_no_findings, mailbox, new_dispatch, open, settle, thread},
 };
 
@@ -47,8 +47,8 @@ async fn each_interrupt_of_many_processes_increases_the_epoch_once() {
     store.close().await.unwrap();
 }
 
-/// The control experiment: if a transaction begins with a read, and another connection writes before it does, SQLite
-/// reports at once that the file is busy, however long the timeout is.
+/// The control experiment: a transaction begins with a read, and another connection writes. When the transaction then
+/// writes, SQLite reports at once that the file is busy, however long the timeout is.
 #[tokio::test]
 async fn a_transaction_that_begins_with_a_read_gets_a_busy_error() {
     let folder = Folder::new();

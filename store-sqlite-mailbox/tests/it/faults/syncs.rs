@@ -6,7 +6,7 @@ use store_core::Store;
 use test_servers::can_fail_syncs;
 
 use super::{
-    children::start_child_under,
+    child_process::start_child_under,
     helpers::{Folder, open},
     kill::check_changes,
 };
@@ -50,7 +50,7 @@ async fn a_mailbox_left_by_a_failed_sync_is_copied_to_new_files() {
     let folder = Folder::new();
     let file = folder.file();
     let store = open(&file).await;
-    super::children::enqueue_many(&store, "x", 10).await;
+    super::child_process::enqueue_many(&store, "x", 10).await;
     store.close().await.unwrap();
     let inode_before = std::fs::metadata(&file).unwrap().ino();
     open(&file).await.close().await.unwrap();

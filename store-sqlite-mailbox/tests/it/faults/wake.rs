@@ -12,7 +12,7 @@ use conformance_tests::TestLength;
 use store_core::Store;
 
 use super::{
-    children::start_child,
+    child_process::start_child,
     helpers::{Folder, enqueue, mailbox, new_dispatch, open},
 };
 
@@ -20,6 +20,7 @@ use super::{
 fn processor_time(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, rest) = stat.rsplit_once(") ").unwrap();
+    // The times spent in user mode and in the kernel.
     rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 

@@ -24,7 +24,7 @@ use crate::{
 
 /// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
 const EXIT_CODE_POSTPONE: i32 = 75;
-/// How many bytes are kept of what a command prints to standard output. They are the first ones.
+/// Of what a command prints to standard output, the first bytes are kept, at most this many.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 /// Run a command for each dispatch, until the worker is stopped
@@ -33,10 +33,10 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
     agentstore mailbox work --exec 'jq .payload' --lease 60s --until-idle\n\n\
     The command is run by `sh -c`. It receives the dispatch as a JSON document on standard input, and \
     AGENTSTORE_DISPATCH_ID, AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its \
-    environment. AGENTSTORE_URL, AGENTSTORE_MAILBOX (if the worker has one) and AGENTSTORE_TENANT are those of the \
-    worker, so that `agentstore` in the command uses the same stores. The URLs include their passwords. While the \
-    worker has a `file:` store open, the command can read the store but not write to it: docs/compositions.md says \
-    which stores can be combined.\n\n\
+    environment. AGENTSTORE_URL, AGENTSTORE_MAILBOX (if the mailbox is in another store) and AGENTSTORE_TENANT are \
+    those of the worker, so that `agentstore` in the command uses the same stores. The URLs include their passwords. \
+    While the worker has a `file:` store open, the command can read the store but not write to it: \
+    docs/compositions.md says which stores can be combined.\n\n\
     Exit code 0 acknowledges the dispatch. Its result contains the output of the command: at most 64 KiB, and less if \
     the mailbox does not accept that much. Exit code 75 postpones the dispatch, which uses up no attempt. \
     Any other exit code, or an end by a signal, is a failure: the dispatch is tried again after a pause if it has \
@@ -67,7 +67,8 @@ pub(super) struct Args {
     worker: Option<WorkerId>,
     /// End when there is nothing to do
     ///
-    /// The worker first retries the dispatches that failed in it. Other dispatches that become due later stay queued.
+    /// Before it ends, the worker retries the dispatches whose commands failed in this worker. Other dispatches that
+    /// become due later stay queued.
     #[arg(long)]
     until_idle: bool,
     /// The longest time that a command may run; without a limit if not given
@@ -90,12 +91,14 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    // A command that is asked to end may continue for `KILL_DELAY`. The handler then still reads its output.
+    let handler_grace = KILL_DELAY * 2;
     let mut options = WorkerOptions::default()
         .with_lease(args.lease)
         .with_concurrency(args.concurrency)
         .with_stop_deadline(args.stop_after)
         .with_patience(args.patience)
-        .with_grace(KILL_DELAY * 2);
+        .with_grace(handler_grace);
     options.deadline = args.timeout;
     if let Some(name) = args.worker {
         options = options.with_name(name);

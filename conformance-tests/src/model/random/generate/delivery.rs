@@ -40,13 +40,15 @@ pub(super) fn mailbox_ops() -> BoxedStrategy<Op> {
     let claim = (1_u8..4, once_in(4, thread()), once_in(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
     let which = any::<u8>;
     prop_oneof![
-        10 => enqueue.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailboxOp::Enqueue {
-            dispatch, thread, priority, key, delay, attempts,
+        10 => enqueue.prop_map(|(dispatch, thread, priority, key, delay, max_attempts)| MailboxOp::Enqueue {
+            dispatch, thread, priority, key, delay, max_attempts,
         }),
         8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailboxOp::Claim { limit, thread, dispatch, lease }),
         8 => (which(), settlement()).prop_map(|(which, settlement)| MailboxOp::Settle { which, settlement }),
         4 => (which(), 0_u8..3, once_in(3, Just(())), once_in(2, settlement())).prop_map(
-            |(which, number, expects_absent, settlement)| MailboxOp::CommitUnderClaim { which, number, expects_absent: expects_absent.is_some(), settlement }
+            |(which, state_value, expects_absent, settlement)| MailboxOp::CommitUnderClaim {
+                which, state_value, expects_absent: expects_absent.is_some(), settlement,
+            }
         ),
         2 => (thread(), once_in(3, 0_u8..2), once_in(3, Just(()))).prop_map(
             |(thread, key, take_over)| MailboxOp::Interrupt { thread, key, take_over: take_over.is_some() }
@@ -102,16 +104,16 @@ fn claimed_row_index() -> impl Strategy<Value = u8> {
 pub(super) fn outbox_row() -> impl Strategy<Value = RowOp> {
     let lane_and_target = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)]);
     let keys = (once_in(4, 0_u8..3), once_in(2, 0_u8..2));
-    let attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
-    (lane_and_target, small_number(), keys, once_in(4, 0_u16..1500), attempts).prop_map(
-        |((lane, target), payload, (key, order_key), delay_millis, attempts)| RowOp {
+    let max_attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
+    (lane_and_target, small_number(), keys, once_in(4, 0_u16..1500), max_attempts).prop_map(
+        |((lane, target), payload, (key, order_key), delay_millis, max_attempts)| RowOp {
             lane,
             target,
             payload,
             key,
             order_key,
             delay_millis,
-            attempts,
+            max_attempts,
         },
     )
 }

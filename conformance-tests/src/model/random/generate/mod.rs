@@ -79,7 +79,7 @@ fn thread_ops() -> BoxedStrategy<Op> {
         2 => (small_number(), children(), once_in(3, guard())).prop_map(|(thread, children, guard)| Op::Delete {
             thread, children, guard: guard.unwrap_or(GuardOp::Any),
         }),
-        1 => (0_u16..2000, any::<bool>()).prop_map(|(idle, dry_run)| Op::Prune { idle, dry_run }),
+        1 => (0_u16..2000, any::<bool>()).prop_map(|(idle_millis, dry_run)| Op::Prune { idle_millis, dry_run }),
         1 => small_number().prop_map(|thread| Op::ResetFence { thread }),
     ]
     .boxed()
@@ -148,7 +148,7 @@ fn read_ops() -> BoxedStrategy<Op> {
         2 => (thread(), any::<u8>(), small_number()).prop_map(|(thread, entry, run)| Op::LoadRecords { thread, entry, run }),
         1 => (small_number(), small_number()).prop_map(|(thread, parent)| Op::ValidateParent { thread, parent }),
         5 => (thread(), once_in(2, any::<u8>()), open_calls(), once_in(4, 0_u8..6))
-            .prop_map(|(thread, at, open, budget)| Op::Context { thread, at, open, budget }),
+            .prop_map(|(thread, at, open_calls, budget)| Op::Context { thread, at, open_calls, budget }),
         6 => (list(), 1_u8..4, once_in(3, commit()))
             .prop_map(|(list, limit, commit_between)| Op::ReadList { list, limit, commit_between }),
     ]
@@ -158,6 +158,8 @@ fn read_ops() -> BoxedStrategy<Op> {
 fn environment_ops() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => prop_oneof![Just(0_u32), 1_u32..5, 500_u32..3000].prop_map(|millis| Op::Advance { millis }),
+        // A store remembers the ids of deleted threads and the keys of events for 30 days (TH-25, EV-5). Two of these
+        // steps pass that time. One step does not.
         1 => Just(Op::Advance { millis: 16 * 24 * 60 * 60 * 1000 + 7 }),
         1 => (0_u16..500).prop_map(|millis| Op::SetBack { millis }),
         1 => Just(Op::Reopen),
@@ -267,13 +269,13 @@ fn boundary() -> impl Strategy<Value = Boundary> {
 fn input() -> impl Strategy<Value = InputOp> {
     let ids = (once_in(20, any::<u8>()), once_in(4, small_number()), any::<bool>());
     (ids, small_number(), boundary(), once_in(4, small_number())).prop_map(
-        |((id_of_entry, pending, equals_pending), text, boundary, target)| InputOp {
+        |((id_of_entry, id_of_pending, equals_pending), text, boundary, target_run)| InputOp {
             id_of_entry,
-            pending,
+            id_of_pending,
             equals_pending,
             text,
             boundary,
-            target,
+            target_run,
             decision: None,
         },
     )
@@ -290,17 +292,18 @@ fn entry() -> impl Strategy<Value = EntryOp> {
         1 => Just(ParentOp::Root),
         4 => any::<u8>().prop_map(ParentOp::Entry),
     ];
-    let reused_entry = (once_in(30, any::<u8>()), once_in(20, small_number()));
-    (reused_entry, parent, once_in(12, any::<bool>()), once_in(8, any::<u8>()), once_in(5, any::<u8>()), body())
-        .prop_map(|((reused_entry, pending), parent, side, timestamp, run, body)| EntryOp {
-            reused_entry,
-            pending,
+    let ids = (once_in(30, any::<u8>()), once_in(20, small_number()));
+    (ids, parent, once_in(12, any::<bool>()), once_in(8, any::<u8>()), once_in(5, any::<u8>()), body()).prop_map(
+        |((id_of_entry, id_of_pending), parent, side, timestamp, run, body)| EntryOp {
+            id_of_entry,
+            id_of_pending,
             parent,
             side: side.filter(|_| !matches!(body, BodyOp::Checkpoint { .. })),
             timestamp: timestamp.map(u16::from),
             run,
             body,
-        })
+        },
+    )
 }
 
 fn body() -> impl Strategy<Value = BodyOp> {
@@ -319,7 +322,7 @@ fn body() -> impl Strategy<Value = BodyOp> {
             .prop_map(|(covers, replacement)| BodyOp::Compaction { covers, has_replacement: replacement.is_some() }),
         1 => Just(BodyOp::Compaction { covers: None, has_replacement: false }),
         8 => (once_in(6, small_number()), once_in(2, small_number())).prop_map(|(number, label)| BodyOp::Checkpoint { number, label }),
-        3 => (once_in(2, small_number()), once_in(2, small_number())).prop_map(|(spent, size)| BodyOp::Usage { spent, size }),
+        3 => (once_in(2, small_number()), once_in(2, small_number())).prop_map(|(spent, context_size)| BodyOp::Usage { spent, context_size }),
         3 => (any_number(), once_in(1, small_number())).prop_map(|(target, text)| BodyOp::Label { target, text }),
         6 => rewind_target().prop_map(BodyOp::Rewind),
         2 => any_number().prop_map(BodyOp::Custom),
@@ -368,7 +371,7 @@ fn state_change() -> impl Strategy<Value = StateChangeOp> {
         any::<u8>().prop_map(StateKeyOp::Append),
         any::<u8>().prop_map(StateKeyOp::Merge),
     ];
-    // Most keys keep values of one type.
+    // Most changes of a key are of the kind that belongs to this key. So the values of a key mostly keep one type.
     let change = prop_oneof![
         4 => prop_oneof![add(), (-3_i64..4).prop_map(StateKeyOp::Max)].prop_map(|op| (0, op)),
         2 => any::<u8>().prop_map(|number| (1, StateKeyOp::Append(number))),
@@ -417,10 +420,10 @@ fn thread_filter() -> impl Strategy<Value = ThreadFilterOp> {
         times,
         once_in(5, (small_number(), small_number())),
     )
-        .prop_map(|(resource, parent, open_runs, (active_after, created_before), metadata)| ThreadFilterOp {
+        .prop_map(|(resource, parent, has_open_runs, (active_after, created_before), metadata)| ThreadFilterOp {
             resource,
             parent,
-            open_runs,
+            has_open_runs,
             active_after,
             created_before,
             metadata,
@@ -436,9 +439,9 @@ fn entry_filter() -> impl Strategy<Value = EntryFilterOp> {
     let positions =
         (once_in(5, any::<u8>()), once_in(5, any::<u8>()), once_in(2, any::<u8>()), once_in(6, any::<u8>()));
     (positions, once_in(5, any::<bool>()), once_in(6, small_number()), once_in(6, any::<bool>())).prop_map(
-        |((from, to, path_of, children_of), messages, run, side)| EntryFilterOp {
-            from,
-            to,
+        |((from_seq, to_seq, path_of, children_of), messages, run, side)| EntryFilterOp {
+            from_seq,
+            to_seq,
             path_of,
             children_of,
             messages,

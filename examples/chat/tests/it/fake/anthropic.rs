@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, IssuedPart, LastInput, is_issued, items, pieces, require, text};
 
-/// Checks a request. It has to repeat the content of each earlier message with signed thinking.
+/// Checks a request. A message must be repeated unchanged if it has thinking, or if it has a call that this model made.
 pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["stream"] == true && body["max_tokens"].is_u64(), "it is not streamed, or has no limit")?;
     require(body["tools"][0]["input_schema"]["type"] == "object", "it has no tool")?;

@@ -7,7 +7,8 @@ use super::{Answer, IssuedPart, LastInput, is_issued, items, pieces, require};
 /// The signature that the documentation of the API gives for calls that another model made.
 const ANY_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Checks a request. It has to repeat each earlier content with signatures.
+/// Checks a request. A content that has signatures must be repeated unchanged, and a call of the current turn must have
+/// a signature.
 pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["tools"][0]["functionDeclarations"][0]["name"] == "add", "it has no tool")?;
     let contents = items(&body["contents"]);

@@ -64,7 +64,8 @@ struct IssuedPart {
 struct Api {
     path: &'static str,
     key_header: &'static str,
-    /// Checks a request, and returns the end of its conversation.
+    /// Checks a request, and returns the end of its conversation. The arguments are the body, the model, and what all
+    /// models have issued so far.
     check: fn(&Value, &str, &[IssuedPart]) -> Result<LastInput, String>,
     /// Returns the events of an answer, and the part of it that later requests have to repeat.
     reply: fn(&Answer) -> (Vec<Value>, Value),
@@ -296,8 +297,8 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn require(holds: bool, violation_text: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(violation_text.to_owned()) }
+fn require(is_met: bool, violation_text: &str) -> Result<(), String> {
+    if is_met { Ok(()) } else { Err(violation_text.to_owned()) }
 }
 
 /// Returns whether the model has issued a value.

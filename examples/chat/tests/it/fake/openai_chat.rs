@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, IssuedPart, LastInput, is_issued, items, pieces, require, text};
 
-/// Checks a request. It has to repeat the earlier calls. This API signs nothing.
+/// Checks a request. The calls that this model made must be repeated unchanged. This API signs nothing.
 pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["stream"] == true && body["tools"][0]["function"]["name"] == "add", "it has no tool")?;
     let mut open_calls: Vec<&Value> = Vec::new();

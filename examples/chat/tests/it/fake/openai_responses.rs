@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Answer, IssuedPart, LastInput, items, pieces, require, text};
 
-/// Checks a request. It has to repeat the items of each earlier output: encrypted reasoning, and the item that follows
-/// it.
+/// Checks a request. An item with an id must be an unchanged item of an earlier output of this model, and all items
+/// before it in that output must come before it here. Reasoning must be followed by another item.
 pub(super) fn check(body: &Value, model: &str, issued: &[IssuedPart]) -> Result<LastInput, String> {
     require(body["stream"] == true && body["tools"][0]["name"] == "add", "it has no tool")?;
     let input = items(&body["input"]);

@@ -16,7 +16,8 @@ const NUMBER_VARIABLE: &str = "AGENTSTORE_TEST_NUMBER";
 /// The number of concurrent tasks in a child that writes or works.
 const TASKS: usize = 8;
 
-/// Starts a child. `wrapper` is put in front of the child's command, for example `strace`.
+/// Starts a child. `wrapper` is put in front of the child's command, for example `strace`. `name` and `number` are
+/// parameters of the task. The function of each task says what they mean, unless it ignores them.
 pub(super) fn start_child_under(
     wrapper: &[&str],
     task: &str,
@@ -30,7 +31,7 @@ pub(super) fn start_child_under(
         (NAME_VARIABLE, &name.to_string()),
         (NUMBER_VARIABLE, &number.to_string()),
     ];
-    Process::begin(wrapper, "faults::children::a_child_process_performs_its_task", &environment)
+    Process::begin(wrapper, "faults::child_process::a_child_process_performs_its_task", &environment)
 }
 
 pub(super) fn start_child(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
@@ -78,8 +79,8 @@ async fn enqueue_and_ack(mailbox: &dyn MailboxStore, id: &str) -> store_core::Re
     Ok(())
 }
 
-/// Enqueues and acknowledges `number` dispatches in each of several concurrent tasks, then waits for the parent. The
-/// parent may kill the process earlier.
+/// Enqueues and acknowledges `number` dispatches, whose ids begin with `name`, in each of several concurrent tasks.
+/// Then waits for the parent, which may kill the process earlier.
 async fn write(store: SqliteMailbox, name: &str, number: usize) {
     let mailbox = mailbox(&store);
     send_line("open");
@@ -189,7 +190,8 @@ async fn enqueue_with_contended_keys(file: &Path, name: &str, number: usize) {
     store.close().await.unwrap();
 }
 
-/// Claims a dispatch with a short lease, and settles it when it is told to.
+/// Claims the dispatch `id`, which is the `name` of the task, with a short lease. Settles the dispatch when the parent
+/// lets the process continue.
 async fn claim_and_hold(file: &Path, id: &str) {
     let store = open(file).await;
     let mut request = claim_request().of_dispatch(id.parse().unwrap());

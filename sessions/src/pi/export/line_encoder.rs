@@ -1,4 +1,4 @@
-//! The fields around the body of a line, in versions 3 and 4.
+//! Encodes lines of versions 3 and 4: the fields of their types, and the fields around these.
 
 use std::collections::HashSet;
 
@@ -15,20 +15,20 @@ pub(super) struct Place<'a> {
     pub(super) timestamp: Timestamp,
 }
 
-/// Writes the fields around the body of a line, in one version of the format.
+/// Encodes the lines of a file, in one version of the format.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct LineEncoder {
     pub(super) is_v4: bool,
     /// The number of the next line.
     next_number: u64,
 }
 
-impl Frame {
+impl LineEncoder {
     pub(super) const fn new(is_v4: bool) -> Self {
         Self { is_v4, next_number: 1 }
     }
 
-    /// The number that the next line gets.
+    /// Takes the number of the next line.
     pub(super) fn next_seq(&mut self) -> u64 {
         let seq = self.next_number;
         self.next_number += 1;
@@ -94,14 +94,14 @@ pub(super) fn with_fields(object: &Object<'_>, fields: &[(&str, String)]) -> Str
     out
 }
 
-/// The ids of the lines.
+/// The ids that the lines and the entries of the thread have.
 #[derive(Debug, Default)]
 pub(super) struct LineIds {
     pub(super) used_ids: HashSet<String>,
 }
 
 impl LineIds {
-    /// Makes an id that no other line has: the first digits of a hash of `text`, at least 8.
+    /// Makes an id that is not in use: the first digits of a hash of `text`, at least 8.
     pub(super) fn make_id(&mut self, text: &str) -> String {
         let digits = hex(&Sha256::digest(text));
         let shortest = (8..=digits.len()).filter_map(|length| digits.get(..length));

@@ -12,30 +12,30 @@ use crate::{
 };
 
 /// The thread of a subagent.
-pub(super) struct Child {
+pub(super) struct SubagentThread {
     pub(super) thread: Thread,
     /// The name of the subagent.
     pub(super) agent: String,
-    pub(super) state: ChildState,
+    pub(super) change: ChangeSinceImport,
 }
 
-/// How the thread of a subagent differs from what was imported.
-pub(super) enum ChildState {
-    /// Not at all. Its lines are in the main file.
-    InMainFile,
-    /// Not at all. It has a file of its own, which has this name in the provenance.
-    Unchanged(String),
-    /// It has new entries.
+/// Whether the thread of a subagent has changed since its import.
+pub(super) enum ChangeSinceImport {
+    /// It has not changed. Its lines are in the main file.
+    UnchangedInMainFile,
+    /// It has not changed. It has a file of its own, which has this name in the provenance.
+    UnchangedFile(String),
+    /// It has new entries, or the provenance does not name its file.
     Changed {
         /// Whether its lines were in the main file.
         was_in_main_file: bool,
     },
 }
 
-impl Child {
-    /// The subagent, if its lines must be left out of the main file, because it gets a file of its own.
+impl SubagentThread {
+    /// The name of the subagent, if its lines must be left out of the main file because it gets a file of its own.
     pub(super) fn replaced_sidechain(&self) -> Option<&str> {
-        let is_replaced = matches!(self.state, ChildState::Changed { was_in_main_file: true });
+        let is_replaced = matches!(self.change, ChangeSinceImport::Changed { was_in_main_file: true });
         is_replaced.then_some(self.agent.as_str())
     }
 
@@ -47,8 +47,8 @@ impl Child {
 }
 
 /// The threads of the subagents of a thread. Other child threads, such as forks, are not part of a session.
-pub(super) async fn children(source: &ExportSource<'_>) -> Result<Vec<Child>> {
-    let mut children = Vec::new();
+pub(super) async fn subagent_threads(source: &ExportSource<'_>) -> Result<Vec<SubagentThread>> {
+    let mut subagents = Vec::new();
     let mut ids: Vec<ThreadId> = source.children().await?;
     ids.sort();
     for id in ids {
@@ -57,20 +57,20 @@ pub(super) async fn children(source: &ExportSource<'_>) -> Result<Vec<Child>> {
         let Some(agent) = agent else { continue };
         let child = ExportSource { thread: &thread, ..*source };
         let unchanged = child.unchanged_provenance().await?;
-        let state = match &unchanged {
-            Some(_) if is_sidechain(unchanged.as_ref()) => ChildState::InMainFile,
+        let change = match &unchanged {
+            Some(_) if is_sidechain(unchanged.as_ref()) => ChangeSinceImport::UnchangedInMainFile,
             Some(provenance) => match provenance.first_file().and_then(|file| file.name.clone()) {
-                Some(name) => ChildState::Unchanged(name),
-                None => ChildState::Changed { was_in_main_file: false },
+                Some(name) => ChangeSinceImport::UnchangedFile(name),
+                None => ChangeSinceImport::Changed { was_in_main_file: false },
             },
             None => {
                 let provenance = newest_provenance(&child).await?;
-                ChildState::Changed { was_in_main_file: is_sidechain(provenance.as_ref()) }
+                ChangeSinceImport::Changed { was_in_main_file: is_sidechain(provenance.as_ref()) }
             }
         };
-        children.push(Child { agent, state, thread });
+        subagents.push(SubagentThread { agent, change, thread });
     }
-    Ok(children)
+    Ok(subagents)
 }
 
 /// The newest provenance of a thread that was imported from this format.
