@@ -1,23 +1,11 @@
 //! How a store is opened.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use store_core::{Clock, IdSource, IgnoreProgress, Limits, Progress, SystemClock, UuidSource};
 
+pub use crate::journal::Durability;
 use crate::{files::DEFAULT_OPEN_FILES, pool::DEFAULT_THREADS};
-
-/// When what was acknowledged is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Before it is acknowledged: it survives a power cut.
-    #[default]
-    Sync,
-    /// At most this long after it was acknowledged: it survives a killed process, and a power cut may take the last of
-    /// it, never the middle and never half a commit (FI-12).
-    Interval(Duration),
-    /// When the system gets to it: as `Interval`, without a bound.
-    None,
-}
 
 /// What happens to a root that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,6 +4,7 @@
 //! The engine, which knows nothing of threads and commits:
 //! - `vfs`: what is asked of a disk, the real one and a simulated one
 //! - `log`: header lines and groups of lines with a chain of checksums; recovery of torn tails
+//! - `journal`: changes of many logs committed together with one sync; redo after a crash
 //! - `meta`, `lock`, `registry`: what a root is, and who holds it
 //! - `index`: an ordered map of derived data
 //! - `pool`: threads that take jobs and drain the queue of a key together
@@ -39,6 +40,7 @@ mod give_back;
 mod held;
 mod index;
 mod inspect;
+mod journal;
 mod line;
 mod lock;
 mod log;

@@ -1,0 +1,139 @@
+//! One half of the journal: a file that is filled from its beginning, and used again when nothing in it is needed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+};
+
+use super::frame::{Frame, HalfHeader, SECTOR};
+use crate::{
+    error,
+    vfs::{FilePath, Open, Vfs, VfsFile},
+};
+
+/// The two files.
+pub(super) const NAMES: [&str; 2] = ["journal.0", "journal.1"];
+/// Space for a half is reserved in steps of this many bytes, so that a small root stays small.
+const STEP: u64 = 1 << 20;
+
+/// A half that is open for writing.
+#[derive(Debug)]
+pub(super) struct Half {
+    file: Arc<dyn VfsFile>,
+    /// Where the next batch goes.
+    pub(super) end: u64,
+    /// Up to where space is reserved.
+    reserved: u64,
+    /// The last batch in it.
+    pub(super) last: u64,
+    /// The highest `base` that one of its batches states.
+    pub(super) told: u64,
+    /// Whether the logs still need what is in it.
+    pub(super) is_needed: bool,
+    /// The logs whose numbers it explains.
+    pub(super) named: BTreeSet<u64>,
+    /// The logs that its batches wrote to, and that were not dropped since.
+    pub(super) written: BTreeMap<u64, FilePath>,
+    /// The folders in which its batches changed names.
+    pub(super) folders: BTreeSet<FilePath>,
+}
+
+impl Half {
+    /// Makes both files anew, empty, in one step each: after a crash each is its former self or empty.
+    ///
+    /// Batches of a former file that have numbers below `header.next` count for nothing as soon as one file is new.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn fresh(vfs: &dyn Vfs, header: &HalfHeader) -> store_core::Result<[Self; 2]> {
+        let sector = header.encode()?;
+        let [first, second] = NAMES.map(|name| {
+            replace(vfs, name, &sector).map_err(|source| error::io(name, source)).map(|file| Self {
+                file,
+                end: SECTOR,
+                reserved: SECTOR,
+                last: 0,
+                told: 0,
+                is_needed: false,
+                named: BTreeSet::new(),
+                written: BTreeMap::new(),
+                folders: BTreeSet::new(),
+            })
+        });
+        Ok([first?, second?])
+    }
+
+    /// Makes sure that so many more bytes have space.
+    ///
+    /// # Errors
+    /// As the system says; nothing was written then.
+    pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let end = self.end.saturating_add(bytes);
+        if end <= self.reserved {
+            return Ok(());
+        }
+        let wanted = end.next_multiple_of(STEP);
+        // Where little is left, what is needed now is enough.
+        let reserved = match self.file.allocate(wanted) {
+            Err(error) if error::is_full(&error) => self.file.allocate(end).map(|()| end)?,
+            other => other.map(|()| wanted)?,
+        };
+        self.reserved = reserved;
+        Ok(())
+    }
+
+    /// Writes a batch behind the last one. It counts as written when [`Half::advance`] is called.
+    ///
+    /// # Errors
+    /// As the system says; any part of the batch may have been written.
+    pub(super) fn write(&self, batch: &[u8]) -> io::Result<()> {
+        self.file.write_at(batch, self.end)
+    }
+
+    /// Says that a batch was written, and how long it is.
+    pub(super) const fn advance(&mut self, frame: &Frame, bytes: u64) {
+        self.end += bytes;
+        self.last = frame.number;
+        self.told = frame.base;
+        self.is_needed = true;
+    }
+
+    /// Removes, durably, what a failed write has left: the beginning of a batch.
+    ///
+    /// # Errors
+    /// As the system says; nobody knows then whether the batch will be found.
+    pub(super) fn erase_head(&self) -> io::Result<()> {
+        self.file.write_at(&[0; SECTOR as usize], self.end)?;
+        self.file.sync_data()
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Begins the file again. Nothing in it may be needed.
+    pub(super) fn reuse(&mut self) {
+        self.end = SECTOR;
+        self.named.clear();
+        self.written.clear();
+        self.folders.clear();
+    }
+}
+
+/// Replaces a file durably by one with these bytes, which is returned.
+fn replace(vfs: &dyn Vfs, name: &str, bytes: &[u8]) -> io::Result<Arc<dyn VfsFile>> {
+    let path = FilePath::new(name).map_err(io::Error::other)?;
+    let temporary = FilePath::new(format!("{name}.new")).map_err(io::Error::other)?;
+    let file = vfs.open(&temporary, Open::Create)?;
+    file.truncate(0)?;
+    file.write_at(bytes, 0)?;
+    file.sync_data()?;
+    vfs.rename(&temporary, &path)?;
+    vfs.sync_dir(&FilePath::root())?;
+    Ok(file)
+}
