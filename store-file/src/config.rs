@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store_core::{Clock, IdSource, IgnoreProgress, Limits, Progress, SystemClock, UuidSource};
 
 pub use crate::journal::Durability;
-use crate::{files::DEFAULT_OPEN_FILES, pool::DEFAULT_THREADS};
+use crate::{files::DEFAULT_OPEN_FILES, journal::DEFAULT_BYTES, pool::DEFAULT_THREADS};
 
 /// What happens to a root that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +39,8 @@ pub struct FileConfig {
     /// How many logs stay open for reading, 256 unless given. Beside them stay open those of up to 512 threads that
     /// were written last, and 64 files of the index: whatever the number of threads (FI-13).
     pub open_files: usize,
+    /// How large the journal becomes, 64 MiB unless given. What it holds is written to the logs again after a crash.
+    pub journal_bytes: u64,
     /// How many threads work at most.
     pub threads: usize,
 }
@@ -54,6 +56,7 @@ impl Default for FileConfig {
             limits: Limits::default(),
             progress: Arc::new(IgnoreProgress),
             open_files: DEFAULT_OPEN_FILES,
+            journal_bytes: DEFAULT_BYTES,
             threads: DEFAULT_THREADS,
         }
     }
@@ -71,6 +74,13 @@ impl FileConfig {
     #[must_use]
     pub const fn with_create(mut self, create: Create) -> Self {
         self.create = create;
+        self
+    }
+
+    /// The same with a journal of this size.
+    #[must_use]
+    pub const fn with_journal_bytes(mut self, bytes: u64) -> Self {
+        self.journal_bytes = bytes;
         self
     }
 

@@ -24,6 +24,7 @@
 //! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way
 //! - `inspect`: verify and repair
 
+mod catch_up;
 mod codec;
 mod commit;
 mod config;
@@ -37,7 +38,6 @@ mod facts;
 mod files;
 mod fold;
 mod give_back;
-mod held;
 mod index;
 mod inspect;
 mod journal;
@@ -48,6 +48,7 @@ mod mailbox;
 mod meta;
 mod opening;
 mod outbox;
+mod overlay;
 mod pages;
 mod pending;
 mod pool;
@@ -63,6 +64,7 @@ mod space;
 mod staged;
 mod store;
 mod table;
+mod tails;
 mod tenant;
 mod threads;
 mod vfs;
@@ -85,9 +87,9 @@ pub mod testing {
     pub use crate::{
         index::Journal,
         log::{
-            AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
-            Recovery, Scanner, Span, Tail, add_checksum, classify, encode_group, read_header, read_line, read_lines,
-            recover, rewrite_tail, set_aside, verified_checksum,
+            Aside, Group, Header, Known, MAX_GROUP_BYTES, Placed, Position, Recovered, Recovery, Scanner, Span, Tail,
+            add_checksum, classify, encode_group, read_header, read_line, read_lines, recover, rewrite_tail, set_aside,
+            verified_checksum,
         },
         vfs::{
             Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,

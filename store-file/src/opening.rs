@@ -2,28 +2,33 @@
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy};
+use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy, TenantId};
 
 use crate::{
+    catch_up::CatchUp,
     config::{Create, Durability, FileConfig},
     damage::Damage,
     deletion,
     dispatches::MailboxRows,
     error,
     facts::Facts,
+    files::Files,
     index::{Condition, Index, is_known_damaged},
+    journal::{History, Journal, JournalConfig, Persist, Redone},
     line::Fact,
     lock::Lock,
     log::{Aside, Position, Recovery},
     meta::Meta,
+    overlay::Overlay,
     purge,
-    replay::Replay,
-    root::RootLog,
-    shared::{Parts, Shared, guard},
+    replay::{From, Replay},
+    root,
+    shared::{Part, Parts, Shared, guard},
     space,
     staged::Staged,
     table,
-    vfs::{Disk, Vfs},
+    vfs::{Disk, Open, Vfs},
+    writer::{How, alone},
 };
 
 /// What an opening has found and done.
@@ -82,12 +87,12 @@ pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
 /// Opens a root on its disk.
 pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
     if config.read_only {
-        return open_on(Arc::new(disk), config, |_| Ok((Index::in_memory(), Condition::New)));
+        return open_on(Arc::new(disk), config, false, |_| Ok((Index::in_memory(), Condition::New)));
     }
     let disk = Arc::new(disk);
     let open = || {
         let place = Arc::clone(&disk);
-        open_on(Arc::<Disk>::clone(&disk), config.clone(), move |_| Index::open(&place))
+        open_on(Arc::<Disk>::clone(&disk), config.clone(), true, move |_| Index::open(&place))
     };
     match open() {
         // The index is damaged where the opening reads it: without it all is in the logs (FI-10).
@@ -96,21 +101,26 @@ pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
     }
 }
 
-/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked.
+/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked. Whether the journal
+/// works in the background, too.
 pub(crate) fn open_on(
     vfs: Arc<dyn Vfs>,
     config: FileConfig,
+    in_background: bool,
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<Arc<Shared>> {
     // Before anything is written: it may be a root of a later release, or a folder of something else.
-    if Meta::load(&*vfs)?.is_none() && config.create == Create::Never {
+    if Meta::load(&*vfs)?.is_none() && (config.create == Create::Never || config.read_only) {
         return Err(no_root());
     }
-    let lock = if config.read_only { None } else { Some(Lock::acquire(&*vfs)?) };
-    if !config.read_only {
-        space::make_room_to_open(&*vfs);
+    if config.read_only {
+        // While nobody has the root open, its journal may have what the logs lack.
+        let lock = Lock::of_nobody(&*vfs)?;
+        return open_to_read(lock.as_ref(), None, vfs, config, index);
     }
-    open_under(lock, vfs, config, index)
+    let lock = Lock::acquire(&*vfs)?;
+    space::make_room_to_open(&*vfs);
+    open_to_write(lock, vfs, (config, in_background), index)
 }
 
 /// A root that is open for reading, as its next holder will find it: with the index that is on the disk. Nothing is
@@ -118,44 +128,128 @@ pub(crate) fn open_on(
 pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
     let vfs = Arc::clone(&shared.vfs);
     let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
-    open_under(Some(lock), vfs, shared.config.clone(), Index::copied).map(Some)
+    open_to_read(Some(&lock), Some(&lock), vfs, shared.config.clone(), Index::copied).map(Some)
 }
 
-/// Opens a root. For reading the lock says what the last holder left, and is let go.
-fn open_under(
-    lock: Option<Lock>,
+/// Where the logs of a root end, and what the index needs to get there.
+struct Found {
+    meta: Meta,
+    opening: Opening,
+    history: Option<History>,
+    redone: Redone,
+    /// Logs of the first release that were not closed.
+    rewrite: bool,
+}
+
+impl Found {
+    /// The last batch that was committed.
+    fn last_batch(&self) -> u64 {
+        self.history.as_ref().map_or(u64::MAX, History::last)
+    }
+
+    fn from(&self) -> From {
+        From { last_batch: self.last_batch(), rewrite: self.rewrite, unclean: self.opening.unclean }
+    }
+}
+
+/// Opens a root for writing.
+fn open_to_write(
+    lock: Lock,
+    vfs: Arc<dyn Vfs>,
+    how: (FileConfig, bool),
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    let (config, in_background) = how;
+    let stored = Meta::load(&*vfs)?;
+    let is_new = stored.is_none();
+    let meta = stored.map_or_else(Meta::new, Ok)?;
+    // A record of the last holder that cannot be read counts as not clean.
+    let unclean = !(lock.was_clean() || (is_new && lock.former().is_none()));
+    let history = journal_of(&*vfs, &meta, is_new)?;
+    let redone = history.as_ref().map(|history| history.redo(&*vfs)).transpose()?.unwrap_or_default();
+    let rewrite = unclean && !meta.has_journal();
+    let opening = Opening { unclean, ..Opening::default() };
+    let mut found = Found { meta, opening, history, redone, rewrite };
+    let (index, condition) = index(&*vfs)?;
+    let index = Arc::new(index);
+    let (facts, next_log, damage) = catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?;
+    let relaxed = unclean && was_relaxed(&index, &lock)?;
+    let former = found.meta.clone();
+    let meta = if relaxed { former.next_incarnation() } else { former.clone() }.with_journal();
+    if found.meta.has_journal() && meta != former {
+        meta.save(&*vfs)?;
+    }
+    let next = found.history.as_ref().map_or(1, |history| history.last() + 1);
+    let persist = persist(&index);
+    // What the journal has is in the logs, durably, and in the index: it can begin anew.
+    persist(next - 1).map_err(|source| error::io("index", source))?;
+    let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Write, config.open_files));
+    let journal = JournalConfig {
+        root: meta.name(),
+        incarnation: meta.incarnation(),
+        next,
+        durability: config.durability,
+        half_bytes: config.journal_bytes / 2,
+        in_background,
+    };
+    let journal = Some(Journal::start(Arc::clone(&vfs), Arc::clone(&files), journal, persist)?);
+    if is_new || !former.has_journal() {
+        // From here on the journal must be there.
+        meta.save(&*vfs)?;
+    }
+    let opening = found.opening;
+    let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
+    let shared = Shared::new(parts, config);
+    begin(&shared, &facts)?;
+    Ok(Arc::new(shared))
+}
+
+/// Opens a root for reading: nothing is written. `lock` is held meanwhile if nobody has it open; the index that
+/// `trusting` was the last to close is taken as it is.
+fn open_to_read(
+    lock: Option<&Lock>,
+    trusting: Option<&Lock>,
     vfs: Arc<dyn Vfs>,
     config: FileConfig,
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<Arc<Shared>> {
-    let (meta, is_new) = meta(&*vfs, &config)?;
+    let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
+    let unclean = trusting.is_some_and(|lock| !lock.was_clean());
+    let history = if lock.is_some() { journal_of(&*vfs, &meta, false)? } else { None };
+    let appends = history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
+    let vfs: Arc<dyn Vfs> = if appends.is_empty() { vfs } else { Arc::new(Overlay::new(vfs, appends)) };
+    let opening = Opening { unclean, ..Opening::default() };
+    let mut found = Found { meta, opening, history, redone: Redone::default(), rewrite: false };
     let (index, condition) = index(&*vfs)?;
-    // A record of the last holder that cannot be read counts as not clean.
-    let ended = |lock: &Lock| lock.was_clean() || (is_new && lock.former().is_none());
-    let mut opening = Opening { unclean: lock.as_ref().is_some_and(|lock| !ended(lock)), ..Opening::default() };
-    let trusted = trusted(&index, condition, lock.as_ref(), (&meta, &mut opening))?;
-    opening.index_rebuilt = trusted.is_none();
-    let mut facts = Facts::unfinished(&index)?;
-    let (root, recovered) = RootLog::open(&*vfs, recovery(trusted, &opening, &config), |fact| {
-        facts.take(fact);
-        Ok(())
-    })?;
-    opening.set_aside.extend(recovered.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
-    let relaxed = opening.unclean && was_relaxed(&index, &facts, lock.as_ref())?;
-    if relaxed && trusted.is_some() {
-        // Logs may be read again from their beginning: that takes all facts about their threads.
-        facts = RootLog::facts(&*vfs)?;
+    let index = Arc::new(index);
+    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, trusting), &config, &mut found)?;
+    let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
+    let Found { meta, opening, .. } = found;
+    let parts = Parts { vfs, meta, index, files, lock: None, journal: None, next_log, damage, opening };
+    Ok(Arc::new(Shared::new(parts, config)))
+}
+
+/// The journal of a root that has one.
+fn journal_of(vfs: &dyn Vfs, meta: &Meta, is_new: bool) -> Result<Option<History>> {
+    if is_new || !meta.has_journal() {
+        return Ok(None);
     }
-    let lock = lock.filter(|_| !config.read_only);
-    let meta = if relaxed && lock.is_some() { incarnation(&*vfs, &meta)? } else { meta };
-    let (next_log, damage) = catch_up(&*vfs, &index, (trusted, &facts), &config, &mut opening)?;
-    let end = root.position().or(recovered.map(|found| found.end)).unwrap_or_default();
-    remember(&index, &meta, end, &facts)?;
-    let shared = Shared::new(Parts { vfs, meta, index, lock, root, next_log, damage, opening }, config);
-    if !shared.config.read_only {
-        begin(&shared, &facts)?;
+    let lost = || Error::corrupt("the journal: its files are missing");
+    let history = History::read(vfs, &meta.name())?.ok_or_else(lost)?;
+    if history.incarnation() > meta.incarnation() {
+        return Err(Error::corrupt("the journal: it belongs to a later incarnation of the store"));
     }
-    Ok(Arc::new(shared))
+    Ok(Some(history))
+}
+
+/// What makes the index durable, up to a batch.
+fn persist(index: &Arc<Index>) -> Persist {
+    let index = Arc::clone(index);
+    Box::new(move |batch| {
+        let mut changes = crate::index::Changes::default();
+        changes.put(table::fact("flushed"), batch.to_be_bytes());
+        index.apply(changes).and_then(|()| index.persist()).map_err(std::io::Error::other)
+    })
 }
 
 /// Reads what others wrote since a root was opened for reading, or since this was called last.
@@ -164,75 +258,153 @@ fn open_under(
 /// Those of an opening; `Corrupt` if a log is found damaged.
 pub(crate) fn refresh(shared: &Shared) -> Result<()> {
     let _refreshing = guard(&shared.refreshing);
-    let (vfs, index) = (&*shared.vfs, &shared.index);
-    let known = index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
-    let known = known.filter(|position| *position != Position::default());
+    let (vfs, index) = (&*shared.vfs, &*shared.index);
+    let known = position(index)?;
     let mut facts = Facts::unfinished(index)?;
     let from = Recovery { from: known, read_only: true, ..Recovery::default() };
-    let (_, recovered) = RootLog::open(vfs, from, |fact| {
+    let read = root::read(vfs, from, |fact| {
         facts.take(fact);
         Ok(())
     })?;
     let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
-    // A log is read on from where it was read to.
-    let mut opening = Opening { unclean: true, ..Opening::default() };
-    let (_, damage) = catch_up(vfs, index, (known, &facts), &config, &mut opening)?;
-    remember(index, &shared.meta, recovered.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
+    let mut opening = Opening::default();
+    let from = From { last_batch: u64::MAX, rewrite: false, unclean: false };
+    let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
+    remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
     damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
-}
-
-/// What the root is, and whether it was made just now.
-fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
-    if let Some(meta) = Meta::load(vfs)? {
-        return Ok((meta, false));
-    }
-    if config.read_only || config.create == Create::Never {
-        return Err(no_root());
-    }
-    let meta = Meta::new()?;
-    meta.save(vfs)?;
-    Ok((meta, true))
 }
 
 fn no_root() -> Error {
     Error::schema_mismatch("none", "a root created by agentstore", SchemaRemedy::Create)
 }
 
-/// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.
-fn trusted(
+/// How far the index knows the root log.
+fn position(index: &Index) -> Result<Option<Position>> {
+    let found = Staged::new(index).get_position("root")?;
+    Ok(found.filter(|position| *position != Position::default()))
+}
+
+/// Brings the index to where the logs are: by the journal, if it is not further behind than that, else by the logs.
+fn catch_up(
+    vfs: &dyn Vfs,
     index: &Index,
-    condition: Condition,
-    lock: Option<&Lock>,
-    found: (&Meta, &mut Opening),
-) -> Result<Option<Position>> {
-    let (meta, opening) = found;
+    known: (Condition, Option<&Lock>),
+    config: &FileConfig,
+    found: &mut Found,
+) -> Result<(Facts, u64, Damage)> {
+    let (condition, lock) = known;
+    let mut is_trusted = is_trusted(index, condition, lock, found)?;
+    if let (true, Some(history)) = (is_trusted, &found.history) {
+        let now = config.clock.now();
+        is_trusted = CatchUp::new(vfs, index)?.run(history, &found.redone, now, &mut found.opening)?;
+        if !is_trusted {
+            found.opening.stale_index = Some("it does not fit the logs");
+        }
+    }
+    if !is_trusted {
+        clear(index)?;
+        found.opening.index_rebuilt = true;
+        return rebuild(vfs, index, config, found);
+    }
+    let facts = Facts::unfinished(index)?;
+    let mut damage = Damage::default();
+    for path in &found.redone.damaged {
+        found.opening.damaged.push(format!("`{path}`: it is shorter than what was written"));
+    }
+    let relaxed = lock.is_some_and(|lock| was_relaxed(index, lock).unwrap_or(true));
+    let mut next_log = next_log(index)?;
+    if found.opening.unclean && relaxed {
+        // Logs may have what is lost of the journal.
+        (next_log, damage) = read_logs(vfs, index, (&facts, found.from()), config, &mut found.opening)?;
+    }
+    Ok((facts, next_log, damage))
+}
+
+/// Fills an empty index from the logs.
+fn rebuild(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found) -> Result<(Facts, u64, Damage)> {
+    let mut facts = Facts::default();
+    let known = Recovery {
+        last_batch: found.last_batch(),
+        rewrite_from: found.rewrite.then_some(0),
+        read_only: config.read_only,
+        ..Recovery::default()
+    };
+    let read = root::read(vfs, known, |fact| {
+        facts.take(fact);
+        Ok(())
+    })?;
+    found.opening.set_aside.extend(read.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
+    let (next_log, damage) = read_logs(vfs, index, (&facts, found.from()), config, &mut found.opening)?;
+    remember(index, &found.meta, read.map(|found| found.end).unwrap_or_default(), &facts)?;
+    let mut staged = Staged::new(index);
+    if let Some(history) = &found.history {
+        staged.put(table::fact("batch"), history.last().to_be_bytes());
+    }
+    index.apply(staged.into_changes())?;
+    Ok((facts, next_log, damage))
+}
+
+/// Reads every log as far as the index does not cover it.
+fn read_logs(
+    vfs: &dyn Vfs,
+    index: &Index,
+    known: (&Facts, From),
+    config: &FileConfig,
+    opening: &mut Opening,
+) -> Result<(u64, Damage)> {
+    let facts = known.0;
+    let mut staged = Staged::new(index);
+    facts.remove_deleted(&mut staged)?;
+    index.apply(staged.into_changes())?;
+    let mut replay = Replay::new(vfs, index, known, config)?;
+    replay.all(opening)?;
+    let (next_log, damage) = replay.into_parts();
+    let mut staged = Staged::new(index);
+    facts.finish(&mut staged)?;
+    index.apply(staged.into_changes())?;
+    Ok((next_log, damage))
+}
+
+/// The number of the next log.
+fn next_log(index: &Index) -> Result<u64> {
+    let mut next = 1;
+    let snapshot = index.snapshot();
+    for list in [table::logs(), table::purges()] {
+        let newest = snapshot.prefix(list.as_bytes(), crate::index::Direction::Backward).next().transpose()?;
+        next = next.max(newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default() + 1);
+    }
+    Ok(next)
+}
+
+/// Whether the index can be brought to where the logs are: it is of this root, not ahead of the journal, and not
+/// further behind than the journal reaches.
+fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &mut Found) -> Result<bool> {
     let store = index.get(table::fact("store").as_bytes())?;
-    if condition != Condition::Ready || store.as_deref() != Some(meta.key()) {
+    if condition != Condition::Ready || store.as_deref() != Some(found.meta.key()) {
         let why = if condition == Condition::Damaged { "its files are damaged" } else { "it belongs to another store" };
         // One without a store was being made.
-        opening.stale_index = (condition == Condition::Damaged || store.is_some()).then_some(why);
-        return clear(index).map(|()| None);
+        found.opening.stale_index = (condition == Condition::Damaged || store.is_some()).then_some(why);
+        return Ok(false);
     }
     let session = index.get(table::fact("session").as_bytes())?;
     let closed = lock.and_then(Lock::former).map(|former| former.session.to_be_bytes());
     // Without the former holder's record the sessions are counted anew: numbers of the index would mean others.
     let uncounted = lock.is_some() && closed.is_none();
     let differs = session.as_deref() != closed.as_ref().map(<[u8; 8]>::as_slice);
-    let stale = uncounted || (lock.is_some_and(Lock::was_clean) && differs);
-    let root = index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
-    match root {
-        Some(position) if !stale => Ok(Some(position)),
-        _ => {
-            opening.stale_index = (!uncounted).then_some("it is older or newer than the logs");
-            clear(index).map(|()| None)
-        }
+    let mut stale = uncounted || (lock.is_some_and(Lock::was_clean) && differs) || position(index)?.is_none();
+    let staged = Staged::new(index);
+    let batch = staged.number(&table::fact("batch"))?.unwrap_or_default();
+    let covered = batch.max(staged.number(&table::fact("flushed"))?.unwrap_or_default());
+    match &found.history {
+        Some(history) => stale |= batch > history.last() || covered + 1 < history.base(),
+        // The first release knew what of a log was durable, which is not needed behind a clean close.
+        None => stale |= found.opening.unclean,
     }
-}
-
-/// A position of the root log, as the index keeps it.
-pub(crate) fn decode_position(bytes: &[u8]) -> Option<Position> {
-    let (offset, crc) = bytes.split_first_chunk::<8>()?;
-    Some(Position { offset: u64::from_be_bytes(*offset), crc: u32::from_be_bytes(crc.try_into().ok()?) })
+    if stale {
+        found.opening.stale_index = (!uncounted && found.history.is_some() && !found.opening.unclean)
+            .then_some("it is older or newer than the logs");
+    }
+    Ok(!stale)
 }
 
 /// Removes everything from an index that is of no use.
@@ -250,60 +422,18 @@ fn clear(index: &Index) -> Result<()> {
     }
 }
 
-fn recovery(trusted: Option<Position>, opening: &Opening, config: &FileConfig) -> Recovery {
-    Recovery {
-        from: trusted,
-        // Facts are synced one by one: what the index knows of was acknowledged.
-        acknowledged: trusted.map_or(0, |position| position.offset),
-        rewrite_from: opening.unclean.then(|| trusted.map_or(0, |position| position.offset)),
-        read_only: config.read_only,
-    }
-}
-
 /// Whether an opening since the last clean close acknowledged what a power cut may take. It need not be the last one:
 /// that may have ended before it came to raise the incarnation.
-fn was_relaxed(index: &Index, facts: &Facts, lock: Option<&Lock>) -> Result<bool> {
-    let stored = index.get(table::fact("relaxed").as_bytes())?;
-    let relaxed = facts.relaxed.or_else(|| stored.and_then(|bytes| table::last_number(&bytes)));
-    let since = lock.and_then(Lock::former).map_or(0, |former| former.since);
+fn was_relaxed(index: &Index, lock: &Lock) -> Result<bool> {
+    let relaxed = Staged::new(index).number(&table::fact("relaxed"))?;
+    let since = lock.former().map_or(0, |former| former.since);
     Ok(relaxed.is_some_and(|session| session >= since))
 }
 
-/// Versions, cursors and tokens that such an opening gave out may speak of what is lost: a new incarnation refuses them
-/// (FI-12).
-fn incarnation(vfs: &dyn Vfs, meta: &Meta) -> Result<Meta> {
-    let meta = meta.next_incarnation();
-    meta.save(vfs)?;
-    Ok(meta)
-}
-
-/// Brings the index to where the logs are.
-fn catch_up(
-    vfs: &dyn Vfs,
-    index: &Index,
-    known: (Option<Position>, &Facts),
-    config: &FileConfig,
-    opening: &mut Opening,
-) -> Result<(u64, Damage)> {
-    let (trusted, facts) = known;
-    let mut staged = Staged::new(index);
-    facts.remove_deleted(&mut staged)?;
-    index.apply(staged.into_changes())?;
-    let mut replay = Replay::new(vfs, index, facts, config)?;
-    if trusted.is_none() || opening.unclean {
-        replay.all(opening)?;
-    }
-    let (next_log, damage) = replay.into_parts();
-    let mut staged = Staged::new(index);
-    facts.finish(&mut staged)?;
-    index.apply(staged.into_changes())?;
-    Ok((next_log, damage))
-}
-
-fn remember(index: &Index, meta: &Meta, root: Position, facts: &Facts) -> Result<()> {
+fn remember(index: &Index, meta: &Meta, position: Position, facts: &Facts) -> Result<()> {
     let mut staged = Staged::new(index);
     staged.put(table::fact("store"), *meta.key());
-    staged.put(table::fact("root"), deletion::encode_position(root));
+    staged.put(table::fact("root"), root::encode_position(position));
     for tenant in &facts.dropped {
         staged.put(table::dropping(tenant), []);
     }
@@ -319,12 +449,20 @@ fn remember(index: &Index, meta: &Meta, root: Position, facts: &Facts) -> Result
 
 /// The first steps of a writer: what it may lose is said before, and what others left is finished.
 fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
-    shared.take_reserve();
-    if shared.config.durability != Durability::Sync {
+    let mut staged = Staged::new(&shared.index);
+    staged.put(table::fact("store"), *shared.meta.key());
+    shared.index.apply(staged.into_changes())?;
+    if position(&shared.index)?.is_none() || shared.config.durability != Durability::Sync {
         let session = shared.lock.as_ref().map_or(0, Lock::session);
-        let mut staged = Staged::new(&shared.index);
-        staged.put(table::fact("relaxed"), session.to_be_bytes());
-        deletion::record(shared, &Fact::Relaxed { session }, staged)?;
+        let tenant = TenantId::default_tenant();
+        let key = (tenant, crate::outbox::log_id()?, Part::Events);
+        alone(shared, key, How::Frees, |round| {
+            if shared.config.durability == Durability::Sync {
+                return round.begin_root();
+            }
+            round.staged.put(table::fact("relaxed"), session.to_be_bytes());
+            round.fact(&Fact::Relaxed { session })
+        })?;
     }
     for tenant in &facts.dropped {
         deletion::finish_drop(shared, tenant)?;

@@ -48,13 +48,3 @@ pub(crate) fn gone(staged: &mut Staged<'_>, owner: &Owner, id: &OutboxId) -> Res
     }
     outbox::remove_row(&mut OutboxTable::new(staged, &owner.tenant), id)
 }
-
-/// Takes the rows of a log out of the index.
-pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
-    for key in staged.keys(&table::log_outbox(owner.log))? {
-        let id = table::read_log_outbox(&key).ok_or_else(|| damaged("outbox row"))?;
-        gone(staged, owner, &id)?;
-        staged.delete(Key::from_bytes(&key));
-    }
-    Ok(())
-}

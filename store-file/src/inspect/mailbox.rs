@@ -15,7 +15,7 @@ use crate::{
     index::{Direction, Index, Key, Snapshot},
     log::{Header, Scanner, read_header},
     replay,
-    shared::Shared,
+    shared::{Shared, guard},
     staged::Staged,
     table,
     vfs::Open,
@@ -33,7 +33,7 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
     finding.repair = RepairStatus::CanBeRebuilt;
     if *repair {
         // Nobody writes meanwhile.
-        let _writing = shared.writing.write();
+        let _writer = guard(&shared.writer);
         let Some(again) = Told::by(shared, tenant)? else {
             return Err(Error::unavailable("a log was changed while it was read"));
         };

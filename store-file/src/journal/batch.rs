@@ -26,6 +26,7 @@ pub(crate) struct Batch {
     records: Vec<Record>,
     bytes: u64,
     uses_reserve: bool,
+    is_durable: bool,
 }
 
 /// A change as it stands in the journal.
@@ -68,21 +69,21 @@ impl Batch {
         self.uses_reserve
     }
 
-    /// Whether nothing changes.
-    #[must_use]
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
     /// How many bytes the logs get.
     #[must_use]
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it removes a log.
-    pub(super) fn removes(&self) -> bool {
-        self.records.iter().any(|record| matches!(record, Record::Drop(_)))
+    /// Makes the batch durable before it is answered, whatever the durability of the store.
+    pub(crate) const fn make_durable(&mut self) {
+        self.is_durable = true;
+    }
+
+    /// Whether it has to be durable before it is answered. A file that is removed does not come back when the batch is
+    /// lost that removed it.
+    pub(super) fn must_sync(&self) -> bool {
+        self.is_durable || self.records.iter().any(|record| matches!(record, Record::Drop(_)))
     }
 
     /// The logs that the batch names, in its order.

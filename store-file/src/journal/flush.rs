@@ -32,7 +32,7 @@ impl Inner {
     pub(super) fn flush(&self, flushing: Flushing) -> Result<(), Failure> {
         let early = self.planted.has(Bug::HalfReusedEarly);
         let synced = if early { Ok(()) } else { self.sync_logs(&flushing) };
-        let synced = synced.and_then(|()| (self.persist)());
+        let synced = synced.and_then(|()| (self.persist)(flushing.last));
         let mut writer = guard(&self.writer);
         if let Err(source) = synced {
             return Err(self.poison(writer, source));

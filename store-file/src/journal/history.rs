@@ -21,9 +21,10 @@ const CHUNK: usize = 1 << 20;
 /// The batches that a crash left in a journal.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// Those that may be missing in the logs, in their order, without frames.
-    pub(super) batches: Vec<Vec<u8>>,
+    /// Those that may be missing in the logs, in their order, with their numbers and without frames.
+    batches: Vec<(u64, Vec<u8>)>,
     last: u64,
+    base: u64,
     incarnation: u64,
 }
 
@@ -81,8 +82,9 @@ impl History {
             }
         }
         let batches = chains.into_iter().flat_map(|(_, chain)| chain.batches);
-        let batches = batches.filter(|(frame, _)| frame.number >= base).map(|(_, batch)| batch).collect();
-        Ok(Some(Self { batches, last, incarnation }))
+        let batches =
+            batches.filter(|(frame, _)| frame.number >= base).map(|(frame, batch)| (frame.number, batch)).collect();
+        Ok(Some(Self { batches, last, base, incarnation }))
     }
 
     /// The number of the last batch that was committed.
@@ -98,16 +100,23 @@ impl History {
     }
 
     /// Whether the logs have everything: nothing was written since the journal was made.
-    #[must_use]
-    pub(crate) const fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    pub(super) const fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
-    /// Every change, in order.
-    pub(super) fn changes(&self) -> impl Iterator<Item = Result<Change<'_>>> {
-        let changes = self.batches.iter().flat_map(|batch| Changes(batch));
-        // The sum of the batch was right: whatever wrote this was no journal of this release.
-        changes.map(|change| change.ok_or_else(|| Error::corrupt("the journal: a record of an unknown kind")))
+    /// The first batch that the logs may lack.
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Every change, in order, with the number of its batch.
+    pub(super) fn changes(&self) -> impl Iterator<Item = Result<(u64, Change<'_>)>> {
+        self.batches.iter().flat_map(|(number, batch)| {
+            // The sum of the batch was right: whatever wrote this was no journal of this release.
+            let unknown = || Error::corrupt("the journal: a record of an unknown kind");
+            Changes(batch).map(move |change| change.map(|change| (*number, change)).ok_or_else(unknown))
+        })
     }
 }
 

@@ -51,7 +51,7 @@ use store_core::Result;
 pub(crate) use self::{
     batch::{Batch, LogName},
     history::History,
-    redo::{LogAppends, Redone},
+    redo::{LogAppends, Redone, Step, StepKind},
 };
 use self::{
     flush::{Flushing, guard},
@@ -134,8 +134,8 @@ impl Failure {
     }
 }
 
-/// What becomes durable along with the logs when a half is flushed: what is derived from them.
-pub(crate) type Persist = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+/// Makes durable what is derived from the logs, when a half is flushed whose last batch has this number.
+pub(crate) type Persist = Box<dyn Fn(u64) -> io::Result<()> + Send + Sync>;
 
 /// An open journal.
 #[derive(Debug)]
@@ -217,20 +217,31 @@ impl Journal {
     }
 
     /// The number of the last batch that was committed.
-    #[must_use]
-    pub(crate) fn last(&self) -> u64 {
+    #[cfg(test)]
+    fn last(&self) -> u64 {
         guard(&self.0.writer).next - 1
     }
 
     /// Whether a write or a sync failed.
-    #[must_use]
-    pub(crate) fn is_poisoned(&self) -> bool {
+    #[cfg(test)]
+    fn is_poisoned(&self) -> bool {
         guard(&self.0.writer).is_poisoned
     }
 
-    /// Takes the space in reserve again, if it was used and there is space.
-    pub(crate) fn take_reserve(&self) {
-        guard(&self.0.writer).reserve.take_again(&*self.0.vfs);
+    /// Gives up the space in reserve, for what is derived from the logs. The next batch takes it again, if there is some.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn use_reserve(&self) -> io::Result<()> {
+        guard(&self.0.writer).reserve.give_up(&*self.0.vfs)
+    }
+
+    /// The number of the next batch. Where only one thread commits, nothing changes it.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub(crate) fn next(&self) -> Result<u64, Failure> {
+        self.0.prepare().map(|writer| writer.next)
     }
 
     /// Makes everything durable in the logs, and leaves an empty journal. No batch may be committed meanwhile.

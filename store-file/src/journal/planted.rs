@@ -2,7 +2,6 @@
 
 /// A mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "only tests plant mistakes"))]
 pub(super) enum Bug {
     /// A batch is answered before it is durable.
     NoSync,

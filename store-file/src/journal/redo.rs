@@ -66,7 +66,7 @@ impl History {
     pub(super) fn redo_with(&self, vfs: &dyn Vfs, planted: Planted) -> Result<Redone> {
         let mut dropped = BTreeSet::new();
         for change in self.changes() {
-            match change? {
+            match change?.1 {
                 Change::Drop { log } if !planted.has(Bug::DroppedWritten) => drop(dropped.insert(log)),
                 _ => {}
             }
@@ -74,9 +74,31 @@ impl History {
         let (names, logs, folders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut redo = Redo { vfs, names, logs, dropped, folders, redone: Redone::default() };
         for change in self.changes() {
-            redo.change(change?)?;
+            redo.change(change?.1)?;
         }
         redo.finish()
+    }
+
+    /// The changes of the journal, in their order.
+    ///
+    /// # Errors
+    /// `Corrupt` for a record of an unknown kind.
+    pub(crate) fn steps(&self) -> Result<Vec<Step>> {
+        let (mut names, mut steps) = (BTreeMap::new(), Vec::new());
+        for change in self.changes() {
+            let (batch, change) = change?;
+            let (log, kind) = match change {
+                Change::Name { log, path } => {
+                    names.insert(log, path);
+                    continue;
+                }
+                Change::Make { log } => (log, StepKind::Made),
+                Change::Append { log, offset, bytes } => (log, StepKind::Appended(offset, offset + bytes.len() as u64)),
+                Change::Drop { log } => (log, StepKind::Dropped),
+            };
+            steps.push(Step { batch, path: name(&names, log)?, kind });
+        }
+        Ok(steps)
     }
 
     /// The bytes that the journal has of each log, by offset, and nothing of logs that it drops: for a reader, which
@@ -88,7 +110,7 @@ impl History {
         let mut names = BTreeMap::new();
         let mut logs = BTreeMap::<FilePath, LogAppends>::new();
         for change in self.changes() {
-            match change? {
+            match change?.1 {
                 Change::Name { log, path } => drop(names.insert(log, path)),
                 Change::Make { log } => {
                     let made = LogAppends { is_made: true, ..LogAppends::default() };
@@ -105,6 +127,28 @@ impl History {
         }
         Ok(logs)
     }
+}
+
+/// A change of a log, as the journal tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The number of its batch.
+    pub(crate) batch: u64,
+    /// The log.
+    pub(crate) path: FilePath,
+    /// What changed.
+    pub(crate) kind: StepKind,
+}
+
+/// What changed in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepKind {
+    /// It was made.
+    Made,
+    /// It got bytes, from one offset to another.
+    Appended(u64, u64),
+    /// It was dropped.
+    Dropped,
 }
 
 /// What a journal has of one log.

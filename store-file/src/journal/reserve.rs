@@ -3,10 +3,7 @@
 use std::io;
 
 use super::planted::{Bug, Planted};
-use crate::{
-    error,
-    vfs::{FilePath, Open, Vfs},
-};
+use crate::vfs::{FilePath, Open, Vfs};
 
 const NAME: &str = "reserve";
 /// What is kept at least.
@@ -42,15 +39,13 @@ impl Reserve {
         Ok(())
     }
 
-    /// The same for a batch that frees space or ends work: where there is no space to keep, what is kept is given up
-    /// for it, if that is enough.
+    /// The same for a batch that frees space or ends work: what is kept is given up for it, if it is not enough.
     ///
     /// # Errors
-    /// `StorageFull` if it is not.
+    /// `StorageFull` if there is no space even so.
     pub(super) fn keep_or_use(&mut self, vfs: &dyn Vfs, bytes: u64) -> io::Result<()> {
-        match self.keep(vfs, bytes) {
-            Err(source) if error::is_full(&source) => {}
-            kept => return kept,
+        if bytes <= self.kept {
+            return Ok(());
         }
         self.give_up(vfs)?;
         // Twice: the journal gets the bytes too.
@@ -67,13 +62,6 @@ impl Reserve {
         match vfs.unlink(&path()?) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(source),
             _ => Ok(()),
-        }
-    }
-
-    /// Takes the least that is kept again, where there is space.
-    pub(super) fn take_again(&mut self, vfs: &dyn Vfs) {
-        if self.kept == 0 {
-            let _ = self.keep(vfs, LEAST);
         }
     }
 }

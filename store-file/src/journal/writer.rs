@@ -40,6 +40,11 @@ impl Writer {
         Self { halves, active: 0, next, synced: next - 1, base: next, told: 0, reserve, is_poisoned: false }
     }
 
+    const fn half_ref(&self) -> &Half {
+        let [first, second] = &self.halves;
+        if self.active == 0 { first } else { second }
+    }
+
     pub(super) fn half(&mut self) -> &mut Half {
         let [first, second] = &mut self.halves;
         if self.active == 0 { first } else { second }
@@ -124,11 +129,7 @@ fn above(path: &FilePath) -> Vec<FilePath> {
 impl Inner {
     /// Writes batches as one, with one sync. When it returns, the logs have them.
     pub(super) fn write(&self, group: &[&Batch]) -> Result<u64, Failure> {
-        let mut writer = guard(&self.writer);
-        self.check(&writer)?;
-        if writer.half().end >= self.config.half_bytes {
-            writer = self.switch(writer)?;
-        }
+        let mut writer = self.prepare()?;
         let (mut bytes, named) = writer.encode(group);
         if u32::try_from(bytes.len()).is_err() {
             return Err(Failure::Refused(io::Error::other("the batch has more than 4 GiB")));
@@ -146,9 +147,8 @@ impl Inner {
         if early && let Err(source) = self.apply(&mut writer, group) {
             return Err(self.poison(writer, source));
         }
-        // A file that is removed does not come back when the batch is lost that removed it.
-        let removes = group.iter().any(|batch| batch.removes());
-        if (removes || self.config.durability == Durability::Sync)
+        let must_sync = group.iter().any(|batch| batch.must_sync());
+        if (must_sync || self.config.durability == Durability::Sync)
             && !self.planted.has(Bug::NoSync)
             && let Err(source) = writer.sync()
         {
@@ -158,6 +158,13 @@ impl Inner {
             return Err(self.poison(writer, source));
         }
         Ok(frame.number)
+    }
+
+    /// The writer, with space in its half.
+    pub(super) fn prepare(&self) -> Result<MutexGuard<'_, Writer>, Failure> {
+        let writer = guard(&self.writer);
+        self.check(&writer)?;
+        if writer.half_ref().end >= self.config.half_bytes { self.switch(writer) } else { Ok(writer) }
     }
 
     pub(super) fn check(&self, writer: &Writer) -> Result<(), Failure> {

@@ -91,10 +91,6 @@ pub(crate) fn event_logs(tenant: &TenantId) -> Key {
 }
 
 /// The tenant and id of such a log's key.
-pub(crate) fn read_event_log(key: &[u8]) -> Option<(String, String)> {
-    let mut reader = KeyReader::new(EVENT_LOG, key)?;
-    Some((reader.text()?, reader.text()?))
-}
 
 /// Everything about events that stands under the name of a tenant, but the numbers of their logs.
 pub(crate) fn events_of(tenant: &TenantId) -> [Key; 4] {

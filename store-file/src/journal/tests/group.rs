@@ -22,7 +22,7 @@ fn journal(vfs: Arc<dyn Vfs>, in_background: bool) -> Journal {
         in_background,
     };
     let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Write, 4));
-    Journal::start(vfs, files, config, Box::new(|| Ok(()))).unwrap()
+    Journal::start(vfs, files, config, Box::new(|_| Ok(()))).unwrap()
 }
 
 /// Each of `threads` makes a log of its own and appends to it `count` times.

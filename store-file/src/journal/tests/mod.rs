@@ -59,7 +59,7 @@ impl Store {
             in_background: false,
         };
         let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Write, 2));
-        let journal = Journal::start_with(vfs, files, (config, Box::new(|| Ok(()))), planted)?;
+        let journal = Journal::start_with(vfs, files, (config, Box::new(|_| Ok(()))), planted)?;
         if !is_known {
             replace(disk, &path("meta"), b"x").map_err(|error| crate::error::io("meta", error))?;
         }

@@ -1,0 +1,362 @@
+//! A round: what is planned and not written yet, over any number of logs.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::atomic::Ordering,
+};
+
+use store_core::{ClaimNumber, Error, Result, TenantId, Timestamp, codec::Codec, commit::DecisionContext};
+
+use super::mailbox::OpenGroup;
+use crate::{
+    codec::Rows,
+    fold::{self, Lines, Owner, Told},
+    journal::LogName,
+    line::{CommitLine, Fact, Line, ThreadHeader},
+    log::{Position, add_checksum},
+    root,
+    shared::{LogKey, Part, Shared},
+    staged::Staged,
+    table,
+    tails::{ROOT, Tail, Tails},
+    view::View,
+};
+
+/// How many logs are remembered at most.
+const REMEMBERED: usize = 512;
+
+/// What the writer remembers between rounds, so that it need not be read again: what was written last.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered(HashMap<LogKey, Loaded>);
+
+/// A log as its writer knows it.
+#[derive(Debug, Clone)]
+struct Loaded {
+    told: Told,
+    name: LogName,
+    end: Position,
+}
+
+impl Remembered {
+    /// Forgets what belongs to a tenant.
+    pub(crate) fn forget_tenant(&mut self, tenant: &TenantId) {
+        self.0.retain(|(of, ..), _| of != tenant);
+    }
+
+    /// Forgets a log: it was written by something else than a round, or is gone.
+    pub(crate) fn forget(&mut self, key: &LogKey) {
+        self.0.remove(key);
+    }
+}
+
+/// What a round may use, if there is little space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Nothing but what is free.
+    AsAsked,
+    /// The reserve, so that work can be ended on a full disk (FI-7).
+    Settles,
+    /// The reserve: it makes space, or leads to what does.
+    Frees,
+}
+
+/// A log in a round.
+#[derive(Debug, Default)]
+struct Left {
+    before: Told,
+    told: Told,
+    log: Option<u64>,
+}
+
+/// What is planned and not written yet. One log at a time is worked on: see [`Round::enter`].
+pub(crate) struct Round<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(super) remembered: &'a mut Remembered,
+    pub(crate) staged: Staged<'a>,
+    pub(super) tails: Tails,
+    /// The log that is worked on.
+    pub(super) key: LogKey,
+    is_loaded: bool,
+    /// The thread as `staged` has it.
+    before: Told,
+    pub(super) told: Told,
+    pub(super) log: Option<u64>,
+    /// Whether the log got a group since it was entered.
+    is_changed: bool,
+    /// Logs that were worked on before.
+    left: HashMap<LogKey, Left>,
+    /// Logs that go with the batch.
+    pub(super) dropped: Vec<LogName>,
+    /// What a call of the mailbox changes.
+    pub(super) open: OpenGroup,
+    /// From when on claims may find what the round brings.
+    claimable: BTreeMap<TenantId, Timestamp>,
+    pub(crate) how: How,
+    /// Whether it is durable before it shows, whatever the durability of the store.
+    pub(super) is_durable: bool,
+    /// Something failed in the middle of a change: nothing of the round is written.
+    pub(super) broken: bool,
+    _poison: PoisonOnPanic<'a>,
+}
+
+/// Poisons the store if the thread that holds it panics: nobody knows how far the round came.
+struct PoisonOnPanic<'a>(&'a Shared);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison();
+        }
+    }
+}
+
+impl<'a> Round<'a> {
+    /// A round that begins at a log, which is not loaded yet.
+    pub(super) fn new(shared: &'a Shared, remembered: &'a mut Remembered, key: LogKey) -> Self {
+        Self {
+            shared,
+            remembered,
+            staged: Staged::new(&shared.index),
+            tails: Tails::default(),
+            key,
+            is_loaded: false,
+            before: Told::default(),
+            told: Told::default(),
+            log: None,
+            is_changed: false,
+            left: HashMap::new(),
+            dropped: Vec::new(),
+            open: OpenGroup::default(),
+            claimable: BTreeMap::new(),
+            how: How::AsAsked,
+            is_durable: false,
+            broken: false,
+            _poison: PoisonOnPanic(shared),
+        }
+    }
+
+    pub(super) const fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Whether nothing waits to be written.
+    pub(super) fn is_clean(&self) -> bool {
+        self.tails.len() == 0 && self.dropped.is_empty()
+    }
+
+    /// From when on claims may find something, by tenant.
+    pub(super) fn claimable(&mut self) -> BTreeMap<TenantId, Timestamp> {
+        std::mem::take(&mut self.claimable)
+    }
+
+    /// Notes from when on a claim may find something.
+    pub(super) fn brings(&mut self, claimable_from: Option<Timestamp>) {
+        if let Some(from) = claimable_from {
+            let first = self.claimable.entry(self.key.0.clone()).or_insert(from);
+            *first = from.min(*first);
+        }
+    }
+
+    /// Goes on with another log: what this one got is in `staged` from then on.
+    pub(crate) fn enter(&mut self, key: LogKey) -> Result<()> {
+        if self.is_loaded && self.key == key {
+            return Ok(());
+        }
+        let next = match self.left.remove(&key) {
+            Some(left) => left,
+            None => self.load(&key)?,
+        };
+        self.leave();
+        let Left { before, told, log } = next;
+        (self.key, self.before, self.told, self.log, self.is_loaded) = (key, before, told, log, true);
+        Ok(())
+    }
+
+    /// Puts what the log's groups have led to into `staged`.
+    pub(super) fn leave(&mut self) {
+        if !self.is_loaded {
+            return;
+        }
+        let (mut before, told) = (std::mem::take(&mut self.before), std::mem::take(&mut self.told));
+        if let (true, Some(log)) = (self.is_changed, self.log)
+            && let Some(tail) = self.tails.get(log)
+        {
+            let (tenant, thread, part) = self.key.clone();
+            let owner = Owner { tenant, thread, generation: part.generation(&told), log };
+            fold::finish(&mut self.staged, &owner, (&before, &told), tail.end());
+            before = told.clone();
+        }
+        let left = Left { before, told, log: self.log };
+        self.left.insert(self.key.clone(), left);
+        (self.is_loaded, self.is_changed) = (false, false);
+    }
+
+    /// A log as it stands: remembered, or from the index, its file compared with what the index knows.
+    fn load(&mut self, key: &LogKey) -> Result<Left> {
+        let (tenant, thread, part) = key;
+        if let Some(Loaded { told, name, end }) = self.remembered.0.get(key) {
+            self.shared.check_damage(tenant, thread)?;
+            let log = Some(name.number);
+            self.tails.insert_once(name, *end);
+            return Ok(Left { before: told.clone(), told: told.clone(), log });
+        }
+        let (told, log) = match part {
+            Part::Events => {
+                self.shared.check_damage(tenant, thread)?;
+                (Told::default(), self.staged.event_log(tenant, thread)?)
+            }
+            Part::Thread => {
+                let row = self.shared.thread_row(&self.staged, tenant, thread)?;
+                let id = self.staged.id_record(tenant, thread, row.as_ref().map(|row| &row.stored))?;
+                let log = row.as_ref().map(|row| row.log);
+                (Told { stored: row.map(|row| row.stored), id }, log)
+            }
+        };
+        if let Some(log) = log {
+            let row = self.staged.log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+            let (_, path) = self.shared.open_log(log)?;
+            self.tails.insert_once(&LogName { number: log, path }, row.end);
+        }
+        Ok(Left { before: told.clone(), told, log })
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            shared: self.shared,
+            staged: &self.staged,
+            tails: &self.tails,
+            tenant: &self.key.0,
+            told: &self.told,
+            log: self.log,
+        }
+    }
+
+    pub(super) fn setting(&self, now: Timestamp) -> DecisionContext<'a> {
+        DecisionContext::new(now, &self.shared.limits, &*self.shared.config.ids)
+    }
+
+    /// Adds a group to the log, and works it into what later requests of the round are judged by.
+    pub(super) fn group(
+        &mut self,
+        generation: u64,
+        lines: Vec<Line>,
+        texts: &[String],
+        commit: CommitLine,
+    ) -> Result<()> {
+        let owner = self.owner(generation)?;
+        let batch = self.number()?;
+        let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
+        let placed = tail.push(batch, texts, &commit.encode())?;
+        self.is_changed = true;
+        let lines = lines.into_iter().zip(placed.lines).collect();
+        let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end };
+        let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
+        self.broken |= folded.is_err();
+        folded
+    }
+
+    /// The number of the batch that the round becomes.
+    fn number(&self) -> Result<u64> {
+        self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))
+    }
+
+    /// Whose log it is; a thread without one gets it here.
+    pub(super) fn owner(&mut self, generation: u64) -> Result<Owner> {
+        let (tenant, thread, _) = self.key.clone();
+        if let Some(log) = self.log {
+            return Ok(Owner { tenant, thread, generation, log });
+        }
+        let path = Shared::log_path(&tenant, &thread, generation)?;
+        let header = ThreadHeader { tenant, thread, generation, at: self.shared.time.now() };
+        let log = self.shared.next_log.fetch_add(1, Ordering::SeqCst);
+        self.tails.insert(Tail::made(LogName { number: log, path }, add_checksum(&header.encode())?));
+        self.log = Some(log);
+        Ok(Owner { tenant: header.tenant, thread: header.thread, generation, log })
+    }
+
+    /// Makes the root log, if there is none.
+    pub(crate) fn begin_root(&mut self) -> Result<()> {
+        self.root_log()?;
+        if let Some(root) = self.tails.get_mut(ROOT) {
+            root.make();
+            self.staged.put(table::fact("root"), root::encode_position(root.end()));
+        }
+        Ok(())
+    }
+
+    /// The end of the root log.
+    fn root_log(&mut self) -> Result<()> {
+        if self.tails.get(ROOT).is_some() {
+            return Ok(());
+        }
+        let name = LogName { number: ROOT, path: root::path()? };
+        let end = self.staged.get_position("root")?;
+        self.tails.insert(match end.filter(|end| *end != Position::default()) {
+            Some(end) => Tail::new(name, end),
+            None => Tail::made(name, add_checksum(root::HEADER)?),
+        });
+        Ok(())
+    }
+
+    /// Adds a fact about several threads to the root log. The round is durable before it shows.
+    pub(crate) fn fact(&mut self, fact: &Fact) -> Result<()> {
+        self.is_durable = true;
+        let batch = self.number()?;
+        self.root_log()?;
+        let tail = self.tails.get_mut(ROOT).ok_or_else(Error::closed)?;
+        let placed = tail.push(batch, &[fact.encode()], "{}")?;
+        self.staged.put(table::fact("root"), root::encode_position(placed.end));
+        Ok(())
+    }
+
+    /// Remembers the highest claim number of an id that has no thread (CM-32).
+    pub(super) fn remember_fence(&mut self, fence: Option<ClaimNumber>) -> Result<()> {
+        if self.told.id.fence == fence {
+            return Ok(());
+        }
+        let (tenant, thread, _) = self.key.clone();
+        let mut id = self.told.id.clone();
+        id.fence = fence;
+        self.fact(&Fact::Fence { tenant: tenant.clone(), thread: thread.clone(), fence })?;
+        self.staged.put(table::id(&tenant, &thread), id.encode());
+        self.before.id = id.clone();
+        self.told.id = id;
+        Ok(())
+    }
+
+    /// Removes a log with the batch.
+    pub(crate) fn drop_log(&mut self, name: LogName) {
+        self.dropped.push(name);
+    }
+
+    /// Remembers what was written, once it is.
+    pub(super) fn remember(left: HashMap<LogKey, (Told, LogName, Position)>, remembered: &mut Remembered) {
+        if remembered.0.len() + left.len() > REMEMBERED {
+            remembered.0.clear();
+        }
+        for (key, (told, name, end)) in left {
+            remembered.0.insert(key, Loaded { told, name, end });
+        }
+    }
+
+    /// The logs that have groups, as they will be.
+    pub(super) fn written(&mut self) -> HashMap<LogKey, (Told, LogName, Position)> {
+        let tails = &self.tails;
+        let left = std::mem::take(&mut self.left).into_iter();
+        let written = left.filter_map(|(key, Left { told, log, .. })| {
+            let tail = tails.get(log?).filter(|tail| tail.has_groups())?;
+            Some((key, (told, tail.name.clone(), tail.end())))
+        });
+        written.collect()
+    }
+
+    /// Forgets what belongs to a tenant.
+    pub(crate) fn forget_tenant(&mut self, tenant: &TenantId) {
+        self.remembered.forget_tenant(tenant);
+    }
+
+    /// Forgets a log, which is changed or removed by something else than its groups.
+    pub(crate) fn forget(&mut self, key: &LogKey) {
+        self.remembered.forget(key);
+    }
+}
