@@ -5,8 +5,7 @@ use store_core::{EventId, Result, Scope, TenantId, Timestamp, codec::Codec, even
 
 use super::{Lines, Owner};
 use crate::{
-    codec::{EventKeyRow, EventRow, PlaceRow, Rows, damaged},
-    index::Key,
+    codec::{EventKeyRow, EventRow, PlaceRow, Rows},
     line::{EventKeyLine, Line},
     log::Span,
     staged::Staged,

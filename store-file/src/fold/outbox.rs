@@ -5,8 +5,7 @@ use store_core::{OutboxId, Result, outbox};
 
 use super::Owner;
 use crate::{
-    codec::{Rows, damaged, payload_place},
-    index::Key,
+    codec::{Rows, payload_place},
     line::{Line, OutboxLine},
     log::Span,
     rows::OutboxTable,

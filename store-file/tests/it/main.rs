@@ -11,7 +11,6 @@
 mod bit_flips;
 mod bounds;
 mod conformance;
-mod crashes;
 mod damage;
 mod events;
 mod files;
