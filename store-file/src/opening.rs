@@ -2,12 +2,12 @@
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy, TenantId};
+use store_core::{Detail, Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy, TenantId};
 
 use crate::{
     catch_up::CatchUp,
     config::{Create, Durability, FileConfig},
-    damage::Damage,
+    damage::{Damage, without_generation},
     deletion,
     dispatches::MailboxRows,
     error,
@@ -17,11 +17,11 @@ use crate::{
     journal::{History, Journal, JournalConfig, Persist, Redone},
     line::Fact,
     lock::Lock,
-    log::{Aside, Position, Recovery},
+    log::{Aside, Position, Recovery, set_aside},
     meta::Meta,
     overlay::Overlay,
     purge,
-    replay::{From, Replay},
+    replay::{From, Replay, own_header},
     root,
     shared::{Part, Parts, Shared, guard},
     space,
@@ -168,11 +168,13 @@ fn open_to_write(
     let history = journal_of(&*vfs, &meta, is_new)?;
     let redone = history.as_ref().map(|history| history.redo(&*vfs)).transpose()?.unwrap_or_default();
     let rewrite = unclean && !meta.has_journal();
-    let opening = Opening { unclean, ..Opening::default() };
+    let mut opening = Opening { unclean, ..Opening::default() };
+    cut_to_ends(&*vfs, &redone, &mut opening)?;
     let mut found = Found { meta, opening, history, redone, rewrite };
     let (index, condition) = index(&*vfs)?;
     let index = Arc::new(index);
-    let (facts, next_log, damage) = catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?;
+    let (facts, next_log, mut damage) = catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?;
+    note_damage(&*vfs, &found.redone, &mut found.opening, &mut damage)?;
     let relaxed = unclean && was_relaxed(&index, &lock)?;
     let former = found.meta.clone();
     let meta = if relaxed { former.next_incarnation() } else { former.clone() }.with_journal();
@@ -301,6 +303,7 @@ fn catch_up(
             found.opening.stale_index = Some("it does not fit the logs");
         }
     }
+    is_trusted = is_trusted && fits_root_log(vfs, index, config, found)?;
     if !is_trusted {
         clear(index)?;
         found.opening.index_rebuilt = true;
@@ -308,9 +311,6 @@ fn catch_up(
     }
     let facts = Facts::unfinished(index)?;
     let mut damage = Damage::default();
-    for path in &found.redone.damaged {
-        found.opening.damaged.push(format!("`{path}`: it is shorter than what was written"));
-    }
     let relaxed = lock.is_some_and(|lock| was_relaxed(index, lock).unwrap_or(true));
     let mut next_log = next_log(index)?;
     if found.opening.unclean && relaxed {
@@ -318,6 +318,53 @@ fn catch_up(
         (next_log, damage) = read_logs(vfs, index, (&facts, found.from()), config, &mut found.opening)?;
     }
     Ok((facts, next_log, damage))
+}
+
+/// Whether the root log ends where the index knows it to. What is behind that is set aside.
+fn fits_root_log(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found) -> Result<bool> {
+    let from = position(index)?;
+    let known = Recovery {
+        from,
+        acknowledged: from.map_or(0, |from| from.offset),
+        last_batch: found.last_batch(),
+        read_only: config.read_only,
+        ..Recovery::default()
+    };
+    let mut fits = true;
+    let read = root::read(vfs, known, |_| {
+        fits = false;
+        Ok(())
+    })?;
+    found.opening.set_aside.extend(read.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
+    Ok(fits)
+}
+
+/// Sets aside what logs have behind the end that the journal knows.
+fn cut_to_ends(vfs: &dyn Vfs, redone: &Redone, opening: &mut Opening) -> Result<()> {
+    for (path, end) in &redone.ends {
+        let fail = |source| error::io(path, source);
+        let file = vfs.open(path, Open::Write).map_err(fail)?;
+        if file.len().map_err(fail)? > *end {
+            opening.set_aside.push(SetAside::of(&set_aside(vfs, path, &*file, *end).map_err(fail)?));
+        }
+    }
+    Ok(())
+}
+
+/// Names the logs that lack what was durable once: nothing of their threads can be read.
+fn note_damage(vfs: &dyn Vfs, redone: &Redone, opening: &mut Opening, damage: &mut Damage) -> Result<()> {
+    for path in &redone.damaged {
+        let detail = format!("{path}: it is shorter than what was written");
+        opening.damaged.push(detail.clone());
+        let file = vfs.open(path, Open::Read).ok();
+        let header = file.map(|file| own_header(&*file, path)).transpose().map_err(|source| error::io(path, source))?;
+        if let Some((header, _)) = header.flatten() {
+            damage.threads.insert((header.tenant, header.thread), Detail::Corrupt { location: detail });
+        } else if let Some((name, generation)) = without_generation(path) {
+            damage.headless.insert(name.to_owned(), (generation, path.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// Fills an empty index from the logs.

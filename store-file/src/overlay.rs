@@ -41,7 +41,7 @@ impl Vfs for Overlay {
             return Err(Errno::NOENT.into());
         }
         let below = match self.below.open(path, how) {
-            _ if log.is_made => None,
+            Err(error) if log.is_made && error.kind() == io::ErrorKind::NotFound => None,
             // Without the bytes before them, those of the journal are no log.
             opened => Some(opened?),
         };
@@ -106,27 +106,26 @@ impl Vfs for Overlay {
 /// A log with what the journal adds.
 #[derive(Debug)]
 struct OverlayFile {
-    /// None if the journal makes the log.
+    /// None if the journal makes the log, and no file is there yet.
     below: Option<Arc<dyn VfsFile>>,
     log: Arc<LogAppends>,
 }
 
 impl VfsFile for OverlayFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let first = self.log.bytes.keys().next().copied().unwrap_or(u64::MAX);
-        if offset >= first {
-            // What the journal has follows each other without gaps.
-            let Some((start, bytes)) = self.log.bytes.range(..=offset).next_back() else { return Ok(0) };
-            let from = usize::try_from(offset - start).map_err(io::Error::other)?;
-            let rest = bytes.get(from..).unwrap_or_default();
+        let found = self.log.bytes.range(..=offset).next_back();
+        let rest = found.and_then(|(start, bytes)| bytes.get(usize::try_from(offset - start).ok()?..));
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
             let count = rest.len().min(buffer.len());
             if let (Some(target), Some(source)) = (buffer.get_mut(..count), rest.get(..count)) {
                 target.copy_from_slice(source);
             }
             return Ok(count);
         }
+        // Before what the journal has, or behind it.
         let Some(below) = &self.below else { return Ok(0) };
-        let most = usize::try_from(first - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let next = self.log.bytes.range(offset..).next().map_or(u64::MAX, |(start, _)| *start);
+        let most = usize::try_from(next - offset).unwrap_or(usize::MAX).min(buffer.len());
         below.read_at(buffer.get_mut(..most).unwrap_or_default(), offset)
     }
 
@@ -135,12 +134,9 @@ impl VfsFile for OverlayFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        let journal = self.log.bytes.last_key_value().map(|(start, bytes)| start + bytes.len() as u64);
-        match (journal, &self.below) {
-            (Some(end), _) => Ok(end),
-            (None, Some(below)) => below.len(),
-            (None, None) => Ok(0),
-        }
+        let journal = self.log.bytes.last_key_value().map_or(0, |(start, bytes)| start + bytes.len() as u64);
+        let below = self.below.as_ref().map_or(Ok(0), |below| below.len())?;
+        Ok(below.max(journal))
     }
 
     fn sync_data(&self) -> io::Result<()> {

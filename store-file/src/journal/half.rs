@@ -9,7 +9,7 @@ use std::{
 use super::frame::{Frame, HalfHeader, SECTOR};
 use crate::{
     error,
-    vfs::{FilePath, Open, Vfs, VfsFile},
+    vfs::{FilePath, Open, Vfs, VfsFile, replace},
 };
 
 /// The two files.
@@ -40,28 +40,32 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// Makes both files anew, empty, in one step each: after a crash each is its former self or empty.
-    ///
-    /// Batches of a former file that have numbers below `header.next` count for nothing as soon as one file is new.
+    /// Empties both files, or makes them. From the moment on in which one of them says so, batches with numbers below
+    /// `header.next` count for nothing. No space is needed where the files are there, so a root on a full disk can be
+    /// opened and closed.
     ///
     /// # Errors
     /// As the system says.
     pub(super) fn fresh(vfs: &dyn Vfs, header: &HalfHeader) -> store_core::Result<[Self; 2]> {
         let sector = header.encode()?;
-        let [first, second] = NAMES.map(|name| {
-            replace(vfs, name, &sector).map_err(|source| error::io(name, source)).map(|file| Self {
-                file,
-                end: SECTOR,
-                reserved: SECTOR,
-                last: 0,
-                told: 0,
-                is_needed: false,
-                named: BTreeSet::new(),
-                written: BTreeMap::new(),
-                folders: BTreeSet::new(),
-            })
-        });
-        Ok([first?, second?])
+        let [first, second] = NAMES.map(|name| begin(vfs, name, &sector).map_err(|source| error::io(name, source)));
+        let files = [first?, second?];
+        for (file, name) in files.iter().zip(NAMES) {
+            // What was in it must be gone before a new batch is: it might follow one.
+            let emptied = file.truncate(SECTOR).and_then(|()| file.sync_data());
+            emptied.map_err(|source| error::io(name, source))?;
+        }
+        Ok(files.map(|file| Self {
+            file,
+            end: SECTOR,
+            reserved: SECTOR,
+            last: 0,
+            told: 0,
+            is_needed: false,
+            named: BTreeSet::new(),
+            written: BTreeMap::new(),
+            folders: BTreeSet::new(),
+        }))
     }
 
     /// Makes sure that so many more bytes have space.
@@ -125,15 +129,17 @@ impl Half {
     }
 }
 
-/// Replaces a file durably by one with these bytes, which is returned.
-fn replace(vfs: &dyn Vfs, name: &str, bytes: &[u8]) -> io::Result<Arc<dyn VfsFile>> {
+/// Writes the header of a file, durably; a file that is not there appears with it.
+fn begin(vfs: &dyn Vfs, name: &str, sector: &[u8]) -> io::Result<Arc<dyn VfsFile>> {
     let path = FilePath::new(name).map_err(io::Error::other)?;
-    let temporary = FilePath::new(format!("{name}.new")).map_err(io::Error::other)?;
-    let file = vfs.open(&temporary, Open::Create)?;
-    file.truncate(0)?;
-    file.write_at(bytes, 0)?;
-    file.sync_data()?;
-    vfs.rename(&temporary, &path)?;
-    vfs.sync_dir(&FilePath::root())?;
-    Ok(file)
+    match vfs.open(&path, Open::Write) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(vfs, &path, sector)?,
+        opened => {
+            let file = opened?;
+            file.write_at(sector, 0)?;
+            file.sync_data()?;
+            return Ok(file);
+        }
+    }
+    vfs.open(&path, Open::Write)
 }

@@ -62,9 +62,13 @@ impl History {
         };
         let [first, second] = &halves;
         let headers = [first.header(root)?, second.header(root)?];
-        let [first, second] = &headers;
-        let next = first.next.max(second.next);
-        let incarnation = first.incarnation.max(second.incarnation);
+        // A power cut may damage the header that is being written, but not both.
+        let known = headers.iter().flatten();
+        let (next, incarnation) = known
+            .fold((0, 0), |(next, incarnation), header| (header.next.max(next), header.incarnation.max(incarnation)));
+        if next == 0 {
+            return Err(error::corrupt(NAMES[0], Some(0)));
+        }
         let mut chains = Vec::with_capacity(2);
         for half in halves {
             let chain = half.chain(next, planted)?;
@@ -154,14 +158,16 @@ impl Stored {
         Ok(Some(Self { name, file, len }))
     }
 
-    fn header(&self, root: &str) -> Result<HalfHeader> {
+    /// Its header, if it proves itself. That of another root is refused.
+    fn header(&self, root: &str) -> Result<Option<HalfHeader>> {
         let mut sector = vec![0; usize::try_from(SECTOR.min(self.len)).unwrap_or_default()];
         read_exact_at(&*self.file, &mut sector, 0).map_err(|source| error::io(self.name, source))?;
-        let header = HalfHeader::decode(&sector).ok_or_else(|| error::corrupt(self.name, Some(0)))?;
-        if header.root != root {
-            return Err(Error::corrupt(format!("{}: the journal belongs to another store", self.name)));
+        match HalfHeader::decode(&sector) {
+            Some(header) if header.root != root => {
+                Err(Error::corrupt(format!("{}: the journal belongs to another store", self.name)))
+            }
+            header => Ok(header),
         }
-        Ok(header)
     }
 
     /// The batches from the beginning on, if the first one is not older than `least`.

@@ -24,7 +24,8 @@ use crate::{
 /// What a redo came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Redone {
-    /// The logs that the journal writes to and does not drop, each with the offset where it ends.
+    /// The logs that the journal writes to and does not drop, each with the offset where it ends. Bytes behind that are
+    /// of no batch that was committed.
     pub(crate) ends: BTreeMap<FilePath, u64>,
     /// Logs that lack bytes which the journal does not have: they were durable before, and something else removed
     /// them. Nothing was written to these.
@@ -154,7 +155,7 @@ pub(crate) enum StepKind {
 /// What a journal has of one log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LogAppends {
-    /// Whether the journal makes the log: bytes that the file has elsewhere do not count.
+    /// Whether the journal makes the log: it may have no file.
     pub(crate) is_made: bool,
     /// Whether the journal drops the log in the end.
     pub(crate) is_dropped: bool,
@@ -184,7 +185,6 @@ impl Redo<'_> {
         let fail = |source| error::io(&path, source);
         ensure_dir(self.vfs, &path.parent()).map_err(fail)?;
         let file = self.vfs.open(&path, Open::Create).map_err(fail)?;
-        file.truncate(0).map_err(fail)?;
         self.folders.insert(path.parent());
         self.logs.insert(log, Log { path, file: Some(file), end: 0, is_damaged: false });
         Ok(())

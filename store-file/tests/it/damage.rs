@@ -21,6 +21,13 @@ async fn killed() -> (Place, Vec<String>) {
     (place.copy(), answers(&store).await.unwrap())
 }
 
+/// The same, but the journal has nothing: everything was in the logs, durably, before the store was opened last.
+async fn killed_when_idle() -> (Place, Vec<String>) {
+    let (place, expected) = closed().await;
+    let _store = place.open();
+    (place.copy(), expected)
+}
+
 /// A root that was written and closed.
 async fn closed() -> (Place, Vec<String>) {
     let place = Place::new();
@@ -39,14 +46,23 @@ async fn entries(store: &FileStore, id: &str) -> Result<usize> {
     Ok(threads(store).list_entries(&thread(id), EntryQuery::all()).await?.items.len())
 }
 
-/// Removes the last commits of a log.
-fn cut_commits(log: &mut Vec<u8>, count: usize) {
-    for _ in 0..count {
-        let last = log.len() - 1;
-        let ends: Vec<usize> = (0..last).filter(|at| log[*at] == b'\n').collect();
-        let group = ends.iter().rposition(|end| log[..*end].ends_with(b"\"}") && is_commit(&log[..*end])).unwrap();
-        log.truncate(ends[group] + 1);
-    }
+/// Removes the last batches of a journal, as a power cut does where they were not synced. The logs may have them.
+fn lose_batches(place: &Place, count: usize) {
+    edit(&place.root().join("journal.0"), |journal| {
+        for _ in 0..count {
+            let starts = (0..journal.len()).step_by(512);
+            let last = starts.filter(|at| journal[*at..].starts_with(b"\0batch\0\x01")).last().unwrap();
+            journal[last..last + 64].fill(0);
+        }
+    });
+}
+
+/// Removes the last commit of a log.
+fn cut_commit(log: &mut Vec<u8>) {
+    let last = log.len() - 1;
+    let ends: Vec<usize> = (0..last).filter(|at| log[*at] == b'\n').collect();
+    let group = ends.iter().rposition(|end| log[..*end].ends_with(b"\"}") && is_commit(&log[..*end])).unwrap();
+    log.truncate(ends[group] + 1);
 }
 
 fn is_commit(text: &[u8]) -> bool {
@@ -87,42 +103,58 @@ async fn a_torn_tail_is_set_aside_and_reported() {
     assert_eq!((entries(&store, "a").await.unwrap(), store.opening().set_aside.len()), (7, 0));
 }
 
-/// Shows FI-3: of a commit that was cut in the middle nothing is left, and all before it is.
+/// Shows FI-2: whatever is missing in a log of what the journal has is written again.
 #[tokio::test]
-async fn a_commit_cut_at_any_place_leaves_the_ones_before_it() {
+async fn a_log_cut_at_any_place_is_mended_by_the_journal() {
     let (place, _) = killed().await;
-    fs::remove_dir_all(place.root().join("index")).unwrap();
     let last = groups(&place.log("b"));
     let (from, to) = (last[last.len() - 2], last[last.len() - 1]);
-    for cut in (from..to).step_by(41) {
-        let place = place.copy();
-        edit(&place.log("b"), |log| log.truncate(cut));
-        let store = place.open();
-        assert_eq!(entries(&store, "b").await.unwrap(), 3, "cut at {cut}");
-        let reported: u64 = store.opening().set_aside.iter().map(|aside| aside.bytes).sum();
-        assert_eq!(reported, (cut - from) as u64, "cut at {cut}");
-        say(&store, "b", "it goes on").await.unwrap();
-        assert_eq!(entries(&store, "a").await.unwrap(), 6);
+    for with_index in [true, false] {
+        for cut in (0..from).step_by(397).chain((from..to).step_by(41)) {
+            let place = place.copy();
+            if !with_index {
+                fs::remove_dir_all(place.root().join("index")).unwrap();
+            }
+            edit(&place.log("b"), |log| log.truncate(cut));
+            let store = place.open();
+            assert_eq!(entries(&store, "b").await.unwrap(), 4, "cut at {cut}");
+            let opening = store.opening();
+            assert!(opening.set_aside.is_empty() && opening.damaged.is_empty(), "cut at {cut}: {opening:?}");
+            say(&store, "b", "it goes on").await.unwrap();
+            assert_eq!(entries(&store, "a").await.unwrap(), 6);
+        }
     }
 }
 
-/// Shows FI-3: if what is missing or damaged at the end had been acknowledged, the report says so.
+/// Shows FI-4: what a log lost of which the journal has nothing any more is damage, and is never taken for a crash.
 #[tokio::test]
-async fn acknowledged_bytes_that_are_lost_are_reported_as_such() {
-    for cut in [1, 30] {
-        let (place, _) = killed().await;
-        edit(&place.log("b"), |log| log.truncate(log.len() - cut));
-        let store = place.open();
-        let aside = &store.opening().set_aside;
-        assert!(aside.len() == 1 && aside[0].acknowledged && aside[0].path.is_some(), "{aside:?}");
-        assert_eq!(entries(&store, "b").await.unwrap(), 3);
+async fn acknowledged_bytes_that_are_lost_are_reported() {
+    for with_index in [true, false] {
+        for (says_more, cut) in [(true, 1), (true, 30), (false, 1), (false, 30)] {
+            let (place, _) = closed().await;
+            let len = fs::metadata(place.log("b")).unwrap().len();
+            let store = place.open();
+            if says_more {
+                say(&store, "b", "more").await.unwrap();
+            }
+            let place = place.copy();
+            edit(&place.log("b"), |log| log.truncate(usize::try_from(len).unwrap() - cut));
+            if !with_index {
+                fs::remove_dir_all(place.root().join("index")).unwrap();
+            }
+            let store = place.open();
+            let found = (entries(&store, "b").await, store.opening().set_aside.len());
+            if !with_index && !says_more {
+                // Nothing says that there was more than whole commits.
+                assert_eq!((found.0.unwrap(), found.1), (3, 1));
+                continue;
+            }
+            assert_eq!(found.0.unwrap_err().kind(), ErrorKind::Corrupt, "{with_index}, {says_more}, {cut}");
+            assert_eq!(say(&store, "b", "x").await.unwrap_err().kind(), ErrorKind::Corrupt);
+            assert_eq!(store.opening().damaged.len(), usize::from(says_more), "{:?}", store.opening());
+            say(&store, "a", "works").await.unwrap();
+        }
     }
-    let (place, _) = killed().await;
-    edit(&place.log("b"), |log| cut_commits(log, 1));
-    let store = place.open();
-    let aside = &store.opening().set_aside;
-    assert!(aside.len() == 1 && aside[0].acknowledged && aside[0].bytes == 0, "{aside:?}");
-    assert_eq!(entries(&store, "b").await.unwrap(), 3);
 }
 
 /// Whether an error is damage of this file, told with an offset.
@@ -137,7 +169,7 @@ fn tells_damage<T: std::fmt::Debug>(result: Result<T>, place: &Place, log: &Path
 /// nothing is cut off.
 #[tokio::test]
 async fn a_changed_byte_affects_only_its_own_thread() {
-    let (place, _) = killed().await;
+    let (place, _) = killed_when_idle().await;
     let log = place.log("a");
     let start = groups(&log)[2];
     edit(&log, |log| log[start + 40] ^= 4);
@@ -315,7 +347,7 @@ type Change = fn(&Place, PathBuf);
 
 const CHANGES: [(&str, Change); 5] = [
     ("longer", |_, log| edit(&log, |log| log.extend_from_slice(b"{\"t\":\"entry\"}\n"))),
-    ("shorter", |_, log| edit(&log, |log| cut_commits(log, 1))),
+    ("shorter", |_, log| edit(&log, cut_commit)),
     ("another", |place, log| edit(&log, |log| *log = fs::read(place.log("b")).unwrap())),
     ("damaged", |_, log| edit(&log, |log| log[5] ^= 1)),
     ("missing", |_, log| fs::remove_file(log).unwrap()),
@@ -380,9 +412,9 @@ async fn a_store_with_unsynced_data_reopens_in_a_new_incarnation() {
     let query = ThreadQuery::default().with_page(PageRequest::first(1));
     let cursor = threads(&store).list_threads(query.clone()).await.unwrap().next.unwrap();
     let cut = place.copy();
-    edit(&cut.log("a"), |log| cut_commits(log, 2));
+    lose_batches(&cut, 2);
     let store = cut.open();
-    assert_eq!(entries(&store, "a").await.unwrap(), 7);
+    assert_eq!((entries(&store, "a").await.unwrap(), store.opening().set_aside.len()), (7, 1));
     let now = threads(&store).load_thread(&thread("a")).await.unwrap().unwrap().version;
     assert_eq!((version.incarnation(), now.incarnation()), (0, 1));
     for number in 1..=version.number() {
@@ -402,20 +434,19 @@ async fn a_store_with_unsynced_data_reopens_in_a_new_incarnation() {
 async fn unsynced_data_is_lost_only_from_the_end() {
     let place = Place::new();
     let _store = unsynced(&place).await;
-    let starts = groups(&place.log("a"));
     for with_index in [true, false] {
         for lost in 0..3 {
             let cut = place.copy();
-            let at = starts[starts.len() - 2 - lost];
-            edit(&cut.log("a"), |log| log[at..at + 64].fill(0));
+            lose_batches(&cut, lost);
             if !with_index {
                 fs::remove_dir_all(cut.root().join("index")).unwrap();
             }
             let store = cut.open();
             assert!(store.opening().damaged.is_empty(), "{:?}", store.opening());
-            assert_eq!(entries(&store, "a").await.unwrap(), 8 - lost, "with index: {with_index}");
+            assert_eq!(store.opening().set_aside.len(), usize::from(lost > 0), "{:?}", store.opening());
+            assert_eq!(entries(&store, "a").await.unwrap(), 9 - lost, "with index: {with_index}");
             say(&store, "a", "goes on").await.unwrap();
-            assert_eq!(entries(&store, "a").await.unwrap(), 9 - lost);
+            assert_eq!(entries(&store, "a").await.unwrap(), 10 - lost);
         }
     }
 }

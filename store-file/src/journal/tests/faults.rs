@@ -34,9 +34,13 @@ pub(super) fn at_every_call(fault: Fault, bug: Option<Bug>) -> Found {
             refused(&script, call, fault, bug)?;
             continue;
         }
-        if !is_poisoned {
+        if !is_poisoned && disk.calls() <= call {
             // The script came to its end before the call.
             return Ok(());
+        }
+        if !is_poisoned {
+            // The call is none that this fault fails.
+            continue;
         }
         for survivors in survivors(&disk, 6) {
             reopened(&disk.after_crash(survivors), &script, ran, bug)
