@@ -313,6 +313,14 @@ pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
     for sort in table::OF_LOG.iter().chain(&table::LEFT_BY_LOG) {
         staged.delete_all(&table::of_log(*sort, owner.log))?;
     }
+    // Of a tenant that is removed, its threads and logs of events may still be there.
+    let thread = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log);
+    if let Some(row) = thread {
+        fold::remove_thread(staged, &owner.tenant, &row.stored);
+    }
+    if staged.event_log(&owner.tenant, &owner.thread)? == Some(owner.log) {
+        staged.delete(table::event_log(&owner.tenant, &owner.thread));
+    }
     staged.delete(table::log(owner.log));
     staged.delete(table::changed(owner.log));
     Ok(())

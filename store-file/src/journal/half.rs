@@ -16,6 +16,8 @@ use crate::{
 pub(super) const NAMES: [&str; 2] = ["journal.0", "journal.1"];
 /// Space for a half is reserved in steps of this many bytes, so that a small root stays small.
 const STEP: u64 = 1 << 20;
+/// Where less than this is free, a half takes no more than it needs.
+const AMPLE: u64 = 16 << 20;
 
 /// A half that is open for writing.
 #[derive(Debug)]
@@ -72,18 +74,16 @@ impl Half {
     ///
     /// # Errors
     /// As the system says; nothing was written then.
-    pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn reserve(&mut self, vfs: &dyn Vfs, bytes: u64) -> io::Result<()> {
         let end = self.end.saturating_add(bytes);
         if end <= self.reserved {
             return Ok(());
         }
-        let wanted = end.next_multiple_of(STEP);
-        // Where little is left, what is needed now is enough.
-        let reserved = match self.file.allocate(wanted) {
-            Err(error) if error::is_full(&error) => self.file.allocate(end).map(|()| end)?,
-            other => other.map(|()| wanted)?,
-        };
-        self.reserved = reserved;
+        // Where little is left, others need it.
+        let is_ample = vfs.free_space()? >= AMPLE;
+        let wanted = if is_ample { end.next_multiple_of(STEP) } else { end };
+        self.file.allocate(wanted)?;
+        self.reserved = wanted;
         Ok(())
     }
 

@@ -64,6 +64,13 @@ impl Reserve {
             _ => Ok(()),
         }
     }
+
+    /// Takes the least again that is kept, if nothing is and there is more than enough space.
+    pub(super) fn take_again(&mut self, vfs: &dyn Vfs) {
+        if self.kept == 0 && vfs.free_space().is_ok_and(|free| free >= 4 * LEAST) {
+            let _ = self.keep(vfs, LEAST);
+        }
+    }
 }
 
 fn path() -> io::Result<FilePath> {

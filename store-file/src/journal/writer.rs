@@ -86,15 +86,15 @@ impl Writer {
         let bytes = group.iter().map(|batch| batch.bytes()).sum();
         if !group.iter().all(|batch| batch.uses_reserve()) {
             self.reserve.keep(vfs, bytes)?;
-            return self.half().reserve(len);
+            return self.half().reserve(vfs, len);
         }
         self.reserve.keep_or_use(vfs, bytes)?;
-        match self.half().reserve(len) {
+        match self.half().reserve(vfs, len) {
             Err(source) if error::is_full(&source) => {}
             reserved => return reserved,
         }
         self.reserve.give_up(vfs)?;
-        self.half().reserve(len)?;
+        self.half().reserve(vfs, len)?;
         if vfs.free_space()? < bytes { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
@@ -157,6 +157,7 @@ impl Inner {
         if !early && let Err(source) = self.apply(&mut writer, group) {
             return Err(self.poison(writer, source));
         }
+        writer.reserve.take_again(&*self.vfs);
         Ok(frame.number)
     }
 
@@ -198,7 +199,7 @@ impl Inner {
             writer = self.flushed.wait(writer).unwrap_or_else(std::sync::PoisonError::into_inner);
             self.check(&writer)?;
         }
-        if let Err(failure) = writer.close_half() {
+        if let Err(failure) = writer.close_half(&*self.vfs) {
             return Err(match failure {
                 Failure::Failed(source) => self.poison(writer, source),
                 other => other,
@@ -282,14 +283,14 @@ impl Writer {
 
     /// Makes the active half durable and final. Before the other half is written over, a durable batch says that
     /// nothing in it is needed: what is written over may be all that a power cut leaves of it.
-    fn close_half(&mut self) -> Result<(), Failure> {
+    fn close_half(&mut self, vfs: &dyn Vfs) -> Result<(), Failure> {
         self.sync().map_err(Failure::Failed)?;
         let last = self.other().last;
         if last > 0 && self.told <= last {
             let mut bytes = vec![0; FRAME];
             let frame = self.frame();
             frame.seal(&mut bytes);
-            self.half().reserve(bytes.len() as u64).map_err(Failure::unchanged)?;
+            self.half().reserve(vfs, bytes.len() as u64).map_err(Failure::unchanged)?;
             self.half().write(&bytes).map_err(Failure::Failed)?;
             self.took(frame, bytes.len() as u64);
             self.sync().map_err(Failure::Failed)?;

@@ -197,8 +197,12 @@ fn calls_that_wait_together_are_checked_only_against_written_commits() {
     for (call, fault) in (opening..opening + 12).flat_map(|call| [(call, Fault::Enospc), (call, Fault::Full)]) {
         let faulty = Faulty::new(call, fault);
         let (Ok((_, store)), place) = (&faulty.opened, &faulty.place) else { panic!("{}", faulty.place) };
+        // The last ones find a disk that is full from the beginning.
+        faulty.disk.set_full(call == opening + 11);
         let fence = Commit::new(thread("new")).fenced(claim(5));
-        let calls = [fence, saying("new", "k", &["x"]), saying("new", "k", &["other"])];
+        // Together they are more than the reserve, each for itself is not.
+        let (one, other) = ("x".repeat(700_000), "y".repeat(700_000));
+        let calls = [fence, saying("new", "k", &[one.as_str()]), saying("new", "k", &[other.as_str()])];
         let calls = calls.map(|commit| Call::Commit(Box::new(commit)));
         let answers = wait(all(calls.iter().map(|call| call.make(store, "new")).collect()));
         let late = Call::Commit(Box::new(saying("new", "late", &["z"]).fenced(claim(1))));

@@ -9,14 +9,24 @@ use crate::{
     },
 };
 
-/// Changes every bit of both halves, one at a time. The logs have nothing but what they had at their last flush.
+/// Changes every bit of both halves, one at a time, after different numbers of batches. The logs have nothing but what
+/// they had at their last flush.
 pub(super) fn of_every_bit(bug: Option<Bug>) -> Found {
-    let script = Script::new(21, 26);
+    let mut refused = 0;
+    for batches in 24..28 {
+        refused += after(batches, bug)?;
+    }
+    if refused > 1_000 { Ok(()) } else { Err(format!("only {refused} changed bits were refused")) }
+}
+
+/// How many changed bits were refused after so many batches.
+fn after(batches: usize, bug: Option<Bug>) -> Result<u32, String> {
+    let script = Script::new(21, batches);
     let disk = SimDisk::new();
     let (store, _) = Store::open(&disk, Durability::Sync, bug).map_err(|error| error.to_string())?;
     run(&store, &script, 0);
     let disk = disk.after_crash(Survivors::Synced);
-    let (whole, before) = (&script.states[26], &script.states[25]);
+    let (whole, before) = (&script.states[batches], &script.states[batches - 1]);
     let mut refused = 0;
     for name in ["journal.0", "journal.1"] {
         let bytes = disk.open(&path(name), Open::Read).unwrap().len().unwrap();
@@ -36,7 +46,7 @@ pub(super) fn of_every_bit(bug: Option<Bug>) -> Found {
             }
         }
     }
-    if refused > 1_000 { Ok(()) } else { Err(format!("only {refused} changed bits were refused")) }
+    Ok(refused)
 }
 
 #[test]
