@@ -41,6 +41,9 @@ pub struct FileConfig {
     pub open_files: usize,
     /// How large the journal becomes, 64 MiB unless given. What it holds is written to the logs again after a crash.
     pub journal_bytes: u64,
+    /// Open a root although its journal is lost or damaged: what the journal had and the logs have not is lost. The
+    /// opening says so, and is a new incarnation.
+    pub accept_lost_journal: bool,
     /// How many threads work at most.
     pub threads: usize,
 }
@@ -57,6 +60,7 @@ impl Default for FileConfig {
             progress: Arc::new(IgnoreProgress),
             open_files: DEFAULT_OPEN_FILES,
             journal_bytes: DEFAULT_BYTES,
+            accept_lost_journal: false,
             threads: DEFAULT_THREADS,
         }
     }
@@ -81,6 +85,13 @@ impl FileConfig {
     #[must_use]
     pub const fn with_journal_bytes(mut self, bytes: u64) -> Self {
         self.journal_bytes = bytes;
+        self
+    }
+
+    /// The same for a root whose journal may be lost.
+    #[must_use]
+    pub const fn accepting_a_lost_journal(mut self) -> Self {
+        self.accept_lost_journal = true;
         self
     }
 

@@ -31,29 +31,48 @@ use crate::{
     vfs::{FilePath, Open, VfsFile},
 };
 
-/// Checks a log, and with `repair` writes again what the index says of it. The writer waits.
+/// Checks a log, and with `repair` writes again what the index says of it.
+///
+/// The writer goes on meanwhile. If something is found, it may be because of that: then it waits for a second look.
 pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<Part> {
-    let Inspected { shared, facts, repair } = inspected;
+    match look(inspected, &known, false) {
+        Ok((part, _)) if part.findings.is_empty() => return Ok(part),
+        _ => {}
+    }
+    let mut writer = guard(&inspected.shared.writer);
+    let (part, is_changed) = look(inspected, &known, inspected.repair)?;
+    if is_changed {
+        writer.forget(&(known.1.tenant.clone(), known.1.thread.clone(), LogPart::of(known.1.generation)));
+    }
+    Ok(part)
+}
+
+/// What is found in a log, and whether the index was changed.
+fn look(inspected: &Inspected, known: &(u64, LogRow), repair: bool) -> Result<(Part, bool)> {
+    let Inspected { shared, facts, .. } = inspected;
     let (log, known) = known;
-    let mut writer = guard(&shared.writer);
     let mut part = Part::default();
     // It may have been written, or deleted, since the list of logs was made.
     let is_known = known.end != Position::default();
-    let Some(row) = shared.index.log_row(log)?.or((!is_known).then(|| known.clone())) else { return Ok(part) };
-    let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
+    let Some(row) = shared.index.log_row(*log)?.or_else(|| (!is_known).then(|| known.clone())) else {
+        return Ok((part, false));
+    };
+    let (tenant, thread) = (row.tenant.clone(), row.thread.clone());
+    let owner = Owner { tenant, thread, generation: row.generation, log: *log };
     let mut check = Check { shared, facts, owner, row, part: &mut part };
+    let mut is_changed = false;
     if let Some(replayed) = check.log()? {
         let differs = check.compare(&replayed)?;
         let of_index = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
-        if *repair && (differs || check.part.findings.iter().any(of_index)) {
+        if repair && (differs || check.part.findings.iter().any(of_index)) {
             check.write(&replayed)?;
-            writer.forget(&(known.tenant.clone(), known.thread.clone(), LogPart::of(known.generation)));
+            is_changed = true;
             for finding in part.findings.iter_mut().filter(|finding| of_index(finding)) {
                 finding.repair = RepairStatus::Rebuilt;
             }
         }
     }
-    Ok(part)
+    Ok((part, is_changed))
 }
 
 struct Check<'a> {

@@ -56,6 +56,9 @@ pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
 
 /// What the opening has found, and nobody can see any more.
 pub(super) fn opening(shared: &Shared, part: &mut Part) {
+    if let Some(why) = &shared.opening.lost_journal {
+        part.find(FindingKind::Damaged, "journal", format!("{why}; what it had and the logs have not is lost"));
+    }
     if let Some(why) = shared.opening.stale_index {
         let mut finding = Finding::new(FindingKind::StaleIndex, "index", why);
         if !shared.config.read_only {

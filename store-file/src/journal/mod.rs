@@ -112,6 +112,9 @@ pub(crate) enum Failure {
     /// An earlier batch failed. Nothing changed.
     #[error("the journal takes nothing behind a failed write")]
     Poisoned,
+    /// The journal was closed. Nothing changed.
+    #[error("the journal is closed")]
+    Closed,
 }
 
 impl Failure {
@@ -130,6 +133,7 @@ impl Failure {
             Self::Refused(source) => Self::Refused(copy(source)),
             Self::Failed(source) => Self::Failed(copy(source)),
             Self::Poisoned => Self::Poisoned,
+            Self::Closed => Self::Closed,
         }
     }
 }
@@ -209,7 +213,10 @@ impl Journal {
     /// [`Failure::Failed`] if nobody knows what is durable; [`Failure::Poisoned`].
     pub(crate) fn sync(&self) -> Result<(), Failure> {
         let mut writer = guard(&self.0.writer);
-        self.0.check(&writer)?;
+        match self.0.check(&writer) {
+            Err(Failure::Closed) => return Ok(()),
+            checked => checked?,
+        }
         match writer.sync() {
             Ok(()) => Ok(()),
             Err(source) => Err(self.0.poison(writer, source)),
@@ -264,8 +271,7 @@ impl Journal {
         drop(writer);
         self.0.flush(flushing)?;
         let mut writer = guard(&self.0.writer);
-        // Behind the close nothing is taken: the files are not those that this journal has open.
-        writer.is_poisoned = true;
+        writer.is_closed = true;
         Half::fresh(&*self.0.vfs, &header(&self.0.config, next))
             .map_err(|error| Failure::Failed(io::Error::other(error)))?;
         Ok(())

@@ -33,11 +33,23 @@ pub(super) struct Writer {
     pub(super) reserve: Reserve,
     /// Nobody knows what is durable: nothing is taken any more.
     pub(super) is_poisoned: bool,
+    /// Everything is in the logs, and nothing is taken any more.
+    pub(super) is_closed: bool,
 }
 
 impl Writer {
     pub(super) const fn new(halves: [Half; 2], next: u64, reserve: Reserve) -> Self {
-        Self { halves, active: 0, next, synced: next - 1, base: next, told: 0, reserve, is_poisoned: false }
+        Self {
+            halves,
+            active: 0,
+            next,
+            synced: next - 1,
+            base: next,
+            told: 0,
+            reserve,
+            is_poisoned: false,
+            is_closed: false,
+        }
     }
 
     const fn half_ref(&self) -> &Half {
@@ -169,7 +181,10 @@ impl Inner {
     }
 
     pub(super) fn check(&self, writer: &Writer) -> Result<(), Failure> {
-        if writer.is_poisoned && !self.planted.has(Bug::PoisonForgotten) { Err(Failure::Poisoned) } else { Ok(()) }
+        if writer.is_poisoned && !self.planted.has(Bug::PoisonForgotten) {
+            return Err(Failure::Poisoned);
+        }
+        if writer.is_closed { Err(Failure::Closed) } else { Ok(()) }
     }
 
     /// Nobody knows what is durable. The next opening finds out.

@@ -243,6 +243,7 @@ impl Shared {
         match failure {
             Failure::Full(source) => Error::new(Detail::StorageFull).with_source(source),
             Failure::Refused(source) => error::io("the journal", source),
+            Failure::Closed => Error::closed(),
             Failure::Failed(source) => {
                 self.poison();
                 Error::commit_unknown(None).with_source(error::io("the journal", source))

@@ -126,6 +126,57 @@ async fn a_log_cut_at_any_place_is_mended_by_the_journal() {
     }
 }
 
+/// A journal that is gone, cut short in its middle or of another root is refused by name. With the consent of the
+/// caller the root is opened without it, in a new incarnation, and what was lost is told.
+#[tokio::test]
+async fn a_lost_journal_is_refused_and_can_be_accepted() {
+    type Plant = fn(&Place, &Place);
+    let plants: [(&str, Plant); 4] = [
+        ("missing", |place, _| fs::remove_file(place.root().join("journal.0")).unwrap()),
+        ("missing", |place, _| {
+            for name in ["journal.0", "journal.1"] {
+                fs::remove_file(place.root().join(name)).unwrap();
+            }
+        }),
+        ("another store", |place, other| {
+            for name in ["journal.0", "journal.1"] {
+                fs::copy(other.root().join(name), place.root().join(name)).unwrap();
+            }
+        }),
+        ("journal.0", |place, _| edit(&place.root().join("journal.0"), |journal| journal[512 + 60] ^= 1)),
+    ];
+    let (other, _) = killed().await;
+    for (word, plant) in plants {
+        let (place, expected) = killed().await;
+        plant(&place, &other);
+        let before = place.tree();
+        let error = place.try_open().unwrap_err();
+        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(word), "{word}: {error}");
+        let kept = |tree: crate::folder::Tree| {
+            tree.into_iter()
+                .filter(|(name, _)| name.starts_with("tenants") || name.starts_with("journal"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(kept(place.tree()), kept(before), "{word}");
+        // The end of a log that the journal had, and a power cut took.
+        edit(&place.log("b"), |log| log.truncate(log.len() - 20));
+        let store = FileStore::open(place.root(), place.config().accepting_a_lost_journal()).unwrap();
+        assert!(store.opening().lost_journal.as_ref().unwrap().contains(word), "{:?}", store.opening());
+        assert_eq!(store.opening().set_aside.len(), 1, "{:?}", store.opening());
+        assert_eq!((entries(&store, "a").await.unwrap(), entries(&store, "b").await.unwrap()), (6, 3));
+        assert_ne!(answers(&store).await.unwrap(), expected);
+        let seen = store.inspector().unwrap().verify(&store_core::IgnoreProgress).await.unwrap();
+        assert!(seen.findings.iter().any(|found| found.detail.contains("is lost")), "{:?}", seen.findings);
+        let version = say(&store, "b", "goes on").await.unwrap();
+        assert_eq!((version.number(), version.incarnation()), (4, 1));
+        store.close().await.unwrap();
+        let store = place.open();
+        assert_eq!((entries(&store, "b").await.unwrap(), store.opening().lost_journal.is_some()), (4, false));
+        say(&store, "b", "and on").await.unwrap();
+        assert_eq!(entries(&place.copy().open(), "b").await.unwrap(), 5);
+    }
+}
+
 /// Shows FI-4: what a log lost of which the journal has nothing any more is damage, and is never taken for a crash.
 #[tokio::test]
 async fn acknowledged_bytes_that_are_lost_are_reported() {

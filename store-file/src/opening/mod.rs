@@ -1,0 +1,237 @@
+//! Opening a root: what it is, who held it, what a crash left, and bringing the index to where the logs are.
+
+mod index;
+mod logs;
+mod report;
+
+use std::{path::Path, sync::Arc};
+
+use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy, TenantId};
+
+pub use self::report::{Opening, SetAside};
+use self::{
+    index::{catch_up, persist, position, read_logs, remember, was_relaxed},
+    logs::{Found, cut_to_ends, journal_of, note_damage},
+};
+use crate::{
+    config::{Create, Durability, FileConfig},
+    deletion, error,
+    facts::Facts,
+    files::Files,
+    index::{Condition, Index, is_known_damaged},
+    journal::{History, Journal, JournalConfig, Redone},
+    line::Fact,
+    lock::Lock,
+    log::Recovery,
+    meta::Meta,
+    overlay::Overlay,
+    purge,
+    replay::From,
+    root,
+    shared::{Part, Parts, Shared, guard},
+    space,
+    staged::Staged,
+    table,
+    vfs::{Disk, Open, Vfs},
+    writer::{How, alone},
+};
+
+/// The disk of a root, made if it may be.
+pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
+    let opened = if config.create == Create::Never || config.read_only { Disk::open(path) } else { Disk::create(path) };
+    opened.map_err(|source| error::io(path.display(), source))
+}
+
+/// Opens a root on its disk.
+pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
+    if config.read_only {
+        return open_on(Arc::new(disk), config, false, |_| Ok((Index::in_memory(), Condition::New)));
+    }
+    let disk = Arc::new(disk);
+    let open = || {
+        let place = Arc::clone(&disk);
+        open_on(Arc::<Disk>::clone(&disk), config.clone(), true, move |_| Index::open(&place))
+    };
+    match open() {
+        // The index is damaged where the opening reads it: without it all is in the logs (FI-10).
+        Err(error) if error.kind() == ErrorKind::Corrupt && is_known_damaged(&disk) => open(),
+        opened => opened,
+    }
+}
+
+/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked. Whether the journal
+/// works in the background, too.
+pub(crate) fn open_on(
+    vfs: Arc<dyn Vfs>,
+    config: FileConfig,
+    in_background: bool,
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    // Before anything is written: it may be a root of a later release, or a folder of something else.
+    if Meta::load(&*vfs)?.is_none() && (config.create == Create::Never || config.read_only) {
+        return Err(no_root());
+    }
+    if config.read_only {
+        // While nobody has the root open, its journal may have what the logs lack.
+        let lock = Lock::of_nobody(&*vfs)?;
+        return open_to_read(lock.as_ref(), None, vfs, config, index);
+    }
+    let lock = Lock::acquire(&*vfs)?;
+    space::make_room_to_open(&*vfs);
+    open_to_write(lock, vfs, (config, in_background), index)
+}
+
+/// A root that is open for reading, as its next holder will find it: with the index that is on the disk. Nothing is
+/// written. None if somebody has the root: its index is in use then, and ahead of what the disk has of it.
+pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
+    let vfs = Arc::clone(&shared.vfs);
+    let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
+    open_to_read(Some(&lock), Some(&lock), vfs, shared.config.clone(), Index::copied).map(Some)
+}
+
+/// Opens a root for writing.
+fn open_to_write(
+    lock: Lock,
+    vfs: Arc<dyn Vfs>,
+    how: (FileConfig, bool),
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    let (config, in_background) = how;
+    let stored = Meta::load(&*vfs)?;
+    let is_new = stored.is_none();
+    let meta = stored.map_or_else(Meta::new, Ok)?;
+    // A record of the last holder that cannot be read counts as not clean.
+    let unclean = !(lock.was_clean() || (is_new && lock.former().is_none()));
+    let (history, lost_journal) = match journal_of(&*vfs, &meta, is_new) {
+        Err(error) if error.kind() == ErrorKind::Corrupt && config.accept_lost_journal => {
+            (None, Some(error.to_string()))
+        }
+        history => (history?, None),
+    };
+    let redone = history.as_ref().map(|history| history.redo(&*vfs)).transpose()?.unwrap_or_default();
+    // Without a journal nothing says what of the logs is durable.
+    let rewrite = (unclean && !meta.has_journal()) || lost_journal.is_some();
+    let mut opening = Opening { unclean: unclean || lost_journal.is_some(), lost_journal, ..Opening::default() };
+    cut_to_ends(&*vfs, &redone, &mut opening)?;
+    let mut found = Found { meta, opening, history, redone, rewrite };
+    let (index, condition) = index(&*vfs)?;
+    let index = Arc::new(index);
+    let (facts, next_log, mut damage) = catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?;
+    note_damage(&*vfs, &found.redone, &mut found.opening, &mut damage)?;
+    let relaxed = unclean && was_relaxed(&index, &lock)?;
+    let former = found.meta.clone();
+    let meta = if relaxed || found.opening.lost_journal.is_some() { former.next_incarnation() } else { former.clone() }
+        .with_journal();
+    if found.meta.has_journal() && meta != former {
+        meta.save(&*vfs)?;
+    }
+    let next = match &found.history {
+        Some(history) => history.last() + 1,
+        // Above every number that a group may have.
+        None if found.opening.lost_journal.is_some() => (meta.incarnation() << 40) + 1,
+        None => 1,
+    };
+    let persist = persist(&index);
+    // What the journal has is in the logs, durably, and in the index: it can begin anew.
+    persist(next - 1).map_err(|source| error::io("index", source))?;
+    let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Write, config.open_files));
+    let journal = JournalConfig {
+        root: meta.name(),
+        incarnation: meta.incarnation(),
+        next,
+        durability: config.durability,
+        half_bytes: config.journal_bytes / 2,
+        in_background,
+    };
+    let journal = Some(Journal::start(Arc::clone(&vfs), Arc::clone(&files), journal, persist)?);
+    if is_new || !former.has_journal() {
+        // From here on the journal must be there.
+        meta.save(&*vfs)?;
+    }
+    let opening = found.opening;
+    let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
+    let shared = Shared::new(parts, config);
+    begin(&shared, &facts)?;
+    Ok(Arc::new(shared))
+}
+
+/// Opens a root for reading: nothing is written. `lock` is held meanwhile if nobody has it open; the index that
+/// `trusting` was the last to close is taken as it is.
+fn open_to_read(
+    lock: Option<&Lock>,
+    trusting: Option<&Lock>,
+    vfs: Arc<dyn Vfs>,
+    config: FileConfig,
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
+    let unclean = trusting.is_some_and(|lock| !lock.was_clean());
+    let history = if lock.is_some() { journal_of(&*vfs, &meta, false)? } else { None };
+    let appends = history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
+    let vfs: Arc<dyn Vfs> = if appends.is_empty() { vfs } else { Arc::new(Overlay::new(vfs, appends)) };
+    let opening = Opening { unclean, ..Opening::default() };
+    let mut found = Found { meta, opening, history, redone: Redone::default(), rewrite: false };
+    let (index, condition) = index(&*vfs)?;
+    let index = Arc::new(index);
+    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, trusting), &config, &mut found)?;
+    let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
+    let Found { meta, opening, .. } = found;
+    let parts = Parts { vfs, meta, index, files, lock: None, journal: None, next_log, damage, opening };
+    Ok(Arc::new(Shared::new(parts, config)))
+}
+
+/// The first steps of a writer: what it may lose is said before, and what others left is finished.
+fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
+    let mut staged = Staged::new(&shared.index);
+    staged.put(table::fact("store"), *shared.meta.key());
+    shared.index.apply(staged.into_changes())?;
+    if position(&shared.index)?.is_none() || shared.config.durability != Durability::Sync {
+        let session = shared.lock.as_ref().map_or(0, Lock::session);
+        let tenant = TenantId::default_tenant();
+        let key = (tenant, crate::outbox::log_id()?, Part::Events);
+        alone(shared, key, How::Frees, |round| {
+            if shared.config.durability == Durability::Sync {
+                return round.begin_root();
+            }
+            round.staged.put(table::fact("relaxed"), session.to_be_bytes());
+            round.fact(&Fact::Relaxed { session })
+        })?;
+    }
+    for tenant in &facts.dropped {
+        deletion::finish_drop(shared, tenant)?;
+    }
+    purge::what_can_be(shared, None)
+}
+
+/// Reads what others wrote since a root was opened for reading, or since this was called last.
+///
+/// # Errors
+/// Those of an opening; `Corrupt` if a log is found damaged.
+pub(crate) fn refresh(shared: &Shared) -> Result<()> {
+    let _refreshing = guard(&shared.refreshing);
+    let (vfs, index) = (&*shared.vfs, &*shared.index);
+    let known = position(index)?;
+    let mut facts = Facts::unfinished(index)?;
+    let from = Recovery { from: known, read_only: true, ..Recovery::default() };
+    let read = root::read(vfs, from, |fact| {
+        facts.take(fact);
+        Ok(())
+    })?;
+    let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
+    let mut opening = Opening::default();
+    let from = From { last_batch: u64::MAX, rewrite: false, unclean: false };
+    let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
+    remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
+    damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
+}
+
+/// Marks a store as closed.
+pub(crate) fn mark_closed(shared: &Shared) {
+    shared.closed.store(true, std::sync::atomic::Ordering::SeqCst);
+    let tenants = std::mem::take(&mut *guard(&shared.tenants));
+    tenants.values().for_each(|tenant| tenant.end_waits());
+}
+
+fn no_root() -> Error {
+    Error::schema_mismatch("none", "a root created by agentstore", SchemaRemedy::Create)
+}
