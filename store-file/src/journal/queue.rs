@@ -66,7 +66,12 @@ impl Inner {
     /// Writes what was taken: together, or, if there is no space for all of it, one by one.
     fn lead(&self, group: &[(u64, Batch)]) -> Vec<(u64, Result<u64, Failure>)> {
         let batches: Vec<&Batch> = group.iter().map(|(_, batch)| batch).collect();
-        let written = self.write(&batches);
+        let mut written = self.write(&batches);
+        if matches!(written, Err(Failure::Full(_))) && batches.iter().all(|batch| batch.uses_reserve()) {
+            // A quota may be full where the disk has space.
+            let given_up = guard(&self.writer).reserve.give_up(&*self.vfs);
+            written = given_up.map_err(Failure::Refused).and_then(|()| self.write(&batches));
+        }
         if let (Err(Failure::Full(_)), true) = (&written, group.len() > 1) {
             return group.iter().map(|(caller, batch)| (*caller, self.write(&[batch]))).collect();
         }

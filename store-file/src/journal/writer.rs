@@ -306,7 +306,10 @@ impl Writer {
             let frame = self.frame();
             frame.seal(&mut bytes);
             self.half().reserve(vfs, bytes.len() as u64).map_err(Failure::unchanged)?;
-            self.half().write(&bytes).map_err(Failure::Failed)?;
+            if let Err(source) = self.half().write(&bytes) {
+                let is_erased = error::is_full(&source) && self.half().erase_head().is_ok();
+                return Err(if is_erased { Failure::Full(source) } else { Failure::Failed(source) });
+            }
             self.took(frame, bytes.len() as u64);
             self.sync().map_err(Failure::Failed)?;
         }

@@ -222,7 +222,7 @@ fn calls_that_wait_together_are_checked_only_against_written_commits() {
 fn check_full(played: &Played, place: &str) {
     for told in played.open.iter().map(error) {
         let (kind, outcome) = (told.kind(), told.outcome());
-        assert_eq!((kind, outcome), (ErrorKind::StorageFull, Outcome::NotApplied), "{place}: {told}");
+        assert_eq!((kind, outcome), (ErrorKind::StorageFull, Outcome::NotApplied), "{place}: {told:?}");
         assert!(told.is_retryable(), "{place}");
     }
 }
