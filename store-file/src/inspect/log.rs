@@ -34,13 +34,13 @@ use crate::{
 /// Checks a log, and with `repair` writes again what the index says of it.
 ///
 /// The writer goes on meanwhile. If something is found, it may be because of that: then it waits for a second look.
-pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<Part> {
-    match look(inspected, &known, false) {
+pub(super) fn check_log(inspected: &Inspected, known: &(u64, LogRow)) -> Result<Part> {
+    match look(inspected, known, false) {
         Ok((part, _)) if part.findings.is_empty() => return Ok(part),
         _ => {}
     }
     let mut writer = guard(&inspected.shared.writer);
-    let (part, is_changed) = look(inspected, &known, inspected.repair)?;
+    let (part, is_changed) = look(inspected, known, inspected.repair)?;
     if is_changed {
         writer.forget(&(known.1.tenant.clone(), known.1.thread.clone(), LogPart::of(known.1.generation)));
     }

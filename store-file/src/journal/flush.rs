@@ -29,9 +29,9 @@ impl Flushing {
 
 impl Inner {
     /// Makes the logs, and what is derived from them, durable; then the half is free.
-    pub(super) fn flush(&self, flushing: Flushing) -> Result<(), Failure> {
+    pub(super) fn flush(&self, flushing: &Flushing) -> Result<(), Failure> {
         let early = self.planted.has(Bug::HalfReusedEarly);
-        let synced = if early { Ok(()) } else { self.sync_logs(&flushing) };
+        let synced = if early { Ok(()) } else { self.sync_logs(flushing) };
         let synced = synced.and_then(|()| (self.persist)(flushing.last));
         let mut writer = guard(&self.writer);
         if let Err(source) = synced {

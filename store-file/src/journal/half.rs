@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::frame::{Frame, HalfHeader, SECTOR};
+use super::frame::{FRAME, Frame, HalfHeader, SECTOR};
 use crate::{
     error,
     vfs::{FilePath, Open, Vfs, VfsFile, replace},
@@ -108,7 +108,7 @@ impl Half {
     /// # Errors
     /// As the system says; nobody knows then whether the batch will be found.
     pub(super) fn erase_head(&self) -> io::Result<()> {
-        self.file.write_at(&[0; SECTOR as usize], self.end)?;
+        self.file.write_at(&[0; FRAME], self.end)?;
         self.file.sync_data()
     }
 

@@ -156,7 +156,7 @@ struct Inner {
     /// Rung when a half is free, and when the journal is poisoned.
     flushed: Condvar,
     /// For a thread that flushes.
-    this: Weak<Inner>,
+    this: Weak<Self>,
     planted: Planted,
 }
 
@@ -269,7 +269,7 @@ impl Journal {
         let flushing = Flushing::of(&writer, writer.active);
         let next = writer.next;
         drop(writer);
-        self.0.flush(flushing)?;
+        self.0.flush(&flushing)?;
         let mut writer = guard(&self.0.writer);
         writer.is_closed = true;
         Half::fresh(&*self.0.vfs, &header(&self.0.config, next))

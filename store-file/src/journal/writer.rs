@@ -228,7 +228,7 @@ impl Inner {
             (true, Some(inner)) => {
                 let started = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
                     // A failure has poisoned the journal; the next batch says so.
-                    let _ = inner.flush(flushing);
+                    let _ = inner.flush(&flushing);
                 });
                 if let Err(source) = started {
                     return Err(self.poison(writer, source));
@@ -236,7 +236,7 @@ impl Inner {
             }
             _ => {
                 drop(writer);
-                self.flush(flushing)?;
+                self.flush(&flushing)?;
                 writer = guard(&self.writer);
             }
         }

@@ -56,7 +56,7 @@ impl Judged {
 
 /// Why nothing of a round was written.
 pub(super) struct Failed {
-    detail: Detail,
+    detail: Box<Detail>,
     kind: ErrorKind,
     text: String,
 }
@@ -64,7 +64,7 @@ pub(super) struct Failed {
 impl Failed {
     pub(super) fn new(error: &Error) -> Self {
         let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-        Self { detail: error.detail().clone(), kind: error.kind(), text }
+        Self { detail: Box::new(error.detail().clone()), kind: error.kind(), text }
     }
 
     /// Whether there was no space.
@@ -75,7 +75,7 @@ impl Failed {
     /// The error for one of its callers.
     pub(super) fn of(&self, ask: &Ask) -> Error {
         let error = match (self.kind, ask) {
-            (ErrorKind::StorageFull | ErrorKind::Poisoned, _) => Error::new(self.detail.clone()),
+            (ErrorKind::StorageFull | ErrorKind::Poisoned, _) => Error::new((*self.detail).clone()),
             (ErrorKind::Unavailable, _) => Error::unavailable("nothing was written"),
             (_, Ask::Commit(commit)) => Error::commit_unknown(commit.key.clone()),
             _ => Error::commit_unknown(None),
@@ -86,7 +86,7 @@ impl Failed {
     /// The error for a write that nobody else has part in.
     pub(super) fn into_error(self) -> Error {
         let error = match self.kind {
-            ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new(self.detail),
+            ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new(*self.detail),
             ErrorKind::Unavailable => Error::unavailable("nothing was written"),
             _ => Error::commit_unknown(None),
         };
@@ -96,7 +96,7 @@ impl Failed {
     /// The error for one that was refused because of what was then not written, or may not be: it had no effect.
     fn of_refused(&self) -> Error {
         let error = match self.kind {
-            ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new(self.detail.clone()),
+            ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new((*self.detail).clone()),
             _ => Error::unavailable("a record that the call was checked against was not written"),
         };
         error.with_source(self.text.clone())

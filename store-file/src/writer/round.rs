@@ -60,6 +60,17 @@ pub(crate) enum How {
     Frees,
 }
 
+/// How the log that is worked on stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    /// There is none.
+    No,
+    /// It was loaded.
+    Unchanged,
+    /// It got a group since.
+    Changed,
+}
+
 /// A log in a round.
 #[derive(Debug, Default)]
 struct Left {
@@ -76,13 +87,11 @@ pub(crate) struct Round<'a> {
     pub(super) tails: Tails,
     /// The log that is worked on.
     pub(super) key: LogKey,
-    is_loaded: bool,
+    entered: Entered,
     /// The thread as `staged` has it.
     before: Told,
     pub(super) told: Told,
     pub(super) log: Option<u64>,
-    /// Whether the log got a group since it was entered.
-    is_changed: bool,
     /// Logs that were worked on before.
     left: HashMap<LogKey, Left>,
     /// Logs that go with the batch.
@@ -119,11 +128,10 @@ impl<'a> Round<'a> {
             staged: Staged::new(&shared.index),
             tails: Tails::default(),
             key,
-            is_loaded: false,
+            entered: Entered::No,
             before: Told::default(),
             told: Told::default(),
             log: None,
-            is_changed: false,
             left: HashMap::new(),
             dropped: Vec::new(),
             open: OpenGroup::default(),
@@ -159,7 +167,7 @@ impl<'a> Round<'a> {
 
     /// Goes on with another log: what this one got is in `staged` from then on.
     pub(crate) fn enter(&mut self, key: LogKey) -> Result<()> {
-        if self.is_loaded && self.key == key {
+        if self.entered != Entered::No && self.key == key {
             return Ok(());
         }
         let next = match self.left.remove(&key) {
@@ -168,17 +176,19 @@ impl<'a> Round<'a> {
         };
         self.leave();
         let Left { before, told, log } = next;
-        (self.key, self.before, self.told, self.log, self.is_loaded) = (key, before, told, log, true);
+        (self.key, self.before, self.told, self.log) = (key, before, told, log);
+        self.entered = Entered::Unchanged;
         Ok(())
     }
 
     /// Puts what the log's groups have led to into `staged`.
     pub(super) fn leave(&mut self) {
-        if !self.is_loaded {
+        let entered = std::mem::replace(&mut self.entered, Entered::No);
+        if entered == Entered::No {
             return;
         }
         let (mut before, told) = (std::mem::take(&mut self.before), std::mem::take(&mut self.told));
-        if let (true, Some(log)) = (self.is_changed, self.log)
+        if let (Entered::Changed, Some(log)) = (entered, self.log)
             && let Some(tail) = self.tails.get(log)
         {
             let (tenant, thread, part) = self.key.clone();
@@ -188,7 +198,6 @@ impl<'a> Round<'a> {
         }
         let left = Left { before, told, log: self.log };
         self.left.insert(self.key.clone(), left);
-        (self.is_loaded, self.is_changed) = (false, false);
     }
 
     /// A log as it stands: remembered, or from the index, its file compared with what the index knows.
@@ -247,7 +256,7 @@ impl<'a> Round<'a> {
         let batch = self.number()?;
         let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
         let placed = tail.push(batch, texts, &commit.encode())?;
-        self.is_changed = true;
+        self.entered = Entered::Changed;
         let lines = lines.into_iter().zip(placed.lines).collect();
         let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end };
         let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
