@@ -12,6 +12,9 @@ pub(crate) struct LogName {
     pub(crate) path: FilePath,
 }
 
+/// What a file takes from its file system at once.
+const BLOCK: u64 = 4096;
+
 /// One change of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Record {
@@ -70,9 +73,18 @@ impl Batch {
     }
 
     /// How many bytes the logs get.
-    #[must_use]
-    pub(crate) const fn bytes(&self) -> u64 {
+    pub(super) const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How much space the logs may need: a file grows by whole blocks, and a new one needs one for its name, too.
+    pub(super) fn space(&self) -> u64 {
+        let of = |record: &Record| match record {
+            Record::Make(_) => BLOCK,
+            Record::Append(_, _, bytes) => (bytes.len() as u64).next_multiple_of(BLOCK),
+            Record::Drop(_) => 0,
+        };
+        self.records.iter().map(of).sum()
     }
 
     /// Makes the batch durable before it is answered, whatever the durability of the store.

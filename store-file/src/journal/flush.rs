@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,7 +14,8 @@ use crate::vfs::FilePath;
 #[derive(Debug)]
 pub(super) struct Flushing {
     half: usize,
-    last: u64,
+    /// The last batch that is in the logs, durably, when it has ended.
+    pub(super) last: u64,
     written: BTreeMap<u64, FilePath>,
     folders: BTreeSet<FilePath>,
 }
@@ -44,6 +46,18 @@ impl Inner {
         drop(writer);
         self.flushed.notify_all();
         Ok(())
+    }
+
+    /// The same by a thread of its own. A failure, a panic included, poisons the journal; the next batch says so. `false`
+    /// if the system gives no thread.
+    pub(super) fn flush_behind(&self, flushing: Flushing) -> bool {
+        let Some(inner) = self.this.upgrade() else { return false };
+        let flush = move || {
+            if catch_unwind(AssertUnwindSafe(|| inner.flush(&flushing))).is_err() {
+                let _ = inner.poison(guard(&inner.writer), io::Error::other("the flush panicked"));
+            }
+        };
+        std::thread::Builder::new().name("journal".to_owned()).spawn(flush).is_ok()
     }
 
     fn sync_logs(&self, flushing: &Flushing) -> io::Result<()> {

@@ -70,12 +70,15 @@ impl Half {
         }))
     }
 
-    /// Makes sure that so many more bytes have space.
+    /// Makes sure that so many more bytes have space, and one sector behind them for what [`Writer`] says when the half is
+    /// full.
+    ///
+    /// [`Writer`]: super::writer::Writer
     ///
     /// # Errors
     /// As the system says; nothing was written then.
     pub(super) fn reserve(&mut self, vfs: &dyn Vfs, bytes: u64) -> io::Result<()> {
-        let end = self.end.saturating_add(bytes);
+        let end = self.end.saturating_add(bytes + SECTOR);
         if end <= self.reserved {
             return Ok(());
         }

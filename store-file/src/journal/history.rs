@@ -1,6 +1,6 @@
 //! What a journal holds: the batches that were committed and that the logs may lack.
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use store_core::{Error, Result};
 
@@ -21,11 +21,21 @@ const CHUNK: usize = 1 << 20;
 /// The batches that a crash left in a journal.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// Those that may be missing in the logs, in their order, with their numbers and without frames.
-    batches: Vec<(u64, Vec<u8>)>,
+    /// Those that may be missing in the logs, in their order.
+    batches: Vec<Kept>,
     last: u64,
     base: u64,
     incarnation: u64,
+}
+
+/// A batch, and where it stands in the journal.
+#[derive(Debug)]
+struct Kept {
+    name: &'static str,
+    at: u64,
+    frame: Frame,
+    /// With its frame.
+    bytes: Vec<u8>,
 }
 
 /// A half as it is read.
@@ -37,7 +47,7 @@ struct Stored {
 
 /// Batches of a half that follow each other from its beginning.
 struct Chain {
-    batches: Vec<(Frame, Vec<u8>)>,
+    batches: Vec<Kept>,
     /// Where the first thing begins that is no further batch.
     end: u64,
 }
@@ -74,11 +84,11 @@ impl History {
             let chain = half.chain(next, planted)?;
             chains.push((half, chain));
         }
-        chains.sort_by_key(|(_, chain)| chain.batches.last().map_or(0, |(frame, _)| frame.number));
+        chains.sort_by_key(|(_, chain)| chain.batches.last().map_or(0, |batch| batch.frame.number));
         let (last, base) = chains
             .last()
             .and_then(|(_, chain)| chain.batches.last())
-            .map_or((next - 1, next), |(frame, _)| (frame.number, frame.base));
+            .map_or((next - 1, next), |batch| (batch.frame.number, batch.frame.base));
         check_whole(&chains, base, last)?;
         for (half, chain) in &chains {
             if half.has_later_batch(chain.end, last)? {
@@ -86,8 +96,7 @@ impl History {
             }
         }
         let batches = chains.into_iter().flat_map(|(_, chain)| chain.batches);
-        let batches =
-            batches.filter(|(frame, _)| frame.number >= base).map(|(frame, batch)| (frame.number, batch)).collect();
+        let batches = batches.filter(|batch| batch.frame.number >= base).collect();
         Ok(Some(Self { batches, last, base, incarnation }))
     }
 
@@ -114,12 +123,30 @@ impl History {
         self.base
     }
 
+    /// Writes to the journal again what may be only in the memory of the system, and syncs it: a failed sync, or a killed
+    /// process, leaves batches that are read and not durable. Before they are, no log may have them.
+    pub(super) fn make_durable(&self, vfs: &dyn Vfs) -> Result<()> {
+        let synced = self.batches.last().map_or(0, |batch| batch.frame.synced);
+        let mut files = BTreeMap::new();
+        for Kept { name, at, bytes, .. } in self.batches.iter().filter(|batch| batch.frame.number > synced) {
+            let fail = |source| error::io(name, source);
+            if !files.contains_key(name) {
+                files.insert(*name, vfs.open(&FilePath::new(name)?, Open::Write).map_err(fail)?);
+            }
+            if let Some(file) = files.get(name) {
+                file.write_at(bytes, *at).map_err(fail)?;
+            }
+        }
+        files.into_iter().try_for_each(|(name, file)| file.sync_data().map_err(|source| error::io(name, source)))
+    }
+
     /// Every change, in order, with the number of its batch.
     pub(super) fn changes(&self) -> impl Iterator<Item = Result<(u64, Change<'_>)>> {
-        self.batches.iter().flat_map(|(number, batch)| {
+        self.batches.iter().flat_map(|batch| {
             // The sum of the batch was right: whatever wrote this was no journal of this release.
             let unknown = || Error::corrupt("the journal: a record of an unknown kind");
-            Changes(batch).map(move |change| change.map(|change| (*number, change)).ok_or_else(unknown))
+            let changes = Changes(batch.bytes.get(FRAME..).unwrap_or_default());
+            changes.map(move |change| change.map(|change| (batch.frame.number, change)).ok_or_else(unknown))
         })
     }
 }
@@ -132,7 +159,7 @@ fn missing(name: &str) -> Error {
 fn check_whole(chains: &[(Stored, Chain)], base: u64, last: u64) -> Result<()> {
     let mut expected = base;
     for (half, chain) in chains {
-        for (frame, _) in &chain.batches {
+        for Kept { frame, .. } in &chain.batches {
             if frame.number > expected {
                 return Err(error::corrupt(half.name, Some(SECTOR)));
             }
@@ -173,18 +200,19 @@ impl Stored {
     /// The batches from the beginning on, if the first one is not older than `least`.
     fn chain(&self, least: u64, planted: Planted) -> Result<Chain> {
         let mut chain = Chain { batches: Vec::new(), end: SECTOR };
-        while let Some((frame, batch)) =
+        while let Some((frame, bytes)) =
             self.batch(chain.end, planted).map_err(|source| error::io(self.name, source))?
         {
             let follows = match chain.batches.last() {
-                Some((before, _)) => frame.number == before.number + 1,
+                Some(before) => frame.number == before.frame.number + 1,
                 None => frame.number >= least,
             };
             if !follows {
                 break;
             }
-            chain.end += padded((FRAME + batch.len()) as u64);
-            chain.batches.push((frame, batch));
+            let at = chain.end;
+            chain.end += padded(bytes.len() as u64);
+            chain.batches.push(Kept { name: self.name, at, frame, bytes });
         }
         Ok(chain)
     }
@@ -206,7 +234,7 @@ impl Stored {
         if !head.proves(&batch) && !planted.has(Bug::ChecksumIgnored) {
             return Ok(None);
         }
-        Ok(Some((head.frame, batch.split_off(FRAME))))
+        Ok(Some((head.frame, batch)))
     }
 
     /// Whether a whole batch stands from `from` on that was written when batches behind `last` were durable: what

@@ -67,6 +67,9 @@ use crate::{error, files::Files, vfs::Vfs};
 /// How large the journal is if nothing else is said, both halves together.
 pub(crate) const DEFAULT_BYTES: u64 = 64 << 20;
 
+/// A half has at least this many bytes: some batches, so that the number of the next one is settled by the last.
+const LEAST_HALF: u64 = 2048;
+
 /// When what was acknowledged is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -93,7 +96,8 @@ pub(crate) struct JournalConfig {
     pub(crate) durability: Durability,
     /// A half that has this many bytes takes no further batch.
     pub(crate) half_bytes: u64,
-    /// Whether full halves are flushed by a thread of their own. Otherwise the caller that fills one does it.
+    /// Whether full halves are flushed by a thread of their own, at once. Otherwise the caller that needs the space does
+    /// it.
     pub(crate) in_background: bool,
 }
 
@@ -181,7 +185,8 @@ impl Journal {
         how: (JournalConfig, Persist),
         planted: Planted,
     ) -> Result<Self> {
-        let (config, persist) = how;
+        let (mut config, persist) = how;
+        config.half_bytes = config.half_bytes.max(LEAST_HALF);
         let next = if planted.has(Bug::NumbersGoBack) { 1 } else { config.next };
         let halves = Half::fresh(&*vfs, &header(&config, next))?;
         let writer = Mutex::new(Writer::new(halves, next, Reserve::take(&*vfs, planted)));
@@ -260,14 +265,14 @@ impl Journal {
         let mut writer = guard(&self.0.writer);
         self.0.check(&writer)?;
         while writer.other().is_needed {
-            writer = self.0.flushed.wait(writer).unwrap_or_else(std::sync::PoisonError::into_inner);
-            self.0.check(&writer)?;
+            writer = self.0.wait_for_flush(writer)?;
         }
         if let Err(source) = writer.sync() {
             return Err(self.0.poison(writer, source));
         }
-        let flushing = Flushing::of(&writer, writer.active);
+        let mut flushing = Flushing::of(&writer, writer.active);
         let next = writer.next;
+        flushing.last = next - 1;
         drop(writer);
         self.0.flush(&flushing)?;
         let mut writer = guard(&self.0.writer);

@@ -17,6 +17,8 @@ pub(super) enum Bug {
     NoSpaceCheck,
     /// What reached the journal of a refused batch stays there.
     HeadLeft,
+    /// Recovery writes to the logs what may be only in the memory of the system.
+    JournalNotRewritten,
     /// The checksums of batches are not compared.
     ChecksumIgnored,
     /// A flush does not make the names of new files durable.

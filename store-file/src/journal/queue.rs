@@ -1,6 +1,6 @@
 //! Group commit: the first caller that finds no leader writes what all of them have handed in.
 
-use std::sync::PoisonError;
+use std::{io, sync::PoisonError};
 
 use super::{Failure, Inner, batch::Batch, flush::guard};
 
@@ -37,6 +37,29 @@ impl Queue {
     }
 }
 
+/// What a leader has taken. However it ends, its group is answered and the next one can lead.
+struct Lead<'a> {
+    inner: &'a Inner,
+    group: Vec<(u64, Batch)>,
+    answers: Vec<(u64, Result<u64, Failure>)>,
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let mut answers = std::mem::take(&mut self.answers);
+        if answers.is_empty() {
+            // It panicked: nobody knows how far it came.
+            let panicked = || io::Error::other("the writer panicked");
+            let _ = self.inner.poison(guard(&self.inner.writer), panicked());
+            answers = self.group.iter().map(|(caller, _)| (*caller, Err(Failure::Failed(panicked())))).collect();
+        }
+        let mut queue = guard(&self.inner.queue);
+        queue.answers.extend(answers);
+        queue.has_leader = false;
+        self.inner.answered.notify_all();
+    }
+}
+
 impl Inner {
     /// Hands a batch in, and waits until it was written, by this thread or by another one.
     pub(super) fn wait_for(&self, batch: Batch) -> Result<u64, Failure> {
@@ -55,11 +78,10 @@ impl Inner {
             queue.has_leader = true;
             let group = queue.take();
             drop(queue);
-            let answers = self.lead(&group);
+            let mut lead = Lead { inner: self, group, answers: Vec::new() };
+            lead.answers = self.lead(&lead.group);
+            drop(lead);
             queue = guard(&self.queue);
-            queue.answers.extend(answers);
-            queue.has_leader = false;
-            self.answered.notify_all();
         }
     }
 

@@ -9,12 +9,14 @@ use std::{
     sync::Arc,
 };
 
+use rustix::io::Errno;
 use store_core::{Error, Result};
 
 use super::{
     batch::Change,
     history::History,
     planted::{Bug, Planted},
+    reserve::Reserve,
 };
 use crate::{
     error,
@@ -65,6 +67,9 @@ impl History {
     }
 
     pub(super) fn redo_with(&self, vfs: &dyn Vfs, planted: Planted) -> Result<Redone> {
+        if !planted.has(Bug::JournalNotRewritten) {
+            self.make_durable(vfs)?;
+        }
         let mut dropped = BTreeSet::new();
         for change in self.changes() {
             match change?.1 {
@@ -168,7 +173,35 @@ fn name(names: &BTreeMap<u64, FilePath>, log: u64) -> Result<FilePath> {
     names.get(&log).cloned().ok_or_else(|| Error::corrupt("the journal: a record of a log without a name"))
 }
 
+/// Does something that needs space. Where there is none, the reserve is for this.
+fn with_reserve<T>(vfs: &dyn Vfs, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    match act() {
+        Err(source) if error::is_full(&source) => {
+            Reserve::remove(vfs)?;
+            act()
+        }
+        done => done,
+    }
+}
+
+/// Whether something else than a log has its name: this concerns its thread only.
+fn is_in_the_way(source: &io::Error) -> bool {
+    let known = [Errno::LOOP, Errno::MLINK, Errno::ISDIR, Errno::ACCESS, Errno::PERM];
+    source.kind() == io::ErrorKind::InvalidInput
+        || Errno::from_io_error(source).is_some_and(|errno| known.contains(&errno))
+}
+
 impl Redo<'_> {
+    /// Notes that names change in the folders above a file.
+    fn note_folders(&mut self, path: &FilePath) {
+        let mut above = path.parent();
+        while !above.as_str().is_empty() {
+            self.folders.insert(above.clone());
+            above = above.parent();
+        }
+        self.folders.insert(above);
+    }
+
     fn change(&mut self, change: Change<'_>) -> Result<()> {
         match change {
             Change::Name { log, path } => drop(self.names.insert(log, path)),
@@ -183,10 +216,15 @@ impl Redo<'_> {
     fn make(&mut self, log: u64) -> Result<()> {
         let path = name(&self.names, log)?;
         let fail = |source| error::io(&path, source);
-        ensure_dir(self.vfs, &path.parent()).map_err(fail)?;
-        let file = self.vfs.open(&path, Open::Create).map_err(fail)?;
-        self.folders.insert(path.parent());
-        self.logs.insert(log, Log { path, file: Some(file), end: 0, is_damaged: false });
+        let vfs = self.vfs;
+        with_reserve(vfs, || ensure_dir(vfs, &path.parent())).map_err(fail)?;
+        let file = match with_reserve(vfs, || vfs.open(&path, Open::Create)) {
+            Err(source) if is_in_the_way(&source) => None,
+            opened => Some(opened.map_err(fail)?),
+        };
+        self.note_folders(&path);
+        let is_damaged = file.is_none();
+        self.logs.insert(log, Log { path, file, end: 0, is_damaged });
         Ok(())
     }
 
@@ -196,7 +234,8 @@ impl Redo<'_> {
         }
         let Some(found) = self.logs.get_mut(&log) else { return Ok(()) };
         if let Some(file) = &found.file {
-            file.write_at(bytes, offset).map_err(|source| error::io(&found.path, source))?;
+            let written = with_reserve(self.vfs, || file.write_at(bytes, offset));
+            written.map_err(|source| error::io(&found.path, source))?;
         }
         found.end = offset + bytes.len() as u64;
         Ok(())
@@ -207,7 +246,7 @@ impl Redo<'_> {
         let path = name(&self.names, log)?;
         let fail = |source| error::io(&path, source);
         let file = match self.vfs.open(&path, Open::Write) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(source) if source.kind() == io::ErrorKind::NotFound || is_in_the_way(&source) => None,
             opened => Some(opened.map_err(fail)?),
         };
         let len = file.as_ref().map_or(Ok(0), |file| file.len()).map_err(fail)?;
@@ -224,7 +263,7 @@ impl Redo<'_> {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error::io(&path, source)),
             _ => {}
         }
-        self.folders.insert(path.parent());
+        self.note_folders(&path);
         self.redone.dropped.insert(path);
         Ok(())
     }

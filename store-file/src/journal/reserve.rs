@@ -59,6 +59,14 @@ impl Reserve {
     /// As the system says.
     pub(super) fn give_up(&mut self, vfs: &dyn Vfs) -> io::Result<()> {
         self.kept = 0;
+        Self::remove(vfs)
+    }
+
+    /// The same where no reserve was taken yet: what an earlier opening kept.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn remove(vfs: &dyn Vfs) -> io::Result<()> {
         match vfs.unlink(&path()?) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(source),
             _ => Ok(()),

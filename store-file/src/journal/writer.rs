@@ -95,7 +95,7 @@ impl Writer {
 
     /// Makes sure that a batch has space in the journal and in its logs.
     fn make_room(&mut self, vfs: &dyn Vfs, group: &[&Batch], len: u64) -> io::Result<()> {
-        let bytes = group.iter().map(|batch| batch.bytes()).sum();
+        let bytes = group.iter().map(|batch| batch.space()).sum();
         if !group.iter().all(|batch| batch.uses_reserve()) {
             self.reserve.keep(vfs, bytes)?;
             return self.half().reserve(vfs, len);
@@ -142,6 +142,7 @@ impl Inner {
     /// Writes batches as one, with one sync. When it returns, the logs have them.
     pub(super) fn write(&self, group: &[&Batch]) -> Result<u64, Failure> {
         let mut writer = self.prepare()?;
+        self.open_logs(group).map_err(Failure::unchanged)?;
         let (mut bytes, named) = writer.encode(group);
         if u32::try_from(bytes.len()).is_err() {
             return Err(Failure::Refused(io::Error::other("the batch has more than 4 GiB")));
@@ -211,10 +212,9 @@ impl Inner {
     /// Goes on in the other half, and lets what the full one has be made durable in the logs.
     fn switch<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) -> Result<MutexGuard<'a, Writer>, Failure> {
         while writer.other().is_needed {
-            writer = self.flushed.wait(writer).unwrap_or_else(std::sync::PoisonError::into_inner);
-            self.check(&writer)?;
+            writer = self.wait_for_flush(writer)?;
         }
-        if let Err(failure) = writer.close_half(&*self.vfs) {
+        if let Err(failure) = writer.close_half() {
             return Err(match failure {
                 Failure::Failed(source) => self.poison(writer, source),
                 other => other,
@@ -223,24 +223,44 @@ impl Inner {
         let full = writer.active;
         writer.active = 1 - full;
         writer.half().reuse();
-        let flushing = Flushing::of(&writer, full);
-        match (self.config.in_background, self.this.upgrade()) {
-            (true, Some(inner)) => {
-                let started = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-                    // A failure has poisoned the journal; the next batch says so.
-                    let _ = inner.flush(&flushing);
-                });
-                if let Err(source) = started {
-                    return Err(self.poison(writer, source));
-                }
-            }
-            _ => {
-                drop(writer);
-                self.flush(&flushing)?;
-                writer = guard(&self.writer);
-            }
+        if self.config.in_background && !self.flush_behind(Flushing::of(&writer, full)) {
+            // The system gives no thread: this one does it.
+            let flushing = Flushing::of(&writer, full);
+            drop(writer);
+            self.flush(&flushing)?;
+            writer = guard(&self.writer);
         }
         Ok(writer)
+    }
+
+    /// Waits until the other half is free. Where nothing flushes in the background, this thread does it.
+    pub(super) fn wait_for_flush<'a>(
+        &'a self,
+        mut writer: MutexGuard<'a, Writer>,
+    ) -> Result<MutexGuard<'a, Writer>, Failure> {
+        if self.config.in_background {
+            writer = self.flushed.wait(writer).unwrap_or_else(std::sync::PoisonError::into_inner);
+        } else {
+            let flushing = Flushing::of(&writer, 1 - writer.active);
+            drop(writer);
+            self.flush(&flushing)?;
+            writer = guard(&self.writer);
+        }
+        self.check(&writer)?;
+        Ok(writer)
+    }
+
+    /// Refuses a batch for a log that cannot be opened, as long as it can be refused.
+    fn open_logs(&self, group: &[&Batch]) -> io::Result<()> {
+        let mut made = BTreeSet::new();
+        for (change, path) in group.iter().flat_map(|batch| batch.changes()) {
+            match change {
+                Change::Make { log } => drop(made.insert(log)),
+                Change::Append { log, .. } if !made.contains(&log) => drop(self.files.open(path)?),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Makes the changes of committed batches in the logs.
@@ -298,14 +318,14 @@ impl Writer {
 
     /// Makes the active half durable and final. Before the other half is written over, a durable batch says that
     /// nothing in it is needed: what is written over may be all that a power cut leaves of it.
-    fn close_half(&mut self, vfs: &dyn Vfs) -> Result<(), Failure> {
+    fn close_half(&mut self) -> Result<(), Failure> {
         self.sync().map_err(Failure::Failed)?;
         let last = self.other().last;
         if last > 0 && self.told <= last {
             let mut bytes = vec![0; FRAME];
             let frame = self.frame();
             frame.seal(&mut bytes);
-            self.half().reserve(vfs, bytes.len() as u64).map_err(Failure::unchanged)?;
+            // It has space: each batch before it has reserved a sector more than it took.
             if let Err(source) = self.half().write(&bytes) {
                 let is_erased = error::is_full(&source) && self.half().erase_head().is_ok();
                 return Err(if is_erased { Failure::Full(source) } else { Failure::Failed(source) });

@@ -71,6 +71,33 @@ pub(super) fn during_recovery(bug: Option<Bug>) -> Found {
     Ok(())
 }
 
+/// A process ends, and the power goes while the next one recovers: what the first one wrote and did not sync was read,
+/// and may be gone.
+pub(super) fn after_a_killed_process(bug: Option<Bug>) -> Found {
+    let script = Script::new(4, 24);
+    for call in (0..calls(&script)).step_by(2) {
+        for fault in [Fault::Eio, Fault::Stop] {
+            let disk = SimDisk::new().with_fault(call, fault);
+            let Ok((store, _)) = Store::open(&disk, Durability::Sync, bug) else { continue };
+            let ran = run(&store, &script, 0).0;
+            let killed = disk.after_kill();
+            for later in 0.. {
+                let recovering = killed.after_kill().with_fault(killed.calls() + later, Fault::Stop);
+                let finished = Store::open(&recovering, Durability::Sync, bug).is_ok();
+                for survivors in [Survivors::Synced, Survivors::Random(later), Survivors::Random(later + 100)] {
+                    reopened(&recovering.after_crash(survivors), &script, ran, bug).map_err(|error| {
+                        format!("{fault:?} at call {call}, recovery cut at {later}, {survivors:?}: {error}")
+                    })?;
+                }
+                if finished {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A store is cut, opened, written to, and cut again, many times.
 pub(super) fn one_after_the_other(bug: Option<Bug>) -> Found {
     for seed in 0..60 {
@@ -100,6 +127,11 @@ fn no_power_cut_loses_what_was_acknowledged() {
 #[test]
 fn a_recovery_can_be_cut_at_every_call() {
     during_recovery(None).unwrap();
+}
+
+#[test]
+fn a_power_cut_during_the_recovery_from_a_killed_process_leaves_no_part_of_a_batch() {
+    after_a_killed_process(None).unwrap();
 }
 
 #[test]

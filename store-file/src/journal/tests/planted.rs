@@ -11,6 +11,7 @@ fn check(bug: Bug) -> Found {
             (1..=3).try_for_each(|seed| crashes::at_every_call(seed, planted).map(drop))
         }
         Bug::NumbersGoBack => crashes::during_recovery(planted),
+        Bug::JournalNotRewritten => crashes::after_a_killed_process(planted),
         Bug::DroppedWritten => crashes::one_after_the_other(planted),
         Bug::ChecksumIgnored => flips::of_every_bit(planted),
         Bug::NoSpaceCheck => faults::on_a_full_disk(planted),
@@ -29,6 +30,7 @@ fn every_planted_mistake_is_found() {
         Bug::DroppedWritten,
         Bug::NoSpaceCheck,
         Bug::HeadLeft,
+        Bug::JournalNotRewritten,
         Bug::ChecksumIgnored,
         Bug::NewFileNotSynced,
         Bug::PoisonForgotten,

@@ -125,6 +125,15 @@ impl SimDisk {
         Self(Arc::new(Mutex::new(image::image(&self.state(), survivors))))
     }
 
+    /// The disk as a killed process leaves it: a new one, without faults, of which as much is durable as before.
+    #[must_use]
+    pub fn after_kill(&self) -> Self {
+        let mut state = self.state().clone();
+        (state.fault, state.failed, state.stopped, state.capacity) = (None, None, false, None);
+        state.inodes.iter_mut().for_each(|inode| inode.locked = None);
+        Self(Arc::new(Mutex::new(state)))
+    }
+
     /// How many bytes the last write had that no sync covers, for [`Survivors::Torn`].
     #[must_use]
     pub fn last_unsynced_write(&self) -> Option<usize> {

@@ -106,7 +106,7 @@ impl Change {
 }
 
 /// Everything of a simulated disk.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct State {
     pub(super) inodes: Vec<Inode>,
     pub(super) names: BTreeMap<FilePath, usize>,
