@@ -72,16 +72,10 @@ pub(super) async fn interrupt_and_complete(
     let mut failed_checks = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
     check(&mut failed_checks, refusals.iter().all(is_stale), "an interrupted worker could still write");
-    check(
-        &mut failed_checks,
-        first == Some((DispatchStatus::Superseded, None)),
-        "the interrupted dispatch is not superseded",
-    );
-    check(
-        &mut failed_checks,
-        second == Some((DispatchStatus::Acked, result)),
-        "the second dispatch is not acknowledged",
-    );
+    let is_superseded = first == Some((DispatchStatus::Superseded, None));
+    check(&mut failed_checks, is_superseded, "the interrupted dispatch is not superseded");
+    let is_acked = second == Some((DispatchStatus::Acked, result));
+    check(&mut failed_checks, is_acked, "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
     check(&mut failed_checks, rows == 1, "the outbox row is missing");
     let (how_settled, proved) = if settles_in_commit {
