@@ -1,5 +1,5 @@
-//! All SQL statements. Each statement on which a decision depends names its index. If SQLite cannot use that index, it
-//! refuses the statement and does not choose a plan that scans a backlog.
+//! All SQL statements. Each statement on which a decision depends looks up its rows by a key or names its index. If
+//! SQLite cannot use that index, it refuses the statement and does not choose a plan that scans a backlog.
 
 use store_core::Direction;
 
@@ -86,6 +86,7 @@ pub(crate) const DEMOTE_NOT_DUE: &str = "UPDATE dispatches INDEXED BY queue_due 
     WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due > ?3";
 
 pub(crate) const INTERRUPT: &str = "SELECT record, crc FROM interrupts WHERE mailbox = ?1 AND epoch = ?2";
+/// Writes an interrupt. `lot` is the epoch of the dispatches that it superseded, or NULL if there were none.
 pub(crate) const SET_INTERRUPT: &str =
     "INSERT OR REPLACE INTO interrupts (mailbox, epoch, tenant, at, lot, record, crc)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -170,7 +171,8 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id DESC"
 );
 /// The batches that interrupts superseded at one time: at the first such time from `?2` on or, for the statement that
-/// reads backward, at the last such time up to `?2`. The column `lot` contains the epoch of a batch.
+/// reads backward, at the last such time up to `?2`. The column `lot` contains the epoch under which
+/// the dispatches of a batch were queued.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots

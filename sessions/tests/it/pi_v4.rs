@@ -1,4 +1,4 @@
-//! Tests of version 4 of pi: lanes, records, facts and sequence numbers. A lane of pi is a named branch.
+//! Tests of version 4 of the session format of pi: lanes, records, facts and sequence numbers. A lane of pi is a named branch.
 
 use sessions::{ImportOptions, IssueCode};
 use store_core::{Body, CommitCoordinator, EntryId, PageRequest, TokenCounts};
@@ -54,8 +54,8 @@ async fn the_main_lane_is_the_head_and_other_lanes_are_labels() {
     assert_eq!(custom_kind(&*imported.entry("L3").await), "pi.lane");
     let page = imported.commits.threads().list_leaves(&imported.thread, PageRequest::first(9)).await.unwrap();
     assert_eq!(page.items.len(), 2);
-    let empty = [&lines[..], &[lane("main", "null", 6)]].concat();
-    let imported = import_lines(&empty, &ImportOptions::default()).await;
+    let lines_with_empty_lane = [&lines[..], &[lane("main", "null", 6)]].concat();
+    let imported = import_lines(&lines_with_empty_lane, &ImportOptions::default()).await;
     assert_eq!(head(&imported).await, None);
 }
 
@@ -145,8 +145,8 @@ async fn a_lane_with_a_wrong_leaf_moves_nothing_and_is_reported() {
     assert_eq!(codes, [(Some(3), "bad_field"), (Some(5), "bad_field")]);
     assert_eq!(head(&imported).await.as_deref(), Some("a"));
     assert_eq!(label(&*imported.commits, &imported.thread, "a").await.as_deref(), Some("first"));
-    let unknown = [HEADER.to_owned(), user("a", "null", ("main", 1)), lane("main", "\"nobody\"", 2)];
-    let imported = import_lines(&unknown, &ImportOptions::default()).await;
+    let lines_with_unknown_leaf = [HEADER.to_owned(), user("a", "null", ("main", 1)), lane("main", "\"nobody\"", 2)];
+    let imported = import_lines(&lines_with_unknown_leaf, &ImportOptions::default()).await;
     let codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     assert_eq!((codes, head(&imported).await.as_deref()), (vec![(None, "bad_field")], Some("a")));
 }
