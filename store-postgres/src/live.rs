@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
-    ClaimNumber, DeliverLive, Error, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId,
+    ClaimNumber, DeliverLive, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId,
     UuidSource, codec::Codec, live::LiveAnswer,
 };
 use tokio::{
@@ -41,10 +41,10 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often a process polls in case it missed a notification.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a process polls behind a transaction pooler, which passes no notifications.
+const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 /// The longest deadline of a command, in milliseconds: 1,000 years.
 const LONGEST_DEADLINE_MS: i64 = 1_000 * 365 * 24 * 60 * 60 * 1_000;
-/// How often it polls behind a transaction pooler, which passes no notifications.
-const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
 
 /// A tenant, and a target of its live channel.
 type TenantTarget = (TenantId, LiveTarget);
@@ -218,7 +218,8 @@ impl PostgresLive {
             return Ok(LiveDelivery::NoReceiver);
         }
         shared.live_state.wake();
-        answered.await.map_err(|_| Error::closed())?.into_delivery()
+        // If the tenant was closed meanwhile, the receiver may still have accepted the command.
+        answered.await.map_or(Ok(LiveDelivery::Unknown), LiveAnswer::into_delivery)
     }
 }
 

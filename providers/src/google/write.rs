@@ -116,7 +116,7 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
-            // A content without the field `parts` but with a role was a whole reply, and the API accepts it in a request.
+            // A content without the field `parts` but with a role was a whole reply. The API accepts it in a request.
             let is_empty = match raw.get("parts") {
                 Some(parts) => parts.as_list().is_none_or(<[Value]>::is_empty),
                 None => raw.get("role").is_none(),
@@ -150,7 +150,7 @@ impl Writer {
         self.push_part(part, "user", text_part(&format!("<system>{text}</system>")).into());
     }
 
-    /// Adds a part like [`Self::push_part`]. If this merges its message with the one before, that is reported as a loss.
+    /// Adds a part like [`Self::push_part`]. If its message is merged with the one before, this is reported as a loss.
     fn push(
         &mut self,
         part: &Part<'_>,

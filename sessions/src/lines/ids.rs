@@ -74,8 +74,8 @@ impl<'a> LineIds<'a> {
     }
 }
 
-/// The lines that have an id as their usual id: the first line that contains it, and the line without an id for which
-/// it is made.
+/// The lines whose usual id is `id`: the first line that contains `id`, and line N if `id` is `LN` and that line
+/// contains no id.
 fn usual_lines(source_ids: &SourceIds, id: &str) -> impl Iterator<Item = u32> {
     let with_id = source_ids.find(id).and_then(|number| source_ids.first_line(number));
     let without_id =
@@ -88,9 +88,9 @@ pub(super) fn usual_line(source_ids: &SourceIds, id: &str) -> Option<u32> {
     usual_lines(source_ids, id).min()
 }
 
-/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the
-/// candidates do not include the ids that its incomplete form may have: generated ones, and also those made from the
-/// source's id unless the form was torn. A torn form was not a JSON object, so its id was not read.
+/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, that import
+/// may have used some of these ids, so they are left out: one generated id for each such import, and the ids made from
+/// the source's id if the incomplete form was a JSON object. If it was not (a torn form), its id was not read.
 fn candidates<'a>(
     line: u32,
     source_id: Option<&'a str>,

@@ -67,7 +67,8 @@ pub trait OutboxStore: Send + Sync {
     ///
     /// # Errors
     /// `LimitExceeded` for a request with more than 1,000 ids; `Invalid` for a request by filter whose `limit` is
-    /// outside of 1 to 1,000. After an `Unknown` outcome, repeat the call. If a row is then refused because it is already pending, the first call requeued it.
+    /// outside of 1 to 1,000. After an `Unknown` outcome, repeat the call. If a row is then refused because it is
+    /// already pending, the first call requeued it.
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>>;
 
     /// Removes final rows that ended before a given time, at most `limit`, and returns how many. Their dedupe keys can

@@ -41,8 +41,8 @@ fn compare(one: &Position, other: &Position) -> Ordering {
 enum Part {
     /// The part that these statements select. The numbers are their parameters after the limit and the position.
     Index(&'static ListStatement, Vec<i64>),
-    /// Dispatches in claim order. The numbers are the row of the mailbox, the epoch, and 1 for available dispatches or 0
-    /// for others.
+    /// Dispatches in claim order. The numbers are the row of the mailbox, the epoch, and 1 for available dispatches
+    /// or 0 for others.
     ClaimOrder(Vec<i64>),
     /// Dispatches that interrupts superseded.
     SupersededBatches,
@@ -67,7 +67,7 @@ pub(crate) struct DispatchWalk<'r> {
 
 impl<'r> DispatchWalk<'r> {
     /// Begins a walk over a list, after a position. `first_chunk` is the number of positions that the first read
-    /// covers. It should be the number that the caller probably needs.
+    /// of the first part covers. It should be the number that the caller probably needs.
     pub(crate) fn new(
         rows: &'r Rows<'r>,
         (filter, order, direction): (&DispatchFilter, DispatchOrder, Direction),

@@ -92,8 +92,8 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    // A command that is asked to end may continue for `KILL_DELAY`. When it has ended, the handler needs time to read the
-    // rest of its output.
+    // A command that is asked to end may continue for `KILL_DELAY`. After it has ended, the handler needs time to read
+    // the rest of its output.
     let handler_grace = KILL_DELAY * 2;
     let mut options = WorkerOptions::default()
         .with_lease(args.lease)
