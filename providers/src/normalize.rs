@@ -183,7 +183,8 @@ pub(crate) fn call_with_text_arguments(id: &str, name: &str, arguments: &str) ->
     Ok(call)
 }
 
-/// Returns the only answer in a reply. An API may be asked for several answers, but a thread continues with one of them.
+/// Returns the only answer in a reply. An API may be asked for several answers, but a thread continues with one of
+/// them.
 ///
 /// # Errors
 /// `Invalid` if there is no answer or more than one.

@@ -18,8 +18,9 @@ use crate::{
 };
 
 /// Threads with the id that a session of this import would get, if they were imported from other bytes. Many files may
-/// have the same name, and so the same preferred id, for example in different folders. Without this list, the import of each of these files would load the
-/// threads of all earlier ones from the store. Each thread has the format and the provenance of its import.
+/// have the same name, and so the same preferred id, for example in different folders. Without this list, the import of
+/// each of these files would load the threads of all earlier ones from the store. Each thread has the format and the
+/// provenance of its import.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadsOfOtherFiles(Mutex<HashMap<ThreadId, (String, Provenance)>>);
 

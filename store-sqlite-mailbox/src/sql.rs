@@ -170,8 +170,9 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id" is "?2",
     "id DESC"
 );
-/// All batches with the same time of interrupt: forward, the earliest time that is not before `?2`; backward, the latest
-/// that is not after `?2`. The column `lot` contains the epoch under which the dispatches of a batch were queued.
+/// All batches with the same time of interrupt: forward, the earliest time that is not before `?2`; backward, the
+/// latest that is not after `?2`. The column `lot` contains the epoch under which the dispatches of a batch were
+/// queued.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots

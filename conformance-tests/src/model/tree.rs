@@ -103,8 +103,8 @@ impl<'a> LogTree<'a> {
         snapshots
     }
 
-    /// Returns the number that a new checkpoint below an entry gets (EN-21), or `None` if the nearest checkpoint above it
-    /// has the largest possible number.
+    /// Returns the number that a new checkpoint below an entry gets (EN-21), or `None` if the nearest checkpoint above
+    /// it has the largest possible number.
     pub(super) fn next_checkpoint(self, entry_id: Option<&EntryId>) -> Option<u64> {
         let nearest = self.path(entry_id).into_iter().rev().find_map(|entry| match &*entry.body {
             Body::Checkpoint(checkpoint) => Some(checkpoint.number),

@@ -86,8 +86,8 @@ fn main_file(folder: &Path, session: &str) -> Option<PathBuf> {
     is_name.then(|| folder.join(format!("{session}.jsonl")))
 }
 
-/// The files of the subagents of a session: first those in its folder, then those beside the main file, each part in the
-/// order of their names.
+/// The files of the subagents of a session: first those in its folder, then those beside the main file, each part in
+/// the order of their names.
 pub(super) fn subagent_files(main: &Path) -> Result<Vec<SubagentFile>> {
     let (Some(folder), Some(name)) = (main.parent(), main.file_name()) else { return Ok(Vec::new()) };
     let name = name.to_string_lossy();

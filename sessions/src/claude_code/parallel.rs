@@ -1,8 +1,8 @@
 //! Puts the lines of one message of the model, and the results of its calls, on one path.
 //!
 //! Claude Code writes one line for each block of a message. The line of each call is the parent of its result. So
-//! parallel calls fork the tree, although all of them are part of the conversation. The path gets the order of the lines
-//! in the file, here call 1, result 1, call 2, result 2:
+//! parallel calls fork the tree, although all of them are part of the conversation. The path gets the order of the
+//! lines in the file, here call 1, result 1, call 2, result 2:
 //!
 //! ```text
 //! as written                       as imported

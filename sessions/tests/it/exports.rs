@@ -176,8 +176,8 @@ async fn every_import_can_be_exported_as_agent_core() {
     }
 }
 
-/// A body with the kind of a `tool` line whose data is not an object, and a message from a `tool` line that no longer has
-/// exactly one call, get lines of another form, so that the lines of their children have their parents.
+/// A body with the kind of a `tool` line whose data is not an object, and a message from a `tool` line that no longer
+/// has exactly one call, get lines of another form, so that the lines of their children have their parents.
 #[tokio::test]
 async fn entries_that_fit_no_tool_line_are_exported_in_another_form() {
     let commits = new_store();

@@ -79,8 +79,8 @@ async fn commands_reach_receivers_of_another_process() {
     assert_eq!(first_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
 }
 
-/// Tests ER-2: the sender is closed while the receiver in another process has the command. The receiver may still accept
-/// it, so the sender does not know the outcome.
+/// Tests ER-2: the sender is closed while the receiver in another process has the command. The receiver may still
+/// accept it, so the sender does not know the outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_that_the_sender_does_not_wait_for_is_unknown() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
