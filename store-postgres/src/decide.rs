@@ -228,10 +228,7 @@ impl<'a> DecisionLoop<'a> {
                     self.written_batches.push(batch);
                     return Ok(answer);
                 }
-                Ok(WriteResult::Stale(..)) if rounds >= MAX_ROUNDS => {
-                    return Err(Error::unavailable("other callers kept writing to the thread at the same time"));
-                }
-                Ok(WriteResult::Stale(mut rows, keys)) => {
+                Ok(WriteResult::Stale(mut rows, keys)) if rounds < MAX_ROUNDS => {
                     rounds += 1;
                     self.has_loaded_likely_records = false;
                     match rows.pop() {
@@ -248,9 +245,7 @@ impl<'a> DecisionLoop<'a> {
                     cache.clear();
                 }
                 Ok(WriteResult::ClockDiffers) if rounds < MAX_ROUNDS => rounds += 1,
-                Ok(WriteResult::OtherRowsChanged | WriteResult::StaleScopes(_) | WriteResult::ClockDiffers) => {
-                    return Err(Error::unavailable("other callers kept writing to the same rows"));
-                }
+                Ok(_) => return Err(Error::unavailable("other callers kept writing to the same records")),
                 Err(failed) if !self.connection.can_continue_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.
                 Err(failed) if failed.violates_unique_key && !cache.is_certain() => cache.clear(),
