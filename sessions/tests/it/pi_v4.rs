@@ -158,7 +158,8 @@ async fn the_head_is_written_although_a_later_line_had_its_id() {
     let lines = [HEADER.to_owned(), user("a", "null", ("main", 1)), user("a", "null", ("main", 2))];
     let Imported { commits, thread, .. } = import_lines(&lines, &ImportOptions::default()).await;
     let rewind = NewEntry::new(RewindTo::Entry(EntryId::new("a").unwrap()));
-    let _receipt = commits.commit(Commit::new(thread.clone()).entry(rewind)).await.unwrap();
+    let commit = Commit::new(thread.clone()).with_key("rewind".parse().unwrap()).entry(rewind);
+    let _receipt = commits.commit(commit).await.unwrap();
     let (bytes, _) = export_bytes(&*commits, &thread, format("pi-v4")).await;
     let folder = tempdir().unwrap();
     let other_store = new_store();
