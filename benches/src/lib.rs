@@ -1,8 +1,10 @@
-//! What the benchmarks share: threads of a given length, samples with their medians, and the table.
+//! What the benchmarks share: threads of a given length, samples with their medians, and the table of
+//! results.
 //!
 //! # Layout
 //! - `filled_thread`: threads of a given length
-//! - `rows`: samples that are taken alternately, and the ratios that are too high
+//! - `rows`: samples taken alternately with little and with much data, and the table of their medians, which marks an
+//!   operation that becomes too slow
 //! - `schema`: an empty store on PostgreSQL
 //! - `bin/cost`: a long history compared with a short one, a full store with an empty one
 //! - `bin/rates`: commits per second in PostgreSQL compared with pgbench
@@ -11,7 +13,7 @@
 //! - `bin/news`: the time until a process receives what another process wrote
 //! - `bin/opening`: the time and memory that it takes to open a large file store
 //!
-//! Figures can be compared only if one machine measured them in one run:
+//! Figures can be compared only if one machine measured them in one run. To run a program, for example `cost`:
 //! `cargo run --release -p benches --bin cost`.
 
 mod filled_thread;

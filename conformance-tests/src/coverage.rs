@@ -19,6 +19,8 @@ pub enum CoveredBy {
     Faults,
     /// The backends' own tests, because these can examine the stored data.
     Backends,
+    /// The tests of the facade or the command, because the promise is about these.
+    Facade,
     /// A benchmark, which measures a ratio of costs. No test depends on measured times.
     Benchmarks,
     /// The types of `store-core`: a store that does not keep the promise does not compile.
@@ -53,6 +55,11 @@ pub static PROMISES_WITHOUT_CASE: &[PromiseWithoutCase] = &[
     promise("EN-10", CoveredBy::Benchmarks, "the cost of a rewind and of a fork for different lengths of the log"),
     promise("EN-14", CoveredBy::Benchmarks, "the costs of the first and of the last page of a long log"),
     promise("CX-12", CoveredBy::Benchmarks, "the cost of a context for different lengths of the log and of the path"),
+    promise("CX-20", CoveredBy::Facade, "which messages a compactor summarises, and when"),
+    promise("CX-21", CoveredBy::Facade, "compactions beside other writers, and compactions that fail"),
+    promise("CX-22", CoveredBy::Facade, "repeated compactions of a thread"),
+    promise("CX-23", CoveredBy::Facade, "copies of threads, also of interrupted ones"),
+    promise("ER-11", CoveredBy::Facade, "the advice of the command for errors with equal fields and other texts"),
     promise("EV-18", CoveredBy::Faults, "a server that is killed during a subscription"),
     promise("EV-21", CoveredBy::Backends, "a subscriber and a writer in different processes"),
     promise("LV-9", CoveredBy::Benchmarks, "the time from an enqueue to the claim in another process that waits"),

@@ -30,9 +30,9 @@
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
-//! the rule. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`: the file, the name of the case,
-//! the lines of the contract that it tests, and what it needs. The tests of every backend are generated from this
-//! list, so nothing else is needed.
+//! what every store must do. Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`: the file, the
+//! name of the case, the lines of the contract that it tests, and what it needs. The tests of every backend are
+//! generated from this list, so nothing else is needed.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot continue panics where it fails")]
 

@@ -1,4 +1,4 @@
-//! The calls of a body: their ids, and arguments that are not JSON.
+//! The calls of a request body: their ids, and arguments that are not JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ const fn is_plain(byte: u8) -> bool {
 /// The parts of a written call that its results need.
 #[derive(Debug, Clone)]
 pub(crate) struct AnsweredCall {
-    /// The id in the body.
+    /// The id in the request body.
     pub(crate) id: String,
     pub(crate) name: String,
     /// The text of the arguments, if they are not JSON.
@@ -50,7 +50,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Adds a call, and returns an id that the target accepts and that no other call of the body has.
+    /// Adds a call, and returns an id that the target accepts and that no other call of the request has.
     pub(crate) fn add(&mut self, call: &ToolUse, rule: IdRule) -> String {
         let mut id = call.id.clone();
         let number = self.derived_id_counts.entry(call.id.clone()).or_default();

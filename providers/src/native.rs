@@ -16,8 +16,8 @@ pub(crate) const OF_FIRST_BLOCK: &str = "of first block";
 /// The provider's own form of a block, as far as the block itself does not hold it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Native {
-    /// The form of the provider's message that begins with the block. Without it, the block begins a message if it is
-    /// the first of a stored message.
+    /// If set, a message of the provider begins with the block, and this is its form. If `None`, a message begins here
+    /// only if the block is the first of a stored message. It then has the default form.
     pub(crate) message: Option<FormDiff>,
     /// Whether the block belongs to the same message of the provider as the block before it, although it is the first
     /// of a stored message.

@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// Returns whether a form would be lost, because no block of the message can hold it.
-    pub(crate) fn cannot_keep(blocks: &[Block], form: &FormDiff) -> bool {
+    pub(crate) fn would_lose_form(blocks: &[Block], form: &FormDiff) -> bool {
         !form.is_empty() && blocks.iter().all(|block| matches!(block.kind, BlockKind::Opaque(_)))
     }
 
@@ -181,6 +181,19 @@ pub(crate) fn call_with_text_arguments(id: &str, name: &str, arguments: &str) ->
     let mut call = ToolUse::new(id, name, input);
     call.raw = Some(arguments.to_owned());
     Ok(call)
+}
+
+/// Returns the only answer in a reply. An API may be asked for several answers, but a thread continues with one of
+/// them.
+///
+/// # Errors
+/// `Invalid` if there is no answer or more than one.
+pub(crate) fn only_answer<'a>(field: &str, answers: &'a [Value]) -> Result<&'a Object> {
+    let [answer] = answers else {
+        let count = answers.len();
+        return Err(Error::invalid(field, format!("it has {count} answers; give a reply with the chosen one only")));
+    };
+    answer.as_object().ok_or_else(|| Error::invalid(field, "the answer is not an object"))
 }
 
 /// Creates usage from counts. `raw` is the provider's own record.

@@ -17,9 +17,10 @@ use crate::{
     session::{Session, StoredEntries},
 };
 
-/// Threads that have the name of a session of this import, but were imported from other bytes. Many files may have the
-/// same name, for example in different folders. Without this list, the import of each of these files would load the
-/// threads of all earlier ones from the store. Each thread has the format and the provenance of its import.
+/// Threads with the id that a session of this import would get, if they were imported from other bytes. Many files may
+/// have the same name, and so the same preferred id, for example in different folders. Without this list, the import of
+/// each of these files would load the threads of all earlier ones from the store. Each thread has the format and the
+/// provenance of its import.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadsOfOtherFiles(Mutex<HashMap<ThreadId, (String, Provenance)>>);
 
@@ -28,8 +29,8 @@ impl ThreadsOfOtherFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(thread, imported_from);
     }
 
-    /// Whether a thread is known not to be that of a session. A thread that may be that of the session is removed from
-    /// the list, so that the caller asks the store.
+    /// Whether it is known that `thread` was not imported from `session`. If it may have been, it is removed from the
+    /// list, so that the caller asks the store.
     fn is_of_other_file(&self, thread: &ThreadId, session: &dyn Session) -> Result<bool> {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((format, provenance)) = threads.get(thread) else { return Ok(false) };

@@ -72,8 +72,8 @@ pub(crate) struct SessionInfo {
     pub(crate) version: Option<String>,
     /// The preferred thread id. It gets a suffix if a thread with other content has this id.
     pub(crate) thread: ThreadId,
-    /// Whether the id of the thread is the id of the session, and not the name of a file. If the session has other
-    /// bytes than the thread with this id, its tool has rewritten it.
+    /// Whether the id of the thread is the id of the session, and not only the name of a file. If it is, and the thread
+    /// with this id was imported from other bytes, the tool has rewritten the session since.
     pub(crate) has_session_id: bool,
     /// Whether the thread is a child of the first thread of the same source.
     pub(crate) is_child: bool,

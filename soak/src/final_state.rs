@@ -22,8 +22,8 @@ use crate::{
 const PAGE_SIZE: u32 = 1_000;
 /// The number of attempts that a store keeps of each dispatch.
 const MAX_KEPT_ATTEMPTS: usize = 20;
-/// The minimum time that an ended dispatch stays in the store. After this time, no call about the dispatch is repeated
-/// any more, and the ends of all dispatches that ended earlier are in the store.
+/// The minimum time that an ended dispatch stays in the store. After this time, no caller repeats a call about the
+/// dispatch, and no dispatch with an earlier end can still appear in the store.
 const MIN_RETENTION: Duration = Duration::from_secs(30);
 /// The time between two removals of ended dispatches.
 const REMOVAL_INTERVAL: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ impl FinalDispatch {
         self.history.iter().rev().find(|(_, end)| *end == AttemptEnd::Acked).map(|(claim, _)| *claim)
     }
 
-    /// Returns whether the history contains all attempts.
+    /// Returns whether the history certainly contains all attempts.
     pub(crate) const fn has_all_attempts(&self) -> bool {
         self.history.len() < MAX_KEPT_ATTEMPTS
     }

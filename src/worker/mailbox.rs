@@ -27,8 +27,8 @@ pub(super) struct MailboxSource {
     worker: WorkerId,
     instance: InstanceId,
     lease: Duration,
-    /// Whether threads and mailbox are in one store.
-    is_fenced: bool,
+    /// Whether threads and mailbox are in one store, so that each commit checks the claim in the mailbox.
+    is_one_store: bool,
     telemetry: Telemetry,
 }
 
@@ -43,14 +43,14 @@ impl MailboxSource {
         let tenant_stores = stores.tenant(tenant)?;
         let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
         let telemetry = Telemetry::new(&telemetry::MAILBOX_METRICS, stores.mailbox_backend());
-        let is_fenced = stores.capabilities().fenced;
-        Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
+        let is_one_store = stores.capabilities().fenced;
+        Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_one_store, telemetry })
     }
 
     /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). If the threads and the
     /// mailbox are in one store, the thread has refused them since this claim was made, and there is nothing to do.
     async fn take_over(&self, claimed_dispatch: &ClaimedDispatch) -> Result<()> {
-        let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_fenced) else { return Ok(()) };
+        let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_one_store) else { return Ok(()) };
         let answer = commits
             .commit(Commit::new(claimed_dispatch.dispatch.thread.clone()).fenced(claimed_dispatch.fence()))
             .await;
@@ -92,7 +92,7 @@ impl JobSource for MailboxSource {
     }
 
     async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
-        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), self.is_fenced);
+        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), self.is_one_store);
         self.handler.handle(work).await
     }
 

@@ -38,8 +38,9 @@ impl CommitCoordinator for MemoryCommits {
         let tenant = self.tenant.check_open()?;
         commit::check(&commit, tenant.decision_context().limits)?;
         let needs = commit::needed_keys(&commit);
-        let _family_guard = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
+        let family_guard = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());
         let receipt = tenant.slots.write(&commit.thread, |slot| plan_and_apply(tenant, slot, &commit, &needs));
+        drop(family_guard);
         if commit.settle.is_some() {
             tenant.notify_workers();
         }

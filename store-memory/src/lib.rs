@@ -9,7 +9,7 @@
 //! - `store`: opening, tenants, closing
 //! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant;
 //!   `store-core` provides the live channel and the notifier
-//! - `view`: the stored data that the plans of these contracts read
+//! - `view`: the views through which the rules of `store-core` read the stored data
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and the data derived from it
 //! - `inspect`: checks and repairs of the stored data

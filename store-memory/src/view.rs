@@ -1,4 +1,4 @@
-//! The stored data that a plan reads.
+//! The views through which the rules of `store-core` read the stored data.
 
 use store_core::{
     CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId,
@@ -17,7 +17,7 @@ use crate::{
     tenant::{Events, ExternalRecords, Outbox, Tenant},
 };
 
-/// The stored data, in the form in which a plan reads it.
+/// The stored data, in the form in which the rules read it while they plan a write.
 pub(crate) struct PlanView<'a> {
     pub(crate) slot: &'a ThreadSlot,
     pub(crate) external_records: &'a ExternalRecords,

@@ -45,7 +45,9 @@ pub(crate) fn parse_server_time(text: &str) -> Option<Duration> {
     let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
     let mut clock = clock.splitn(3, ':').map(str::parse::<u64>);
     let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || fraction.len() > 9 {
+    let is_date = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    // A minute with a leap second has 61 seconds.
+    if !is_date || hour > 23 || minute > 59 || second > 60 || fraction.len() > 9 {
         return None;
     }
     // Years are counted from March on, so that a leap day is the last day of its year.
@@ -72,7 +74,15 @@ mod tests {
         ] {
             assert_eq!(parse_server_time(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "2026-11-23", "2026-11-23T21:04:54+01:00", "2026-13-01T00:00:00Z", "x-1-1T0:0:0Z"] {
+        for text in [
+            "",
+            "2026-11-23",
+            "2026-11-23T21:04:54+01:00",
+            "2026-13-01T00:00:00Z",
+            "2026-11-32T00:00:00Z",
+            "2026-11-30T24:00:00Z",
+            "x-1-1T0:0:0Z",
+        ] {
             assert_eq!(parse_server_time(text), None, "{text}");
         }
     }

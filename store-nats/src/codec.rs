@@ -185,6 +185,11 @@ pub(crate) struct IdReservation {
 }
 
 impl IdReservation {
+    /// The record of an id of `thread` that is being freed.
+    pub(crate) fn being_freed(thread: ThreadId) -> Self {
+        Self { previous_thread: Some(thread.clone()), thread }
+    }
+
     pub(crate) fn is_being_freed(&self) -> bool {
         self.previous_thread.as_ref() == Some(&self.thread)
     }

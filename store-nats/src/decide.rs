@@ -241,7 +241,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
         if let (Some(incarnation), Some(thread)) = (incarnation, self.thread)
             && let Some(tenant_state) = log.view_mut().tenant_state_mut(&tenant.name, incarnation)
         {
-            tenant_state.mailbox.in_memory.promote_due_of(thread, now);
+            tenant_state.mailbox.records.promote_due_of(thread, now);
         }
         Ok(())
     }

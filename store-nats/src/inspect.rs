@@ -50,7 +50,7 @@ impl Inspector for NatsStore {
         }
         for tenant_incarnation in tenants_to_check(log) {
             for UnreadableThread { thread, .. } in
-                read_mailbox(log, &tenant_incarnation, |mailbox| mailbox.in_memory.unreadable())
+                read_mailbox(log, &tenant_incarnation, |mailbox| mailbox.records.unreadable())
             {
                 resume_thread(log, &tenant_incarnation, &thread).await?;
             }
@@ -67,7 +67,7 @@ struct TenantIncarnation {
 
 fn tenants_to_check(log: &Log) -> Vec<TenantIncarnation> {
     let has_data = |(_, tenant_state): &(&TenantId, &TenantState)| {
-        !tenant_state.record.is_deleted && !tenant_state.mailbox.in_memory.is_empty()
+        !tenant_state.record.is_deleted && !tenant_state.mailbox.records.is_empty()
     };
     log.view().tenants.iter().filter(has_data).map(tenant_incarnation).collect()
 }
@@ -91,7 +91,7 @@ async fn verify_tenant(
 ) -> Result<()> {
     let mut threads = HashSet::new();
     for UnreadableThread { thread, error, .. } in
-        read_mailbox(log, tenant_incarnation, |mailbox| mailbox.in_memory.unreadable())
+        read_mailbox(log, tenant_incarnation, |mailbox| mailbox.records.unreadable())
     {
         let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
         inspection.findings.push(finding.of_thread(&tenant_incarnation.tenant, &thread));
@@ -150,7 +150,7 @@ fn next_batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<
         let large_parts = mailbox.large_parts(&id);
         DispatchToCheck { position: (time, id), thread: stored.body.thread.clone(), large_parts }
     };
-    mailbox.in_memory.dispatches(after).take(DISPATCHES_PER_BATCH).map(dispatch).collect()
+    mailbox.records.dispatches(after).take(DISPATCHES_PER_BATCH).map(dispatch).collect()
 }
 
 async fn check_large_parts(

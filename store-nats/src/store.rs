@@ -187,7 +187,7 @@ impl Store for NatsStore {
         let tenants_with_data = view
             .tenants
             .iter()
-            .filter(|(_, tenant_state)| !tenant_state.record.is_deleted && !tenant_state.mailbox.in_memory.is_empty());
+            .filter(|(_, tenant_state)| !tenant_state.record.is_deleted && !tenant_state.mailbox.records.is_empty());
         for (name, _) in tenants_with_data
             .skip_while(|(name, _)| after.as_ref().is_some_and(|position| name.as_str() <= position.id.as_str()))
         {

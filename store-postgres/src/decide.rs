@@ -20,6 +20,9 @@ use crate::{
 
 /// The maximum number of times that a decision is repeated because of concurrent writes.
 const MAX_ROUNDS: usize = 64;
+/// The maximum number of times that it is repeated because of new events in its scopes. A scope changes with every event
+/// in it, so this happens more often.
+const MAX_SCOPE_ROUNDS: usize = 1_000;
 /// The maximum number of times that a write is tried again after a deadlock or a conflict of transactions (PO-12).
 const MAX_TRIES: usize = 5;
 
@@ -183,7 +186,7 @@ impl<'a> DecisionLoop<'a> {
         rule: &(impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync),
     ) -> Result<T> {
         cache.begin_decision();
-        let (mut tries, mut rounds) = (0, 0);
+        let (mut tries, mut rounds, mut scope_rounds) = (0, 0, 0);
         loop {
             // An empty cache is filled first. Claims from the cache of this process suffice for a first try.
             if cache.row.is_none() && !cache.is_fresh && cache.mailbox.incarnation_of_cached_claims().is_none() {
@@ -225,10 +228,7 @@ impl<'a> DecisionLoop<'a> {
                     self.written_batches.push(batch);
                     return Ok(answer);
                 }
-                Ok(WriteResult::Stale(..)) if rounds >= MAX_ROUNDS => {
-                    return Err(Error::unavailable("other callers kept writing to the thread at the same time"));
-                }
-                Ok(WriteResult::Stale(mut rows, keys)) => {
+                Ok(WriteResult::Stale(mut rows, keys)) if rounds < MAX_ROUNDS => {
                     rounds += 1;
                     self.has_loaded_likely_records = false;
                     match rows.pop() {
@@ -236,15 +236,16 @@ impl<'a> DecisionLoop<'a> {
                         None => cache.clear(),
                     }
                 }
-                Ok(WriteResult::StaleScopes(scopes)) => cache.replace_scopes(scopes),
+                Ok(WriteResult::StaleScopes(scopes)) if scope_rounds < MAX_SCOPE_ROUNDS => {
+                    scope_rounds += 1;
+                    cache.replace_scopes(scopes);
+                }
                 Ok(WriteResult::OtherRowsChanged) if rounds < MAX_ROUNDS => {
                     rounds += 1;
                     cache.clear();
                 }
-                Ok(WriteResult::OtherRowsChanged) => {
-                    return Err(Error::unavailable("other callers kept writing to the same rows"));
-                }
-                Ok(WriteResult::ClockDiffers) => {}
+                Ok(WriteResult::ClockDiffers) if rounds < MAX_ROUNDS => rounds += 1,
+                Ok(_) => return Err(Error::unavailable("other callers kept writing to the same records")),
                 Err(failed) if !self.connection.can_continue_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.
                 Err(failed) if failed.violates_unique_key && !cache.is_certain() => cache.clear(),

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
-    ClaimNumber, DeliverLive, Error, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId,
+    ClaimNumber, DeliverLive, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId,
     UuidSource, codec::Codec, live::LiveAnswer,
 };
 use tokio::{
@@ -29,7 +29,7 @@ use tokio::{
 use crate::{
     columns::{read_i64, read_text},
     config::Pooler,
-    db::{add, signed},
+    db::add,
     notifications::{TenantMap, channel_name},
     sql::Sql,
     store::TenantHandle,
@@ -41,8 +41,10 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often a process polls in case it missed a notification.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it polls behind a transaction pooler, which passes no notifications.
+/// How often a process polls behind a transaction pooler, which passes no notifications.
 const POLL_INTERVAL_POOLED: Duration = Duration::from_millis(100);
+/// The longest deadline of a command, in milliseconds: 1,000 years.
+const LONGEST_DEADLINE_MS: i64 = 1_000 * 365 * 24 * 60 * 60 * 1_000;
 
 /// A tenant, and a target of its live channel.
 type TenantTarget = (TenantId, LiveTarget);
@@ -201,7 +203,7 @@ impl PostgresLive {
             let command = request.command.encode();
             let mut arguments =
                 text_arguments(&[name, &encode_target(&request.target), &id, &live_state.process, &command])?;
-            add(&mut arguments, signed(u64::try_from(request.deadline.as_millis()).unwrap_or(u64::MAX) >> 1)?)?;
+            add(&mut arguments, deadline_ms(request.deadline))?;
             add(&mut arguments, channel_name(&config.schema))?;
             let rows = run_statement(&tenant.shared, |sql| &sql.live_send, arguments).await?;
             if is_withdrawn.load(Ordering::SeqCst) {
@@ -216,8 +218,15 @@ impl PostgresLive {
             return Ok(LiveDelivery::NoReceiver);
         }
         shared.live_state.wake();
-        answered.await.map_err(|_| Error::closed())?.into_delivery()
+        // If the tenant was closed meanwhile, the receiver may still have accepted the command.
+        answered.await.map_or(Ok(LiveDelivery::Unknown), LiveAnswer::into_delivery)
     }
+}
+
+/// Returns a deadline in milliseconds, as the row of a command stores it. The server adds it to a time. A deadline too
+/// long for that is stored as one that no sender reaches.
+fn deadline_ms(deadline: Duration) -> i64 {
+    i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX).min(LONGEST_DEADLINE_MS)
 }
 
 /// A sent command whose sender waits for the answer. Its row is removed when this value is dropped.

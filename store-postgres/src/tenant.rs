@@ -174,7 +174,7 @@ impl Tenant {
         self.worker_notifier.notify(Timestamp::MIN);
     }
 
-    /// Runs a call that only reads.
+    /// Runs a call that changes no record of a thread. It may be run again after it failed.
     pub(crate) async fn run_read<T, F>(
         self: &Arc<Self>,
         thread_of_call: CallScope,

@@ -122,8 +122,9 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
 /// Opens the connection that writes. The schema is created if the file is empty.
 pub(crate) fn open_writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Result<(Connection, OpenedDatabase)> {
     let conn = connect(&database_file.path)?;
-    // Other processes may open the file at the same time. One of them creates the schema while the file has no WAL yet,
-    // so that the header identifies the application from the beginning.
+    // Several processes may open the file at the same time. With this lock, one of them creates the schema and the
+    // others find it. It does so before the file has a WAL, so that the header of the file itself identifies the
+    // application from the beginning.
     let next_write_lock = database_file.lock_for_next_write();
     if read_pragma::<i32>(&conn, "application_id")? == 0 {
         create_schema(&conn)?;
@@ -151,6 +152,10 @@ fn create_schema(conn: &Connection) -> Result<()> {
     let create_tables = || -> Result<()> {
         let tables: i64 =
             conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql_error)?;
+        // A process that did not get the lock in time may have created the schema meanwhile.
+        if read_pragma::<i32>(conn, "application_id")? == APPLICATION_ID {
+            return Ok(());
+        }
         if tables > 0 {
             return Err(mismatch_error("a database of another application"));
         }

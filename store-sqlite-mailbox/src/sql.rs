@@ -1,5 +1,5 @@
-//! All SQL statements. Each statement on which a decision depends names its index. If SQLite cannot use that index, it
-//! refuses the statement and does not choose a plan that scans a backlog.
+//! All SQL statements. Each statement on which a decision depends looks up its rows by a key or names its index. If
+//! SQLite cannot use that index, it refuses the statement and does not choose a plan that scans a backlog.
 
 use store_core::Direction;
 
@@ -10,8 +10,8 @@ pub(crate) const ROLLBACK: &str = "ROLLBACK";
 /// Returns a number that changes with each commit of another connection.
 pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 
-/// Changes a number. A transaction without changes would be neither written nor synced.
-pub(crate) const INCREMENT_SYNCS: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
+/// Makes SQLite write and sync a transaction that changes nothing else. The number has no other use.
+pub(crate) const FORCE_SYNC: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
 pub(crate) const CURSOR_KEY: &str = "SELECT cursors FROM meta WHERE one = 1";
 pub(crate) const NEXT_INCARNATION: &str = "SELECT last_incarnation + 1 FROM meta WHERE one = 1";
 pub(crate) const SET_INCARNATION: &str = "UPDATE meta SET last_incarnation = ?1 WHERE one = 1";
@@ -86,6 +86,7 @@ pub(crate) const DEMOTE_NOT_DUE: &str = "UPDATE dispatches INDEXED BY queue_due 
     WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due > ?3";
 
 pub(crate) const INTERRUPT: &str = "SELECT record, crc FROM interrupts WHERE mailbox = ?1 AND epoch = ?2";
+/// Writes an interrupt. `lot` is the epoch of the dispatches that it superseded, or NULL if there were none.
 pub(crate) const SET_INTERRUPT: &str =
     "INSERT OR REPLACE INTO interrupts (mailbox, epoch, tenant, at, lot, record, crc)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -169,8 +170,9 @@ pub(crate) const SUPERSEDED_BATCH: ListStatement = list_statement!(
     "id" is "?2",
     "id DESC"
 );
-/// The batches that interrupts superseded at one time: at the first such time from `?2` on or, for the statement that
-/// reads backward, at the last such time up to `?2`. The column `lot` contains the epoch of a batch.
+/// All batches with the same time of interrupt: forward, the earliest time that is not before `?2`; backward, the
+/// latest that is not after `?2`. The column `lot` contains the epoch under which the dispatches of a batch were
+/// queued.
 pub(crate) const SUPERSEDED_BATCHES: ListStatement = ListStatement {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots

@@ -26,13 +26,11 @@ struct RewindTarget {
     /// Move the head to this entry: its id, or `@N` as `agentstore tree` prints it
     #[arg(long, value_name = "ENTRY")]
     to: Option<EntryRef>,
-    /// Move the head to the entry before the checkpoint with this number; if the path of the head has several of them,
-    /// the last one counts
+    /// Move the head to the entry before the last checkpoint with this number on the path of the head
     #[arg(long, value_name = "N")]
     checkpoint: Option<u64>,
-    /// Move the head to the entry before the checkpoint with this name; if the path of the head has several of them,
-    /// the last one counts
-    #[arg(long, value_name = "LABEL")]
+    /// Move the head to the entry before the last checkpoint with this name on the path of the head
+    #[arg(long, value_name = "NAME")]
     label: Option<String>,
     /// Move the head to the entry before the newest checkpoint with this name on any branch
     #[arg(long, value_name = "NAME")]

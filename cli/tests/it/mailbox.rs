@@ -77,7 +77,9 @@ fn the_mailbox_commands_manage_dispatches() {
     let refused = store.run(&["mailbox", "requeue", "d-1", "d-9"]);
     assert!(refused.code == 1 && refused.out.contains("refused d-9: "), "{refused:?}");
 
-    store.run(&["mailbox", "interrupt", "t"]).expect_failure(2, &["Cancel 2 queued dispatches of thread t?", "--yes"]);
+    store
+        .run(&["mailbox", "interrupt", "t"])
+        .expect_failure(2, &["Supersede 2 queued dispatches of thread t?", "--yes"]);
     let interrupted = store.json(&["mailbox", "interrupt", "t", "--key", "k", "--reason", "changed", "--yes"]);
     assert_eq!((value_at(&interrupted, "/superseded"), value_at(&interrupted, "/epoch")), (&json!(2), &json!(1)));
     assert!(store.run(&["mailbox", "interrupt", "t", "--key", "k"]).expect_success().out.contains("used before"));

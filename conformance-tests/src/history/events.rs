@@ -34,8 +34,9 @@ use crate::{
     test_length::TestLength,
 };
 
-/// The smallest name of a final event. The names of the other events are smaller. Each scope gets two final events
-/// after all others, so that a follower that misses the first of them still stops.
+/// The payload of each event is a number, its name. This is the smallest name of a final event; the names of the other
+/// events are smaller. Each scope gets two final events after all others, so that a follower that misses the first of
+/// them still stops.
 const FIRST_FINAL_NAME: u64 = 1 << 40;
 /// The time that a follower waits for its next event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);

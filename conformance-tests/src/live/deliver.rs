@@ -107,6 +107,16 @@ pub(super) async fn a_delivery_without_a_timely_answer_is_unknown(given: &Given)
     }
 }
 
+/// A command that is accepted after more than half of the time until its deadline counts as delivered.
+pub(super) async fn a_receiver_may_answer_until_the_deadline(given: &Given) -> Verdict {
+    let (live, target) = (live_channel(given)?, live_target("t"));
+    let mut receiver = live.open_live(target.clone()).await?;
+    let task = begin_delivery(&live, &target, custom_command("a")).await;
+    tokio::time::sleep(DEADLINE.mul_f32(0.6)).await;
+    accept_command(&mut receiver, &custom_command("a")).await?;
+    expect_delivery(task, LiveDelivery::Delivered).await
+}
+
 /// When a target is opened again, the earlier receiver ends: it gets `None` instead of a command. All later commands go
 /// to the new receiver.
 pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {

@@ -18,6 +18,7 @@ macro_rules! live {
             deliver: a_command_reaches_only_its_target ["LV-1", "LV-4"] [Live];
             deliver: delivered_means_accepted ["LV-2"] [Live];
             deliver: a_delivery_without_a_timely_answer_is_unknown ["LV-2"] [Live];
+            deliver: a_receiver_may_answer_until_the_deadline ["LV-2"] [Live];
             deliver: opening_again_ends_the_earlier_receiver ["LV-3"] [Live];
             deliver: commands_of_a_sender_arrive_in_order ["LV-4"] [Live, Race];
             deliver: an_earlier_attempt_gets_nothing ["LV-5"] [Live];

@@ -92,7 +92,7 @@ pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Ve
 /// read back as a body or a block of the known kind.
 pub(crate) async fn an_unknown_kind_with_a_known_name_is_refused(given: &Given) -> Verdict {
     let writer = ThreadWriter::with_entries(given, "t", [user_entry("a")]).await?;
-    for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom"] {
+    for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "decision", "custom"] {
         let body = NewBody::Unknown { kind: kind.to_owned(), data: json("1") };
         writer
             .expect_refused([NewEntry::new(body)], ErrorKind::Invalid)

@@ -260,6 +260,8 @@ bugs! {
     DeliveredWhenSent = "live::delivered_means_accepted",
     /// A command without a receiver waits for the next receiver of its target.
     CommandKept = "live::delivered_means_accepted",
+    /// A receiver may answer only in the first half of the time until the deadline.
+    DeadlineHalved = "live::a_receiver_may_answer_until_the_deadline",
     /// When the deadline passes, the delivery ends with `NoReceiver` instead of `Unknown`.
     TimeoutIsNoReceiver = "live::a_delivery_without_a_timely_answer_is_unknown",
     /// If a target is opened again, the earlier receiver does not end.

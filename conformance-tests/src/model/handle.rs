@@ -125,7 +125,7 @@ impl TenantHandle {
         }
     }
 
-    /// Commits, but checks the guard before it takes the lock for the write. Other calls can write in between.
+    /// Commits, but makes all checks before it takes the lock for the write. Other calls can write in between.
     async fn commit_with_early_guard(&self, mut commit: Commit) -> Result<Receipt> {
         let mut copy = self.shared.model_data().tenants.get(&self.tenant).cloned().unwrap_or_default();
         let early_receipt = self.write(|_, env| commit::commit(&mut copy, &commit, env))?;

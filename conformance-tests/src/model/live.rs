@@ -211,7 +211,8 @@ impl LiveChannel for TenantHandle {
         if bug == Some(Bug::DeliveredWhenSent) {
             return Ok(LiveDelivery::Delivered);
         }
-        let answer = with_timeout(request.deadline, self.wait_for_answer(number)).await;
+        let deadline = if bug == Some(Bug::DeadlineHalved) { request.deadline / 2 } else { request.deadline };
+        let answer = with_timeout(deadline, self.wait_for_answer(number)).await;
         self.shared.live_state().sent_commands.retain(|sent| sent.number != number);
         match answer? {
             Some(LiveAnswer::Unreadable(_)) if bug == Some(Bug::UnreadableDropped) => Ok(LiveDelivery::NoReceiver),

@@ -52,7 +52,7 @@ fn changed_run(
     };
     if let Some(stored) = stored {
         check_transition(stored, change, env.bug)?;
-        check_fixed_fields(stored, change)?;
+        check_field_changes(stored, change)?;
     }
     for range in change.input.iter().chain(&change.output) {
         if range.from < 1 || range.to < range.from || log_length < range.to {
@@ -106,7 +106,8 @@ fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Resul
     if is_allowed { Ok(()) } else { Err(Error::invalid_transition("run", &stored.id, from.name(), to.name())) }
 }
 
-fn check_fixed_fields(stored: &Run, change: &RunChange) -> Result<()> {
+/// Refuses a change of a field that is fixed once it is set, and a decrease of the steps or the usage.
+fn check_field_changes(stored: &Run, change: &RunChange) -> Result<()> {
     let refuse_if = |field: &str, differs: bool| {
         if differs { Err(Error::invalid(format!("run.{field}"), "this change is not allowed")) } else { Ok(()) }
     };

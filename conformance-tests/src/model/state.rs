@@ -60,7 +60,8 @@ fn value_after(old: Option<&Json>, op: &StateOp, bug: Option<Bug>) -> Result<Opt
 }
 
 fn parse_number(old: Option<&Json>) -> Result<Option<i64>> {
-    let parse = |json: &Json| json.as_str().parse().map_err(|_| Error::invalid("state", "it is not an integer"));
+    let parse =
+        |json: &Json| json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is not an integer"));
     old.map(parse).transpose()
 }
 

@@ -79,7 +79,8 @@ impl<'a> LogTree<'a> {
         points
     }
 
-    /// Returns the current name of a checkpoint: that of its newest label, or else its own (EN-25, EN-30).
+    /// Returns the current name of a checkpoint: the text of its newest label, or its own if it has no
+    /// label (EN-25, EN-30).
     pub(super) fn checkpoint_name(self, checkpoint: &Entry) -> Option<String> {
         let Body::Checkpoint(body) = &*checkpoint.body else { return None };
         let label = self.entries.iter().rev().find_map(|entry| match &*entry.body {
@@ -102,7 +103,8 @@ impl<'a> LogTree<'a> {
         snapshots
     }
 
-    /// Returns the number of the next checkpoint below an entry (EN-21), or `None` after the largest possible number.
+    /// Returns the number that a new checkpoint below an entry gets (EN-21), or `None` if the nearest checkpoint above
+    /// it has the largest possible number.
     pub(super) fn next_checkpoint(self, entry_id: Option<&EntryId>) -> Option<u64> {
         let nearest = self.path(entry_id).into_iter().rev().find_map(|entry| match &*entry.body {
             Body::Checkpoint(checkpoint) => Some(checkpoint.number),
@@ -113,8 +115,8 @@ impl<'a> LogTree<'a> {
 
     /// Returns the newest context size on a path after the last compaction (EN-29).
     ///
-    /// The size in a side entry below an entry of the path counts only if the side entry was committed before the next
-    /// entry of the path. If `entry_id` is itself a side entry, later side entries do not count.
+    /// Side entries of an entry on the path may have a size. Such a size counts only if its side entry was committed
+    /// before the next entry of the path. If `entry_id` is itself a side entry, later side entries do not count.
     pub(super) fn context_size(self, entry_id: Option<&EntryId>) -> Option<u64> {
         let side_entry = entry_id.and_then(|entry_id| self.find(entry_id)).filter(|entry| entry.side);
         if let Some(Body::Usage(usage)) = side_entry.map(|entry| &*entry.body)

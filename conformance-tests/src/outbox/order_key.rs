@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{Commit, NewOutboxRow, OutboxSettlement, RequeueOutbox};
+use tokio::sync::Mutex;
 
 use super::helpers::{
     all_rows, claim_one_row, claim_rows, claimed_payloads, commit_rows, dead_letter, expect_claimed_payloads, load_row,
@@ -98,10 +99,11 @@ pub(super) async fn a_requeued_row_keeps_its_position(given: &Given) -> Verdict 
 pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdict {
     let commits = given.commits()?;
     let store = outbox(given)?;
+    let payloads_in_claim_order = Arc::new(Mutex::new(Vec::new()));
     let results = run_concurrently(5, |task| {
         let (commits, store) = (Arc::clone(&commits), Arc::clone(&store));
+        let payloads_in_claim_order = Arc::clone(&payloads_in_claim_order);
         async move {
-            let mut delivered_payloads = Vec::new();
             for at in 0..10 {
                 if task < 3 {
                     let two_rows =
@@ -110,23 +112,24 @@ pub(super) async fn rows_keep_the_order_of_their_commits(given: &Given) -> Verdi
                     continue;
                 }
                 for claimed_row in store.claim_outbox(mail_claim_request(9)).await?.rows {
+                    // The next row cannot be claimed before this one is settled.
+                    payloads_in_claim_order.lock().await.push(claimed_row.row.payload.as_str().to_owned());
                     store.settle_outbox(vec![claimed_row.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
-                    delivered_payloads.push(claimed_row.row.payload.as_str().to_owned());
                 }
             }
-            Ok::<_, store_core::Error>(delivered_payloads.len())
+            Ok::<_, store_core::Error>(())
         }
     });
-    let delivered_count: usize = results.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
-    let mut remaining_payloads = Vec::new();
+    results.await.into_iter().collect::<store_core::Result<()>>()?;
     while let Some(claimed_row) = claim_rows(given, 1).await?.pop() {
         try_settle(given, &claimed_row, OutboxSettlement::Delivered).await??;
-        remaining_payloads.push(claimed_row.row.payload.as_str().to_owned());
+        payloads_in_claim_order.lock().await.push(claimed_row.row.payload.as_str().to_owned());
     }
-    expect_eq(delivered_count + remaining_payloads.len(), 60)?;
+    let payloads_in_claim_order = payloads_in_claim_order.lock().await;
+    expect_eq(payloads_in_claim_order.len(), 60)?;
     for task in 0..3 {
         let rows_of_task: Vec<_> =
-            remaining_payloads.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
+            payloads_in_claim_order.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
         expect(rows_of_task.is_sorted(), "a row was claimed before an earlier one")?;
     }
     expect(all_rows(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is not finished")

@@ -14,7 +14,7 @@ fn case_names_are_unique_within_each_list() {
 }
 
 #[test]
-fn every_case_names_lines_of_the_contract() {
+fn every_case_has_well_formed_promise_ids() {
     for case in cases() {
         assert!(!case.ids.is_empty(), "{}", case.name);
         for id in case.ids {

@@ -48,7 +48,9 @@ impl Command {
             ("/branch", text) if !text.is_empty() => Self::Branch(text.to_owned()),
             ("/rewind", number) => Self::Rewind(number.parse().context("/rewind takes the number of an entry")?),
             ("/provider", rest) => Self::SetModel(parse_model(rest)?),
-            (name, _) if name.starts_with('/') => bail!("`{line}` is not a command; /help lists them"),
+            (name, _) if name.starts_with('/') => {
+                bail!("`{line}` is not a command, or is not used like this; /help lists the commands")
+            }
             _ => Self::Ask(line.to_owned()),
         })
     }

@@ -73,7 +73,7 @@ fn read_message(message: &Object, previous_role: Option<&str>, reader: &mut Read
     }
     let default = Object::new().with_text("role", role).with("content", content(message));
     let mut form = Some(FormDiff { flags, diff: Diff::between(&default, message) });
-    if form.as_ref().is_some_and(|form| Reader::cannot_keep(&blocks, form)) || blocks.is_empty() {
+    if form.as_ref().is_some_and(|form| Reader::would_lose_form(&blocks, form)) || blocks.is_empty() {
         let block = reader.opaque_message(message)?;
         return reader.push(stored_role, vec![block], form);
     }

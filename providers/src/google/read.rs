@@ -7,7 +7,7 @@ use super::{NO_ID, SEPARATE, WHOLE_RESPONSE, call_part, media_of, media_part, re
 use crate::{
     media::media_in,
     native::FormDiff,
-    normalize::{Reader, usage_with_raw},
+    normalize::{Reader, only_answer, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
@@ -15,10 +15,9 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
     if let Some(contents) = body.get("contents") {
         return read_request(body, contents, reader);
     }
-    let candidate = body.list("candidates").and_then(|candidates| candidates.first()).and_then(Value::as_object);
-    let Some(candidate) = candidate else {
-        return Err(Error::invalid("body", "it has neither `contents` nor `candidates`"));
-    };
+    let candidates = body.list("candidates");
+    let candidates = candidates.ok_or_else(|| Error::invalid("body", "it has neither `contents` nor `candidates`"))?;
+    let candidate = only_answer("candidates", candidates)?;
     let content = candidate.object("content").cloned().unwrap_or_default();
     let mut calls = UnansweredCalls::new(body.text("responseId").unwrap_or_default());
     read_content(&content, Some("model"), None, &mut calls, reader)?;
@@ -44,7 +43,15 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     for (name, value) in body.iter().filter(|(name, _)| *name != "contents" && !SYSTEM.contains(name)) {
         reader.settings.set(name, value.clone());
     }
-    if let Some(system) = SYSTEM.iter().find_map(|name| body.object(name)) {
+    let mut system = None;
+    for name in SYSTEM {
+        let Some(value) = body.get(name) else { continue };
+        let object = value.as_object().ok_or_else(|| Error::invalid(name, "it is not an object"))?;
+        if system.replace(object).is_some() {
+            return Err(Error::invalid(name, "the body has the system instruction twice"));
+        }
+    }
+    if let Some(system) = system {
         let parts = system.list("parts").unwrap_or_default();
         let blocks = parts.iter().map(|part| read_part(part, Role::System, reader)).collect::<Result<Vec<_>>>()?;
         let default = Object::new().with("parts", Value::List(parts.to_vec()));
@@ -65,8 +72,8 @@ fn read_request(body: &Object, contents: &Value, reader: &mut Reader) -> Result<
     Ok(())
 }
 
-/// The calls that have no result yet, from the last contents of the model. A result without the id of one of them
-/// answers the first call with the same tool name.
+/// The calls without a result in the last uninterrupted sequence of contents of the model. A result without an id, or
+/// with an id of none of these calls, answers the first of them that has its tool name.
 struct UnansweredCalls {
     /// The id of the reply. Made ids depend on it.
     reply_id: String,
@@ -141,7 +148,7 @@ fn read_content(
         }
     }
     if let ([(role, blocks)], Some(content_form)) = (messages.as_slice(), &form)
-        && Reader::cannot_keep(blocks, content_form)
+        && Reader::would_lose_form(blocks, content_form)
     {
         return reader.push(*role, vec![reader.opaque_message(raw)?], form);
     }

@@ -16,7 +16,7 @@ use crate::{
     value::{Object, Value},
 };
 
-/// No limit is known. The limit here keeps ids readable.
+/// The API documents no maximum length for the id of a call. This maximum keeps ids readable.
 const ID_RULE: IdRule = IdRule { max_length: 512, plain_only: false };
 /// The text of a user content that is added before a history that begins with the model. The API refuses such a
 /// history.
@@ -116,12 +116,12 @@ impl Writer {
 
     fn add_opaque(&mut self, part: &Part<'_>, role: &'static str, data: Value, compiler: &mut Compiler<'_>) {
         if let Some(raw) = opaque_message(&data) {
-            // A content without the field `parts` was a whole reply. The API accepts it in a request.
-            let has_no_parts = match raw.get("parts") {
+            // A content without the field `parts` but with a role was a whole reply. The API accepts it in a request.
+            let is_empty = match raw.get("parts") {
                 Some(parts) => parts.as_list().is_none_or(<[Value]>::is_empty),
                 None => raw.get("role").is_none(),
             };
-            if has_no_parts {
+            if is_empty {
                 return compiler.report_empty_message(part);
             }
             let form = FormDiff::default();
@@ -150,8 +150,7 @@ impl Writer {
         self.push_part(part, "user", text_part(&format!("<system>{text}</system>")).into());
     }
 
-    /// Adds a part to the last content, or begins a new one. Consecutive contents of one role are merged, unless they
-    /// were separate when they were read.
+    /// Adds a part like [`Self::push_part`]. If its message is merged with the one before, this is reported as a loss.
     fn push(
         &mut self,
         part: &Part<'_>,
@@ -169,6 +168,8 @@ impl Writer {
         self.push_part(part, role, value.into())
     }
 
+    /// Adds a part to the last content, or begins a new one. Consecutive contents of one role are merged, unless they
+    /// were separate when they were read.
     fn push_part(&mut self, part: &Part<'_>, role: &'static str, value: Value) -> &mut DraftPart {
         let new = DraftPart { value, position: part.position.clone(), answered_id: None, call_id: None };
         let joins = |last: &Draft| last.role == role && last.raw.is_none() && part.native.message.is_none();
@@ -177,7 +178,7 @@ impl Writer {
             self.contents.push(Draft { role, form, parts: Vec::new(), raw: None });
         }
         let at = self.contents.len() - 1;
-        #[expect(clippy::indexing_slicing, reason = "the list has a last content, and its part was just added")]
+        #[expect(clippy::indexing_slicing, reason = "if no content could take the part, one was just added")]
         let parts = &mut self.contents[at].parts;
         parts.push(new);
         let at = parts.len() - 1;
@@ -225,7 +226,7 @@ impl Writer {
         let value = part.in_native_form(result_part(&call.name, response, parts));
         self.push(part, "user", value, compiler).answered_id = Some(result.tool_use_id.clone());
         for (part, value) in media_after {
-            let reason = "the model takes no media in results; they follow the results";
+            let reason = "the result cannot contain this media, so the media follows it";
             compiler.losses.add(&part.position, LossKind::MediaInResult, Action::Moved, reason);
             self.push_part(&part, "user", value);
         }
@@ -274,7 +275,7 @@ impl Writer {
     }
 
     /// Adds a placeholder for a signature to the first call of each step of the current turn, if the call has no
-    /// signature. The current turn begins at the last user content that is not a result.
+    /// signature. The current turn begins at the last user content with a part that is not a result.
     fn sign_calls(&mut self, compiler: &mut Compiler<'_>) {
         let is_question =
             |content: &Draft| content.role == "user" && content.parts.iter().any(|part| part.answered_id.is_none());

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     native::FormDiff,
-    normalize::{Reader, call_with_text_arguments, is_plain_text, usage_with_raw},
+    normalize::{Reader, call_with_text_arguments, is_plain_text, only_answer, usage_with_raw},
     value::{Diff, Object, Value},
 };
 
@@ -24,8 +24,9 @@ pub(super) fn read(body: &Object, reader: &mut Reader) -> Result<()> {
         }
         return Ok(());
     }
-    let choice = body.list("choices").and_then(|choices| choices.first()).and_then(Value::as_object);
-    let Some(choice) = choice else { return Err(Error::invalid("body", "it has neither `messages` nor `choices`")) };
+    let choices = body.list("choices");
+    let choices = choices.ok_or_else(|| Error::invalid("body", "it has neither `messages` nor `choices`"))?;
+    let choice = only_answer("choices", choices)?;
     let message = choice.object("message").ok_or_else(|| Error::invalid("choices", "the first has no `message`"))?;
     read_message(message, reader)?;
     let usage = body.object("usage").map(read_usage).transpose()?;
@@ -76,7 +77,7 @@ fn read_message(raw: &Object, reader: &mut Reader) -> Result<()> {
         blocks.extend(read_calls(raw, reader)?);
     }
     let form = FormDiff { flags, diff: Diff::between(&default, raw) };
-    if blocks.is_empty() || Reader::cannot_keep(&blocks, &form) {
+    if blocks.is_empty() || Reader::would_lose_form(&blocks, &form) {
         return reader.push(role, vec![reader.opaque_message(raw)?], Some(FormDiff::default()));
     }
     reader.push(role, blocks, Some(form))

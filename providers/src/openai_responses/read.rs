@@ -119,7 +119,7 @@ impl AssistantItems {
             }
         };
         let (mut blocks, form) = read_content(raw, role, reader)?;
-        if blocks.is_empty() || Reader::cannot_keep(&blocks, &form) {
+        if blocks.is_empty() || Reader::would_lose_form(&blocks, &form) {
             blocks = vec![reader.opaque_message(raw)?];
         }
         if role == Role::Assistant {

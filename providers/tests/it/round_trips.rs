@@ -207,6 +207,30 @@ fn tokens_written_to_a_cache_are_not_counted_as_input() {
 }
 
 #[test]
+fn a_reply_with_several_answers_is_refused() {
+    let choice = json!({"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"});
+    let candidate = json!({"content": {"role": "model", "parts": [{"text": "Hi."}]}, "finishReason": "STOP"});
+    for (provider, field, answer) in [("openai-chat", "choices", choice), ("google", "candidates", candidate)] {
+        let reply = |answers: &[&Value]| Json::of(&json!({field: answers})).unwrap();
+        assert!(normalize(&target(provider), &reply(&[&answer])).is_ok(), "{provider}");
+        let error = normalize(&target(provider), &reply(&[&answer, &answer])).unwrap_err();
+        assert!(error.to_string().contains("2 answers"), "{error}");
+    }
+}
+
+#[test]
+fn a_system_instruction_that_cannot_be_read_is_refused() {
+    let parts = json!({"parts": [{"text": "Be brief."}]});
+    for system in
+        [json!({"systemInstruction": "Be brief."}), json!({"systemInstruction": parts, "system_instruction": parts})]
+    {
+        let mut body = json!({"contents": []});
+        body.as_object_mut().unwrap().extend(system.as_object().unwrap().clone());
+        assert!(normalize(&target("google"), &Json::of(&body).unwrap()).is_err(), "{body}");
+    }
+}
+
+#[test]
 fn a_body_of_another_api_is_refused() {
     for provider in ["anthropic", "openai-chat", "openai-responses", "google"] {
         for body in [json!({}), json!(1), json!([]), json!({"messages": [1]}), json!({"messages": [{"role": "king"}]})]

@@ -1,4 +1,4 @@
-//! Decides which `tool` lines are calls, and which call a result without an id answers.
+//! Decides which `tool` lines are calls. If a result names no call, decides which call it answers.
 
 use super::{CallRole, LineData};
 use crate::{

@@ -77,6 +77,7 @@ impl ThreadWriter<'_, '_> {
         if let Some((path, what)) = loss_of_line {
             Losses::new(&entry.id, &mut self.losses).add(path, what);
         }
+        // The entry with the provenance of the files has no line.
         if Provenance::read(entry).is_some() {
             return Ok(());
         }
@@ -137,7 +138,7 @@ impl ThreadWriter<'_, '_> {
     }
 
     /// Returns the body with the references that the export needs. A rewind to an entry names the last line of that
-    /// entry. So does a compaction for the last entry that it covers.
+    /// entry. A compaction names the last line of the last entry that it covers.
     fn with_line_ids<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
         let last_line_id = |id: &EntryId| EntryId::new(self.id_of_last_line.get(id)?).ok();
         let mut body = Cow::Borrowed(body);

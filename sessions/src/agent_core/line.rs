@@ -1,6 +1,8 @@
 //! Encodes entries as lines. The fields have the order in which Agent Core itself writes them.
 
-use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::ObjectWriter as Writer};
+use store_core::{
+    Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, ToolUse, codec::ObjectWriter as Writer,
+};
 
 use super::{METADATA_KIND, TOOL_KIND};
 use crate::{
@@ -11,16 +13,17 @@ use crate::{
 
 /// Encodes an entry as a line.
 ///
-/// Returns `None` for a body that does not fit into its line: a tool message that is not exactly one result (the export
-/// writes each of its results with [`encode_result`]), a message of a `tool` line that is not exactly one call, and a
-/// custom body of a `tool` line that is not an object.
+/// Returns `None` for a tool message that is not exactly one result. The export writes each of its results with
+/// [`encode_result`].
 ///
 /// A side entry becomes a `metadata` line, because the format has no side entries: a reader would take any other line
 /// for part of the conversation.
 pub(crate) fn encode(entry: &EncodableEntry<'_>) -> Option<String> {
     match entry.body {
         Body::Message(message) if !entry.side => encode_message(entry, message),
-        Body::Custom(custom) if custom.kind == TOOL_KIND && !entry.side => encode_tool(entry, custom),
+        Body::Custom(custom) if custom.kind == TOOL_KIND && !entry.side => {
+            Some(encode_tool(entry, custom).unwrap_or_else(|| encode_agentstore_field(entry, entry.body)))
+        }
         Body::Custom(custom) if custom.kind == METADATA_KIND && !entry.side => {
             Some(encode_line(entry, "metadata", |out| {
                 write_timestamp(out, entry);
@@ -52,7 +55,7 @@ fn encode_message(entry: &EncodableEntry<'_>, message: &Message) -> Option<Strin
             let [Block { kind: BlockKind::ToolResult(result), .. }] = message.blocks.as_slice() else { return None };
             Some(encode_result(entry, result))
         }
-        Role::Assistant if is_tool => encode_call(entry, message),
+        Role::Assistant if is_tool && let Some(call) = only_call(message) => Some(encode_call(entry, call)),
         Role::Assistant => Some(encode_line(entry, "assistant", |out| {
             out.field("content", &joined_text(&message.blocks));
             write_timestamp(out, entry);
@@ -116,9 +119,13 @@ pub(crate) fn encode_result(entry: &EncodableEntry<'_>, result: &ToolResult) -> 
     })
 }
 
-fn encode_call(entry: &EncodableEntry<'_>, message: &Message) -> Option<String> {
+fn only_call(message: &Message) -> Option<&ToolUse> {
     let [Block { kind: BlockKind::ToolUse(call), .. }] = message.blocks.as_slice() else { return None };
-    Some(encode_line(entry, "tool", |out| {
+    Some(call)
+}
+
+fn encode_call(entry: &EncodableEntry<'_>, call: &ToolUse) -> String {
+    encode_line(entry, "tool", |out| {
         out.field("name", &call.name);
         match &call.raw {
             Some(raw) => out.field("params", raw),
@@ -126,7 +133,7 @@ fn encode_call(entry: &EncodableEntry<'_>, message: &Message) -> Option<String> 
         };
         out.field("toolCallId", &call.id);
         write_timestamp(out, entry);
-    }))
+    })
 }
 
 fn encode_tool(entry: &EncodableEntry<'_>, custom: &Custom) -> Option<String> {

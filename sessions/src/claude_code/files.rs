@@ -86,7 +86,8 @@ fn main_file(folder: &Path, session: &str) -> Option<PathBuf> {
     is_name.then(|| folder.join(format!("{session}.jsonl")))
 }
 
-/// The files of the subagents of a session, in the order of their names.
+/// The files of the subagents of a session: first those in its folder, then those beside the main file, each part in
+/// the order of their names.
 pub(super) fn subagent_files(main: &Path) -> Result<Vec<SubagentFile>> {
     let (Some(folder), Some(name)) = (main.parent(), main.file_name()) else { return Ok(Vec::new()) };
     let name = name.to_string_lossy();
@@ -171,7 +172,7 @@ fn beginning_and_end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The session that the first line of a file names.
+/// The session that the first JSON object of a file names.
 fn session_of(path: &Path) -> Result<Option<String>> {
     let mut lines = Source::new(path.to_owned(), MAX_FIRST_LINE).lines(u64::MAX)?;
     while let NextLine::Line(line) = lines.next()? {

@@ -1,7 +1,8 @@
 //! Puts the lines of one message of the model, and the results of its calls, on one path.
 //!
 //! Claude Code writes one line for each block of a message. The line of each call is the parent of its result. So
-//! parallel calls fork the tree, although all of them are part of the conversation:
+//! parallel calls fork the tree, although all of them are part of the conversation. The path gets the order of the
+//! lines in the file, here call 1, result 1, call 2, result 2:
 //!
 //! ```text
 //! as written                       as imported
@@ -181,8 +182,8 @@ impl Adjuster {
         });
     }
 
-    /// The open message that a line is part of, or one of whose calls the line answers. The line must be below the
-    /// first line of the message.
+    /// The open message to which a line belongs: the line is a line of the message, or answers one of its calls. The
+    /// line must be below the first line of the message.
     fn message_of(&self, tree: &Tree<LineData>, at: usize, data: &LineData) -> Option<usize> {
         let message = match data.kind {
             NodeKind::Assistant => self.by_id.get(data.message_id?.get() - 1),

@@ -133,7 +133,8 @@ pub async fn export(
 }
 
 /// Where the tool of a format looks for the sessions of a working folder, and the command that continues this thread
-/// there. [`export`] writes it to [`ToolPlace::folder`].
+/// there. To continue the thread, give [`ToolPlace::folder`] to [`export`]
+/// as the target.
 ///
 /// # Errors
 /// [`Error::NotExportable`] if no tool reads the format; [`Error::Store`] if the thread does not exist or the store

@@ -147,7 +147,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
 
     fn add_line(&mut self, line: Line, issues: &mut Issues) {
         match self.session.tree.source_ids().kind(to_u32(line.number)) {
-            SourceLine::Blank => {}
+            SourceLine::Skipped => {}
             SourceLine::HeaderOrBroken => self.push_header_or_broken(line),
             SourceLine::Content => match self.session.tree.position(line.number) {
                 Some(at) => self.add_node(at, line, issues),

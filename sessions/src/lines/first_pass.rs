@@ -56,7 +56,7 @@ pub(crate) fn run_first_pass_on_file<F: LineFormat + 'static>(
         scan(&source, name.as_ref(), &mut issues, &mut |line, content, issues| pass.add_line(line, content, issues))?
     } else {
         let mut add_line = |line: &Line, content: LineContent<'_>, _: &mut Issues| match content {
-            LineContent::Broken => pass.tree.source_ids_mut().add_line(line.number, SourceLine::Blank),
+            LineContent::Broken => pass.tree.source_ids_mut().add_line(line.number, SourceLine::Skipped),
             content => pass.add_line(line, content, &mut issues),
         };
         scan(&source, name.as_ref(), &mut issues_of_owner, &mut add_line)?
@@ -83,7 +83,7 @@ impl<F: LineFormat> FirstPass<F> {
 
     fn add_line(&mut self, line: &Line, content: LineContent<'_>, issues: &mut Issues) {
         let source_line = match content {
-            LineContent::Blank => SourceLine::Blank,
+            LineContent::Blank => SourceLine::Skipped,
             LineContent::Broken => SourceLine::HeaderOrBroken,
             LineContent::Object(object) => {
                 let parsed = self.format.parse_line(&ObjectLine { number: line.number, object }, issues);
@@ -100,7 +100,7 @@ impl<F: LineFormat> FirstPass<F> {
         }
         let at = match kind {
             LineKind::Header => {
-                self.has_header = self.tree.source_ids().has_only_blank_lines();
+                self.has_header = self.tree.source_ids().has_only_skipped_lines();
                 return SourceLine::HeaderOrBroken;
             }
             LineKind::Node(data) => {
@@ -108,7 +108,7 @@ impl<F: LineFormat> FirstPass<F> {
                 Some(self.tree.push(line.number, parent, data))
             }
             LineKind::Side => None,
-            LineKind::OfOtherThread => return SourceLine::Blank,
+            LineKind::OfOtherThread => return SourceLine::Skipped,
             LineKind::Rewind(to) => {
                 self.rewind_target = Some(to);
                 None

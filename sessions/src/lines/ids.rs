@@ -29,7 +29,7 @@ impl<'a> LineIds<'a> {
         unusual_lines.sort_unstable();
         unusual_lines.dedup();
         let mut made_ids = HashSet::new();
-        for line in unusual_lines.into_iter().filter(|line| !source_ids.is_blank(*line)) {
+        for line in unusual_lines.into_iter().filter(|line| !source_ids.is_skipped(*line)) {
             let source_id = source_ids.of_line(line);
             let reimports: Vec<_> = reimported.iter().filter(|reimported| reimported.line == u64::from(line)).collect();
             let is_taken =
@@ -57,7 +57,7 @@ impl<'a> LineIds<'a> {
 
     /// Whether a line has its usual id.
     pub(super) fn is_usual(&self, line: u64) -> bool {
-        u32::try_from(line).is_ok_and(|line| !self.source_ids.is_blank(line) && !self.unusual_ids.contains_key(&line))
+        u32::try_from(line).is_ok_and(|line| !self.source_ids.is_skipped(line) && !self.unusual_ids.contains_key(&line))
     }
 
     /// The lines that do not have their usual ids, each by the id that it has.
@@ -66,7 +66,7 @@ impl<'a> LineIds<'a> {
     }
 
     fn usual_id(&self, line: u32) -> Option<EntryId> {
-        if self.source_ids.is_blank(line) {
+        if self.source_ids.is_skipped(line) {
             return None;
         }
         let id = self.source_ids.of_line(line).unwrap_or_else(|| format!("L{line}"));
@@ -74,12 +74,12 @@ impl<'a> LineIds<'a> {
     }
 }
 
-/// The lines that have an id as their usual id: the first line that contains it, and the line without an id for which
-/// it is made.
+/// The lines whose usual id is `id`: the first line that contains `id`, and line N if `id` is `LN` and that line
+/// contains no id.
 fn usual_lines(source_ids: &SourceIds, id: &str) -> impl Iterator<Item = u32> {
     let with_id = source_ids.find(id).and_then(|number| source_ids.first_line(number));
     let without_id =
-        generated_line(id).filter(|line| !source_ids.is_blank(*line) && source_ids.number_of_line(*line).is_none());
+        generated_line(id).filter(|line| !source_ids.is_skipped(*line) && source_ids.number_of_line(*line).is_none());
     with_id.into_iter().chain(without_id)
 }
 
@@ -88,9 +88,9 @@ pub(super) fn usual_line(source_ids: &SourceIds, id: &str) -> Option<u32> {
     usual_lines(source_ids, id).min()
 }
 
-/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, the
-/// candidates do not include the ids that its incomplete form may have: generated ones, and also those made from the
-/// source's id unless the form was torn. A torn form was not a JSON object, so its id was not read.
+/// The ids that a line may get, the preferred one first. If the line was imported before it was complete, that import
+/// may have used some of these ids, so they are left out: one generated id for each such import, and the ids made from
+/// the source's id if the incomplete form was a JSON object. If it was not (a torn form), its id was not read.
 fn candidates<'a>(
     line: u32,
     source_id: Option<&'a str>,

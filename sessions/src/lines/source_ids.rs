@@ -29,8 +29,8 @@ pub(crate) struct SourceIds {
     lines_with_generated_form: Vec<u32>,
     /// Lines with ids that no entry can have.
     invalid_lines: Vec<u32>,
-    /// Blank lines, and lines of other threads.
-    blank_lines: LineRanges,
+    /// Lines without an entry: blank lines, and lines of other threads.
+    skipped_lines: LineRanges,
     /// The header, and lines that are not JSON objects.
     header_or_broken: LineRanges,
     /// The number of lines.
@@ -40,8 +40,8 @@ pub(crate) struct SourceIds {
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceLine {
-    /// A blank line, or a line of another thread.
-    Blank,
+    /// A blank line, or a line of another thread. It gets no entry.
+    Skipped,
     /// The header, or a line that is not a JSON object.
     HeaderOrBroken,
     /// A node of the tree or a side entry.
@@ -51,9 +51,9 @@ pub(crate) enum SourceLine {
 /// What a line repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// The id of a line with the same bytes.
+    /// An earlier line, with all its bytes.
     Line,
-    /// The id of a line with other bytes.
+    /// Only the id of an earlier line. The other bytes differ.
     Id,
 }
 
@@ -91,21 +91,21 @@ impl SourceIds {
     pub(crate) fn add_line(&mut self, line: u64, source_line: SourceLine) {
         self.count = to_u32(line);
         match source_line {
-            SourceLine::Blank => self.blank_lines.push(line),
+            SourceLine::Skipped => self.skipped_lines.push(line),
             SourceLine::HeaderOrBroken => self.header_or_broken.push(line),
             SourceLine::Content => {}
         }
     }
 
-    /// Whether all lines so far are blank.
-    pub(crate) fn has_only_blank_lines(&self) -> bool {
-        self.blank_lines.count() == u64::from(self.count)
+    /// Whether no line so far gets an entry.
+    pub(crate) fn has_only_skipped_lines(&self) -> bool {
+        self.skipped_lines.count() == u64::from(self.count)
     }
 
     /// What a line is.
     pub(crate) fn kind(&self, line: u32) -> SourceLine {
-        if line == 0 || line > self.count || self.blank_lines.contains(u64::from(line)) {
-            SourceLine::Blank
+        if line == 0 || line > self.count || self.skipped_lines.contains(u64::from(line)) {
+            SourceLine::Skipped
         } else if self.header_or_broken.contains(u64::from(line)) {
             SourceLine::HeaderOrBroken
         } else {
@@ -113,9 +113,9 @@ impl SourceIds {
         }
     }
 
-    /// Whether no entry represents a line.
-    pub(super) fn is_blank(&self, line: u32) -> bool {
-        self.kind(line) == SourceLine::Blank
+    /// Whether a line gets no entry.
+    pub(super) fn is_skipped(&self, line: u32) -> bool {
+        self.kind(line) == SourceLine::Skipped
     }
 
     /// The number of an id.

@@ -105,7 +105,8 @@ impl<'a, D> ParentFinder<'a, D> {
         })
     }
 
-    /// Notes that a line has no parent in the file. Returns the parent that it gets.
+    /// Notes that the parent of a line was not found. Returns the preceding line if the policy puts it in place of a
+    /// root.
     fn note_missing(&mut self, missing: MissingParent) -> Option<usize> {
         let preceding = missing.at.checked_sub(1);
         self.missing_parents.push(missing);

@@ -85,7 +85,8 @@ fn losses(exported: &Exported) -> Vec<(&str, &str, &str)> {
     exported.losses.iter().map(|loss| (entry_of(loss), loss.path.as_str(), loss.kind)).collect()
 }
 
-/// The blocks of a context with their roles, so that results in one message equal results in several.
+/// The blocks of a context with their roles. Two contexts are equal even if one has its tool results in one message and
+/// the other in several.
 pub(crate) async fn context_blocks(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Vec<(Role, String)> {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let messages = context.messages.iter().map(|found| &found.message);

@@ -96,7 +96,8 @@ fn a_damaged_compressed_file_is_read_whole_or_has_an_issue() {
     let strategy = (0..packed.len(), any::<Index>(), prop::option::of(0..8_u8));
     run_cases(60, &strategy, |(which, at, bit)| {
         let folder = tempdir().unwrap();
-        let path = write_file(folder.path(), "file.jsonl.gz", damage(&packed[which], at, bit));
+        // The import recognises the compression by the first bytes, not by the name.
+        let path = write_file(folder.path(), "file.jsonl", damage(&packed[which], at, bit));
         runtime.block_on(async {
             let commits = new_store();
             let reports = import(&*commits, &path, &ImportOptions::default()).await.map_err(|e| e.to_string())?;

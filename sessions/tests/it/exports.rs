@@ -3,7 +3,7 @@
 use sessions::{Error, ExportOptions, ExportTarget, Loss, export};
 use store_core::{
     Block, Checkpoint, Commit, CommitCoordinator, Compaction, ContextRequest, Custom, EntryId, Expect, Interval, Json,
-    Label, Message, NewBody, NewEntry, RewindTo, Role, ThreadId, TokenCounts, UsageRecord,
+    Label, Message, NewBody, NewEntry, Provenance, RewindTo, Role, ThreadId, TokenCounts, UsageRecord,
 };
 use tempfile::tempdir;
 
@@ -173,6 +173,36 @@ async fn every_import_can_be_exported_as_agent_core() {
         if !name.contains("tree") && !name.contains("turns") {
             assert_eq!(roles(&before.context), roles(&after.context), "{name}");
         }
+    }
+}
+
+/// A body with the kind of a `tool` line whose data is not an object, and a message from a `tool` line that no longer
+/// has exactly one call, get lines of another form, so that the lines of their children have their parents.
+#[tokio::test]
+async fn entries_that_fit_no_tool_line_are_exported_in_another_form() {
+    let commits = new_store();
+    let call = |id: &str| Block::tool_use(id, "read", Json::parse("{}").unwrap());
+    let mut message = Message::new(Role::Assistant, vec![call("c1"), call("c2")]);
+    let mut provenance = Provenance::default();
+    provenance.format = Some("agent-core.tool".to_owned());
+    message.provenance = Some(provenance);
+    let commit = Commit::new(ThreadId::new("t").unwrap())
+        .expecting(Expect::Absent)
+        .entry(entry("a", Message::user("first")))
+        .entry(entry("b", Custom::new("agent-core.tool", Json::parse("7").unwrap())))
+        .entry(entry("c", message))
+        .entry(entry("d", Message::user("last")));
+    let thread = commits.commit(commit).await.unwrap().thread;
+    let (bytes, _) = export_bytes(&*commits, &thread, format("agent-core")).await;
+    let folder = tempdir().unwrap();
+    let other_store = new_store();
+    let reimport = import_one(&*other_store, &write_file(folder.path(), "t.jsonl", &bytes)).await;
+    let codes: Vec<_> = reimport.issues.iter().map(|issue| issue.code.name()).collect();
+    assert_eq!(codes, ["open_call", "open_call"], "{}", String::from_utf8_lossy(&bytes));
+    let copied_entries = entries(&*other_store, &reimport.thread.unwrap()).await;
+    for (id, parent) in [("b", "a"), ("c", "b"), ("d", "c")] {
+        let copied = copied_entries.iter().find(|copied| copied.id.as_str() == id).unwrap();
+        assert_eq!(copied.parent.as_ref().map(EntryId::as_str), Some(parent));
     }
 }
 

@@ -1,11 +1,12 @@
-//! Tests of version 4 of pi: lanes, records, facts and sequence numbers. A lane of pi is a named branch.
+//! Tests of version 4 of the session format of pi: lanes, records, facts and sequence numbers. A lane of pi is a named
+//! branch.
 
 use sessions::{ImportOptions, IssueCode};
-use store_core::{Body, CommitCoordinator, EntryId, PageRequest, TokenCounts};
+use store_core::{Body, Commit, CommitCoordinator, EntryId, NewEntry, PageRequest, RewindTo, TokenCounts};
 use tempfile::tempdir;
 
 use crate::{
-    helpers::{custom_kind, entries, fixtures, import_one, new_store, write_file},
+    helpers::{custom_kind, entries, export_bytes, fixtures, format, import_one, new_store, write_file},
     pi_cases::{Imported, import_lines},
 };
 
@@ -54,8 +55,8 @@ async fn the_main_lane_is_the_head_and_other_lanes_are_labels() {
     assert_eq!(custom_kind(&*imported.entry("L3").await), "pi.lane");
     let page = imported.commits.threads().list_leaves(&imported.thread, PageRequest::first(9)).await.unwrap();
     assert_eq!(page.items.len(), 2);
-    let empty = [&lines[..], &[lane("main", "null", 6)]].concat();
-    let imported = import_lines(&empty, &ImportOptions::default()).await;
+    let lines_with_empty_lane = [&lines[..], &[lane("main", "null", 6)]].concat();
+    let imported = import_lines(&lines_with_empty_lane, &ImportOptions::default()).await;
     assert_eq!(head(&imported).await, None);
 }
 
@@ -145,8 +146,24 @@ async fn a_lane_with_a_wrong_leaf_moves_nothing_and_is_reported() {
     assert_eq!(codes, [(Some(3), "bad_field"), (Some(5), "bad_field")]);
     assert_eq!(head(&imported).await.as_deref(), Some("a"));
     assert_eq!(label(&*imported.commits, &imported.thread, "a").await.as_deref(), Some("first"));
-    let unknown = [HEADER.to_owned(), user("a", "null", ("main", 1)), lane("main", "\"nobody\"", 2)];
-    let imported = import_lines(&unknown, &ImportOptions::default()).await;
+    let lines_with_unknown_leaf = [HEADER.to_owned(), user("a", "null", ("main", 1)), lane("main", "\"nobody\"", 2)];
+    let imported = import_lines(&lines_with_unknown_leaf, &ImportOptions::default()).await;
     let codes: Vec<_> = imported.report.issues.iter().map(|issue| (issue.line, issue.code.name())).collect();
     assert_eq!((codes, head(&imported).await.as_deref()), (vec![(None, "bad_field")], Some("a")));
+}
+
+/// If two lines have the same id, the entry of the second one has another. The export names the head among them.
+#[tokio::test]
+async fn the_head_is_written_although_a_later_line_had_its_id() {
+    let lines = [HEADER.to_owned(), user("a", "null", ("main", 1)), user("a", "null", ("main", 2))];
+    let Imported { commits, thread, .. } = import_lines(&lines, &ImportOptions::default()).await;
+    let rewind = NewEntry::new(RewindTo::Entry(EntryId::new("a").unwrap()));
+    let commit = Commit::new(thread.clone()).with_key("rewind".parse().unwrap()).entry(rewind);
+    let _receipt = commits.commit(commit).await.unwrap();
+    let (bytes, _) = export_bytes(&*commits, &thread, format("pi-v4")).await;
+    let folder = tempdir().unwrap();
+    let other_store = new_store();
+    let report = import_one(&*other_store, &write_file(folder.path(), "copy.jsonl", &bytes)).await;
+    let copy = other_store.threads().load_thread(&report.thread.unwrap()).await.unwrap().unwrap();
+    assert_eq!(copy.head.unwrap().as_str(), "a", "{}", String::from_utf8_lossy(&bytes));
 }

@@ -1,4 +1,4 @@
-//! Tests of compactions, kept contexts and copies of threads, on stores in memory and in files.
+//! Tests of compactions, cached contexts and copies of threads, on stores in memory and in files.
 
 mod compactor;
 mod context_cache;

@@ -50,7 +50,7 @@ async fn claim_loop<S: JobSource>(
                 let nothing_runs = permits.len() == loop_state.options.concurrency as usize;
                 drop(permits);
                 if loop_state.ends_when_idle && nothing_runs {
-                    match loop_state.has_retries().await {
+                    match loop_state.has_jobs_waiting_for_retry().await {
                         Ok(true) => {}
                         Ok(false) => return Ok(()),
                         Err(error) => {

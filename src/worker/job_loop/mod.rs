@@ -86,7 +86,7 @@ impl<S: JobSource> LoopState<S> {
     }
 
     /// Returns whether a job that failed in this loop still waits to be tried again.
-    async fn has_retries(&self) -> Result<bool> {
+    async fn has_jobs_waiting_for_retry(&self) -> Result<bool> {
         let jobs = std::mem::take(&mut *self.jobs_to_retry.lock().unwrap_or_else(PoisonError::into_inner));
         let (mut waiting_jobs, mut first_error) = (Vec::new(), None);
         for job in jobs {

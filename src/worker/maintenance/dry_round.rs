@@ -14,7 +14,7 @@ use super::{
 
 impl Steps {
     /// Does each step once without changing anything, and returns the first error. A real round repeats the call of a
-    /// step until nothing is left. A dry round makes it only once.
+    /// step until nothing is left. A dry round only counts, up to the limit of one call.
     pub(super) async fn dry_round(&self, summary: &mut MaintenanceSummary) -> Option<Error> {
         let mut failures = RoundFailures::default();
         let mut idle_threads = HashSet::new();

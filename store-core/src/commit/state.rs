@@ -55,7 +55,7 @@ pub(super) fn plan_state_change(
 
 /// Checks the expected revision (CM-40).
 pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Result<()> {
-    // A `Conflict` names versions, so each revision becomes the number of one.
+    // A `Conflict` contains versions, so each revision is put into a version as its number.
     let version = |number| Version::new(number, thread.thread.generation(), thread.thread.version.incarnation());
     match change.expect_revision {
         None => Ok(()),

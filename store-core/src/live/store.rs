@@ -61,7 +61,8 @@ pub trait LiveChannel: Send + Sync {
     /// # Guarantees
     /// - `Delivered` means that the receiver accepted the command. `NoReceiver` means that no receiver accepted it and
     ///   none will (LV-2, `live::delivered_means_accepted`).
-    /// - When the deadline passes, the call returns `Unknown` (LV-2,
+    /// - The receiver may answer until the deadline (LV-2, `live::a_receiver_may_answer_until_the_deadline`). When the
+    ///   deadline passes, the call returns `Unknown` (LV-2,
     ///   `live::a_delivery_without_a_timely_answer_is_unknown`).
     /// - A command that the receiver cannot read is not dropped but refused (LV-6,
     ///   `live::an_unreadable_command_is_refused`).

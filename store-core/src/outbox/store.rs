@@ -66,8 +66,9 @@ pub trait OutboxStore: Send + Sync {
     /// A row keeps its position among the rows with its order key.
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 in one call, `Invalid` for a limit outside of 1 to 1,000. After an `Unknown`
-    /// outcome, repeat the call. If a row is then refused because it is already pending, the first call requeued it.
+    /// `LimitExceeded` for a request with more than 1,000 ids; `Invalid` for a request by filter whose `limit` is
+    /// outside of 1 to 1,000. After an `Unknown` outcome, repeat the call. If a row is then refused because it is
+    /// already pending, the first call requeued it.
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>>;
 
     /// Removes final rows that ended before a given time, at most `limit`, and returns how many. Their dedupe keys can

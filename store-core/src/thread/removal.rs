@@ -194,7 +194,7 @@ impl PruneSelection {
         self.remaining_children.contains_key(parent)
     }
 
-    /// Returns whether no more threads can be chosen.
+    /// Returns whether a thread was offered that can no longer be chosen, because the limit is reached.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.more_remain

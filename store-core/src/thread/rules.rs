@@ -133,19 +133,16 @@ fn apply_patch(
         return Err(Error::invalid("at", "it is after the store's time"));
     }
     let thread = &mut stored.thread;
-    let mut fields = ThreadFields {
+    let stored_fields = ThreadFields {
         resource_id: thread.resource_id.clone(),
         parent_thread_id: thread.parent_thread_id.clone(),
         title: thread.title.clone(),
         metadata: thread.metadata.clone(),
     };
+    let mut fields = stored_fields.clone();
     patch.apply(&mut fields);
     check_fields(&fields, limits)?;
-    let is_unchanged = fields.resource_id == thread.resource_id
-        && fields.parent_thread_id == thread.parent_thread_id
-        && fields.title == thread.title
-        && fields.metadata == thread.metadata;
-    if is_unchanged {
+    if fields == stored_fields {
         return Ok(ThreadChange::Unchanged(stored));
     }
     thread.resource_id = fields.resource_id;

@@ -56,7 +56,7 @@ enum ReservationStep {
 }
 
 fn next_step(tenant_state: &TenantState, id: &DispatchId, thread: &ThreadId) -> ReservationStep {
-    if tenant_state.mailbox.in_memory.get(id).is_some() {
+    if tenant_state.mailbox.records.get(id).is_some() {
         // The rule decides whether it is the same dispatch.
         return ReservationStep::Nothing;
     }
@@ -146,7 +146,7 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
             return Ok(());
         }
         if started_at.elapsed() > tenant.shared.config.answer_timeout {
-            return Err(Error::unavailable("other callers kept using the same ids"));
+            return Err(Error::unavailable("the ids could not be reserved in time"));
         }
         let execute = |(id, step)| execute(tenant.log(), (&tenant.name, incarnation), id, step);
         for result in stream::iter(steps).map(execute).buffer_unordered(MAX_CONCURRENCY).collect::<Vec<_>>().await {
@@ -214,13 +214,12 @@ pub(crate) async fn free_ids(
     log.catch_up().await?;
     let freeing_step = |tenant_state: &TenantState, id: &DispatchId| {
         let (record, sequence) =
-            tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.in_memory.get(id).is_none())?;
-        let previous_thread = Some(record.thread.clone());
+            tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.records.get(id).is_none())?;
         let is_takeover_complete = record
             .previous_thread
             .as_ref()
             .is_none_or(|previous_thread| tenant_state.mailbox.last_message(previous_thread) > *sequence);
-        let freeing_record = IdReservation { thread: record.thread.clone(), previous_thread };
+        let freeing_record = IdReservation::being_freed(record.thread.clone());
         (is_takeover_complete && !record.is_being_freed())
             .then_some(ReservationStep::Reserve(freeing_record, *sequence))
     };
@@ -242,7 +241,7 @@ pub(crate) async fn free_ids(
         let Some(tenant_state) = view.tenant_state(tenant, incarnation) else { return Ok(()) };
         let removable_ids = ids.iter().filter_map(|id| {
             let (record, sequence) =
-                tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.in_memory.get(id).is_none())?;
+                tenant_state.reservations.get(id).filter(|_| tenant_state.mailbox.records.get(id).is_none())?;
             let has_later_message =
                 record.is_being_freed() && tenant_state.mailbox.last_message(&record.thread) > *sequence;
             has_later_message.then(|| (id.clone(), *sequence))

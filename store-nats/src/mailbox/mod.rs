@@ -109,7 +109,7 @@ async fn decide_by_dispatch<I: Clone + Send + Sync, T: Answer>(
         let view = tenant.log().view();
         let tenant_state = tenant.tenant_state(&view)?;
         let ids_and_threads = items.iter().map(&id_of).filter_map(|id| {
-            let thread = tenant_state?.mailbox.in_memory.get(&id)?.body.thread.clone();
+            let thread = tenant_state?.mailbox.records.get(&id)?.body.thread.clone();
             Some((id, thread))
         });
         ids_and_threads.collect()
@@ -201,7 +201,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         (None, Some(id)) => {
             tenant.log().catch_up().await?;
             let view = tenant.log().view();
-            let stored = tenant.tenant_state(&view)?.and_then(|tenant_state| tenant_state.mailbox.in_memory.get(id));
+            let stored = tenant.tenant_state(&view)?.and_then(|tenant_state| tenant_state.mailbox.records.get(id));
             let Some(stored) = stored else { return Ok(Claims::none(Some(NotClaimedReason::Unknown))) };
             Some(stored.body.thread.clone())
         }
@@ -265,9 +265,9 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         }
     }
     let view = tenant.log().view();
-    claims.unreadable.extend(
-        tenant.tenant_state(&view)?.iter().flat_map(|tenant_state| tenant_state.mailbox.in_memory.unreadable()),
-    );
+    claims
+        .unreadable
+        .extend(tenant.tenant_state(&view)?.iter().flat_map(|tenant_state| tenant_state.mailbox.records.unreadable()));
     Ok(claims)
 }
 
@@ -281,8 +281,8 @@ fn ready_threads(tenant: &Tenant, max_count: usize, is_wanted: impl Fn(&ThreadId
     };
     let mut view = tenant.log().view_mut();
     let Some(tenant_state) = view.tenant_state_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
-    tenant_state.mailbox.in_memory.promote_due(now);
-    let threads = tenant_state.mailbox.in_memory.ready_threads(None).map(|(_, _, thread)| thread);
+    tenant_state.mailbox.records.promote_due(now);
+    let threads = tenant_state.mailbox.records.ready_threads(None).map(|(_, _, thread)| thread);
     Ok(threads.filter(|thread| is_wanted(thread)).take(max_count).cloned().collect())
 }
 
@@ -315,7 +315,7 @@ async fn end_expired_claims(tenant: &Tenant, limit: usize) -> Result<Reclaimed> 
         let view = tenant.log().view();
         tenant
             .tenant_state(&view)?
-            .map(|tenant_state| tenant_state.mailbox.in_memory.threads_with_expired_lease(now, limit))
+            .map(|tenant_state| tenant_state.mailbox.records.threads_with_expired_lease(now, limit))
             .unwrap_or_default()
     };
     let end_one = |thread: ThreadId| async move {

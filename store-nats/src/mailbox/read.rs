@@ -25,11 +25,9 @@ impl MailboxReader for NatsMailbox {
         let id = id.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let dispatch_and_parts = read_mailbox(&tenant, |mailbox| {
-                let stored = mailbox.in_memory.get(&id);
+                let stored = mailbox.records.get(&id);
                 stored
-                    .map(|stored| {
-                        Ok((mailbox::visible_dispatch(&mailbox.in_memory, stored)?, mailbox.large_parts(&id)))
-                    })
+                    .map(|stored| Ok((mailbox::visible_dispatch(&mailbox.records, stored)?, mailbox.large_parts(&id))))
                     .transpose()
             });
             let Some((mut dispatch, large_parts)) = dispatch_and_parts.await? else { return Ok(None) };
@@ -46,7 +44,7 @@ impl MailboxReader for NatsMailbox {
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
         let thread = thread.cloned();
         let call = |tenant: Arc<Tenant>| async move {
-            read_mailbox(&tenant, |mailbox| Ok(mailbox.in_memory.counts(thread.as_ref()))).await
+            read_mailbox(&tenant, |mailbox| Ok(mailbox.records.counts(thread.as_ref()))).await
         };
         self.tenant.read(call).await
     }
@@ -59,7 +57,7 @@ impl MailboxReader for NatsMailbox {
         let thread = thread.clone();
         self.tenant
             .read(|tenant: Arc<Tenant>| async move {
-                read_mailbox(&tenant, |mailbox| Ok(mailbox.in_memory.epoch(&thread))).await
+                read_mailbox(&tenant, |mailbox| Ok(mailbox.records.epoch(&thread))).await
             })
             .await
     }
@@ -76,7 +74,7 @@ async fn list(tenant: &Tenant, query: &DispatchQuery) -> Result<Page<Dispatch>> 
             let large_parts = mailbox.large_parts(&dispatch.id);
             ((dispatch, large_parts), large_parts.data().map(|data_ref| data_ref.bytes).sum())
         };
-        mailbox.in_memory.list(query, after.as_ref(), &mut page, make_item)?;
+        mailbox.records.list(query, after.as_ref(), &mut page, make_item)?;
         Ok(Some(page.finish(|position| position.to_cursor(&tenant.shared.cursor_key, &scope))))
     });
     let Page { items: listed_items, next } = page.await?.unwrap_or_else(Page::empty);
@@ -102,7 +100,7 @@ async fn list_ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<Ready
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
     let config = &tenant.shared.config;
-    tenant_state.mailbox.in_memory.list_ready(
+    tenant_state.mailbox.records.list_ready(
         after.as_ref(),
         &mut page,
         DecisionContext::new(now, &config.limits, &*config.ids),
@@ -115,6 +113,6 @@ pub(super) fn dispatches_to_purge(tenant: &Tenant, request: &Purge) -> Result<Ve
     let view = tenant.log().view();
     Ok(tenant
         .tenant_state(&view)?
-        .map(|tenant_state| tenant_state.mailbox.in_memory.dispatches_to_purge(request))
+        .map(|tenant_state| tenant_state.mailbox.records.dispatches_to_purge(request))
         .unwrap_or_default())
 }

@@ -40,7 +40,7 @@ async fn next_claim_time(tenant: &Tenant) -> Result<Option<Timestamp>> {
     };
     let mut view = tenant.log().view_mut();
     let tenant_state = view.tenant_state_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
-    Ok(Some(tenant_state.mailbox.in_memory.next_claim(now).map_or(next_poll, |next| next.min(next_poll))))
+    Ok(Some(tenant_state.mailbox.records.next_claim(now).map_or(next_poll, |next| next.min(next_poll))))
 }
 
 #[async_trait]

@@ -65,8 +65,7 @@ impl<'a> MailboxDraft<'a> {
             }
         }
         if let Some(id) = plan.purged {
-            let removed_dispatch =
-                self.changed_dispatches.remove(&id).or_else(|| self.base.in_memory.get(&id).cloned());
+            let removed_dispatch = self.changed_dispatches.remove(&id).or_else(|| self.base.records.get(&id).cloned());
             self.removed_numbers.extend(removed_dispatch.map(|stored| (id, stored.body.number)));
             self.message_bytes += 512;
         }
@@ -86,7 +85,7 @@ impl<'a> MailboxDraft<'a> {
         let to_record = |id: &DispatchId| {
             let stored = self.changed_dispatches.remove(id)?;
             let old_dispatch =
-                self.base.in_memory.get(id).filter(|old_dispatch| old_dispatch.body.number == stored.body.number);
+                self.base.records.get(id).filter(|old_dispatch| old_dispatch.body.number == stored.body.number);
             let large_parts = old_dispatch.map(|_| self.base.large_parts(id)).unwrap_or_default();
             // If the status changed, a result that was stored before is no longer the result of the dispatch.
             let result = large_parts
@@ -113,13 +112,13 @@ impl<'a> MailboxDraft<'a> {
 
 impl MailboxView for MailboxDraft<'_> {
     fn claim_incarnation(&self) -> u64 {
-        self.base.in_memory.claim_incarnation()
+        self.base.records.claim_incarnation()
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         match &self.thread_record {
             Some((changed_thread, record)) if changed_thread == thread => Ok(Some(record.clone())),
-            _ => self.base.in_memory.mailbox(thread),
+            _ => self.base.records.mailbox(thread),
         }
     }
 
@@ -127,26 +126,26 @@ impl MailboxView for MailboxDraft<'_> {
         match self.changed_dispatches.get(id) {
             Some(stored) => Ok(Some(stored.clone())),
             None if self.removed_numbers.contains_key(id) => Ok(None),
-            None => self.base.in_memory.dispatch(id),
+            None => self.base.records.dispatch(id),
         }
     }
 
     fn last_dispatch_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         match self.dispatch_by_dedupe_key.get(key).filter(|_| self.is_about(thread)) {
             Some(id) => Ok(Some(id.clone())),
-            None => self.base.in_memory.last_dispatch_with_key(thread, key),
+            None => self.base.records.last_dispatch_with_key(thread, key),
         }
     }
 
     // Only a claim asks for this, and no call claims twice from one thread. So the draft has not changed the queue yet.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        self.base.in_memory.first_available(thread, epoch, now)
+        self.base.records.first_available(thread, epoch, now)
     }
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.interrupts.get(&epoch).filter(|_| self.is_about(thread)) {
             Some(interrupt) => Ok(interrupt.clone()),
-            None => self.base.in_memory.interrupt(thread, epoch),
+            None => self.base.records.interrupt(thread, epoch),
         }
     }
 }

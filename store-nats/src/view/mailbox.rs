@@ -18,7 +18,7 @@ use crate::codec::{DecisionMessage, LargeParts};
 /// The dispatches of a tenant, and the messages about them.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    pub(crate) in_memory: InMemoryMailbox,
+    pub(crate) records: InMemoryMailbox,
     /// Where the large parts of dispatches are stored.
     large_parts: HashMap<DispatchId, LargeParts>,
     messages: HashMap<ThreadId, ThreadMessages>,
@@ -29,7 +29,7 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// Returns an empty mailbox of this incarnation.
     pub(super) fn new(incarnation: u64) -> Self {
-        Self { in_memory: InMemoryMailbox::new(incarnation), ..Self::default() }
+        Self { records: InMemoryMailbox::new(incarnation), ..Self::default() }
     }
 
     /// Returns where the large parts of a dispatch are stored.
@@ -56,13 +56,13 @@ impl Mailbox {
                 let part = Part::Written(PartKey::Unreadable(sequence));
                 change.superseded_messages.extend(messages.add(sequence, vec![part]));
                 self.unreadable_messages.entry(thread.clone()).or_default().push(sequence);
-                return self.in_memory.mark_unreadable(thread, format!("a decision in message {sequence}: {error}"));
+                return self.records.mark_unreadable(thread, format!("a decision in message {sequence}: {error}"));
             }
         };
         change.superseded_messages.extend(messages.add(sequence, parts_of(&decision)));
         self.continue_without(thread, &decision.skipped_messages);
         for removed_dispatch in decision.removed_dispatches {
-            self.in_memory.remove(thread, &removed_dispatch.id);
+            self.records.remove(thread, &removed_dispatch.id);
             change.unneeded_data.extend(self.large_parts.remove(&removed_dispatch.id).unwrap_or_default().data());
             change.unused_ids.push(removed_dispatch.id);
         }
@@ -77,8 +77,8 @@ impl Mailbox {
             plan.dispatches.push(record.stored);
         }
         plan.interrupts = decision.interrupts;
-        self.in_memory.apply(plan);
-        change.claimable_from = self.in_memory.take_claimable_from();
+        self.records.apply(plan);
+        change.claimable_from = self.records.take_claimable_from();
     }
 
     /// Returns the message to be written so that a damaged thread continues without its unreadable messages, or `None`
@@ -90,7 +90,7 @@ impl Mailbox {
         now: Timestamp,
     ) -> Option<DecisionMessage> {
         let skipped_messages = self.unreadable_messages.get(thread)?.clone();
-        let thread_record = Some(self.in_memory.recovered_record(thread, length(skipped_messages.len()), now));
+        let thread_record = Some(self.records.recovered_record(thread, length(skipped_messages.len()), now));
         Some(DecisionMessage {
             decision_name: decision_name.to_owned(),
             thread_record,
@@ -105,7 +105,7 @@ impl Mailbox {
             messages.retain(|message| !skipped_messages.contains(message));
             if messages.is_empty() {
                 self.unreadable_messages.remove(thread);
-                self.in_memory.mark_readable(thread);
+                self.records.mark_readable(thread);
             }
         }
     }

@@ -165,7 +165,7 @@ impl TenantState {
     /// Returns the reserved ids under which no dispatch exists. They may still be used by the thread for which they are
     /// reserved.
     pub(crate) fn unused_ids(&self) -> Vec<DispatchId> {
-        self.reservations.keys().filter(|id| self.mailbox.in_memory.get(id).is_none()).cloned().collect()
+        self.reservations.keys().filter(|id| self.mailbox.records.get(id).is_none()).cloned().collect()
     }
 
     fn apply_id(

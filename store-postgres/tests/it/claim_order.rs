@@ -1,4 +1,5 @@
-//! The order of claims, which do not search again where earlier claims found nothing (MB-22).
+//! The order of claims. The watermark of a priority is the time up to which earlier claims have left nothing to find
+//! among threads with this priority. Claims do not search below it again (MB-22).
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,7 +62,7 @@ async fn a_thread_that_becomes_urgent_is_found_below_the_watermark() {
     setup.test_schema.advance(MINUTE).await.unwrap();
     setup.enqueue("new", 10).await;
     assert_eq!(setup.claim_and_settle().await.as_deref(), Some("new"));
-    // The thread has been ready for a minute. The watermark of the more urgent priority is already later than that.
+    // `waiting` has been ready for a minute, since before the watermark of priority 10.
     setup.enqueue("waiting", 10).await;
     setup.enqueue("newer", 10).await;
     for thread in ["waiting", "newer", "patient", "waiting"] {

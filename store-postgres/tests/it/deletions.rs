@@ -117,7 +117,7 @@ async fn wait_for_blocked_removals(test_schema: &SchemaGuard, count: i64) {
 }
 
 /// Tests TH-20: the data that an interrupted deletion has left is invisible. `purge_deleted` of another process removes
-/// it, even while a step of the first process is still running.
+/// it. If a step of the first process is still running, the purge waits for it, and returns when nothing is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_purge_removes_the_rest_of_an_interrupted_deletion() {
     let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();

@@ -78,3 +78,22 @@ async fn commands_reach_receivers_of_another_process() {
     drop(later_receiver);
     assert_eq!(first_live.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
 }
+
+/// Tests ER-2: the sender is closed while the receiver in another process has the command. The receiver may still
+/// accept it, so the sender does not know the outcome.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_the_sender_does_not_wait_for_is_unknown() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let (receiving_store, sending_store) = (test_schema.store().await.unwrap(), test_schema.store().await.unwrap());
+    let (receiving_live, sending_live) =
+        (stores(&*receiving_store).live.unwrap(), stores(&*sending_store).live.unwrap());
+    let claim = ClaimNumber { incarnation: 1, counter: 7 };
+    let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
+    let mut receiver = receiving_live.open_live(target.clone()).await.unwrap();
+    let delivery =
+        tokio::spawn(async move { sending_live.deliver(DeliverLive::new(target, LiveCommand::Cancel)).await });
+    let received = receiver.next().await.unwrap().unwrap();
+    sending_store.close().await.unwrap();
+    assert_eq!(delivery.await.unwrap().unwrap(), LiveDelivery::Unknown);
+    assert_eq!(received.accept(), Some(LiveCommand::Cancel));
+}

@@ -39,9 +39,10 @@ fn compare(one: &Position, other: &Position) -> Ordering {
 /// A part of a list, which is read with statements of its own.
 #[derive(Debug)]
 enum Part {
-    /// The part that these statements select. The numbers are their parameters other than the position.
+    /// The part that these statements select. The numbers are their parameters after the limit and the position.
     Index(&'static ListStatement, Vec<i64>),
-    /// Dispatches in claim order, with the same parameters.
+    /// Dispatches in claim order. The numbers are the row of the mailbox, the epoch, and 1 for available dispatches
+    /// or 0 for others.
     ClaimOrder(Vec<i64>),
     /// Dispatches that interrupts superseded.
     SupersededBatches,
@@ -66,7 +67,7 @@ pub(crate) struct DispatchWalk<'r> {
 
 impl<'r> DispatchWalk<'r> {
     /// Begins a walk over a list, after a position. `first_chunk` is the number of positions that the first read
-    /// covers. It should be the number that the caller probably needs.
+    /// of the first part covers. It should be the number that the caller probably needs.
     pub(crate) fn new(
         rows: &'r Rows<'r>,
         (filter, order, direction): (&DispatchFilter, DispatchOrder, Direction),
@@ -154,8 +155,8 @@ impl PartReader {
     }
 }
 
-/// Returns the number and the text after which a walk without a cursor begins. They come before all other numbers and
-/// texts, or after all others if the walk goes backward.
+/// Returns the number and the value after which a walk without a cursor begins. They come before all other numbers and
+/// texts, or after all others if the walk goes backward. SQLite orders every blob after every text.
 fn beginning(is_forward: bool) -> (i64, Value) {
     if is_forward { (-1, Value::Text(String::new())) } else { (i64::MAX, Value::Blob(Vec::new())) }
 }

@@ -399,7 +399,7 @@ impl<'c> WriterLoop<'c> {
         }
         schema::set_synchronous(self.conn, Synchronous::Full)?;
         let sync_result = run(self.conn, sql::BEGIN_WRITE)
-            .and_then(|()| run(self.conn, sql::INCREMENT_SYNCS))
+            .and_then(|()| run(self.conn, sql::FORCE_SYNC))
             .and_then(|()| run(self.conn, sql::COMMIT));
         self.roll_back();
         schema::set_synchronous(self.conn, Synchronous::Normal)?;

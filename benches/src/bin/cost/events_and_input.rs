@@ -12,7 +12,7 @@ use store_core::{
 
 use crate::{
     Options,
-    measured_store::{Backend, MeasuredStore, alternating_sizes},
+    measured_store::{Backend, MeasuredStore, measuring_order},
 };
 
 /// The number of events in the short scope, and of inputs in the short queue.
@@ -55,7 +55,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.sample_count(options.samples) {
         for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
-            for is_large in alternating_sizes(sample) {
+            for is_large in measuring_order(sample) {
                 let [small, large] = &mut threads;
                 let thread = if is_large { large } else { small };
                 step_samples.add(is_large, measure_step(&measured_store, thread, step, sample).await?);

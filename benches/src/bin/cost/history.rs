@@ -12,7 +12,7 @@ use store_core::{
 
 use crate::{
     Options,
-    measured_store::{Backend, MeasuredStore, alternating_sizes},
+    measured_store::{Backend, MeasuredStore, measuring_order},
 };
 
 /// The number of entries in a short thread.
@@ -63,7 +63,7 @@ async fn measure_reads([small, large]: &[History; 2], backend: Backend, samples:
     for (operation, allowed_growth, direction, on_path) in pages {
         let mut step_samples = Samples::default();
         for sample in 0..samples {
-            for is_large in alternating_sizes(sample) {
+            for is_large in measuring_order(sample) {
                 let history = if is_large { large } else { small };
                 step_samples.add(is_large, time_page(history, direction, on_path).await?);
             }
@@ -72,7 +72,7 @@ async fn measure_reads([small, large]: &[History; 2], backend: Backend, samples:
     }
     let mut step_samples = Samples::default();
     for sample in 0..samples {
-        for is_large in alternating_sizes(sample) {
+        for is_large in measuring_order(sample) {
             let history = if is_large { large } else { small };
             let thread = history.threads.first().context("there is no thread")?;
             let call = history.measured_store.threads()?.load_context(&thread.id, ContextRequest::head());
@@ -113,7 +113,7 @@ async fn measure_writes(histories: &mut [History; 2], backend: Backend, samples:
     let [small, large] = histories;
     for sample in 0..samples {
         for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
-            for is_large in alternating_sizes(sample) {
+            for is_large in measuring_order(sample) {
                 let history = if is_large { &mut *large } else { &mut *small };
                 let thread_index = if is_large { 0 } else { sample / SAMPLES_PER_THREAD };
                 let thread = history.threads.get_mut(thread_index).context("there is no thread")?;

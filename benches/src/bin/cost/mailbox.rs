@@ -13,7 +13,7 @@ use store_core::{
 
 use crate::{
     Options,
-    measured_store::{Backend, MeasuredStore, alternating_sizes},
+    measured_store::{Backend, MeasuredStore, measuring_order},
 };
 
 /// The number of dispatches in the small mailbox.
@@ -78,7 +78,7 @@ pub(crate) async fn measure(backend: Backend, existing: ExistingDispatches, opti
     let [small, large] = small_and_large_mailboxes(&measured_store)?;
     let mut steps: Vec<Samples> = existing.steps().iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.sample_count(options.samples) {
-        for is_large in alternating_sizes(sample) {
+        for is_large in measuring_order(sample) {
             let mailbox = if is_large { &large } else { &small };
             for (step, took) in steps.iter_mut().zip(measure_calls(&**mailbox, existing, sample).await?) {
                 step.add(is_large, took);
@@ -169,7 +169,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     let [small, large] = small_and_large_mailboxes(&measured_store)?;
     let mut step_samples = Samples::default();
     for number in 0..THREADS {
-        for is_large in alternating_sizes(usize::try_from(number)?) {
+        for is_large in measuring_order(usize::try_from(number)?) {
             let request = Interrupt::new(ThreadId::new(format!("t-{number}"))?);
             let mailbox = if is_large { &large } else { &small };
             let (took, result) = timed(mailbox.interrupt(request)).await;

@@ -164,6 +164,6 @@ pub(crate) fn coordinator_of(store: &dyn Store, tenant: &TenantId) -> Result<Arc
 
 /// Returns the order in which a sample measures the two sizes. `true` stands for the large size. The order alternates
 /// from sample to sample.
-pub(crate) const fn alternating_sizes(sample: usize) -> [bool; 2] {
+pub(crate) const fn measuring_order(sample: usize) -> [bool; 2] {
     if sample.is_multiple_of(2) { [false, true] } else { [true, false] }
 }

@@ -7,7 +7,7 @@ use store_core::{Commit, Expect, PageRequest, Survives, TenantId, ThreadFilter, 
 
 use crate::{
     Options,
-    measured_store::{Backend, MeasuredStore, alternating_sizes, coordinator_of},
+    measured_store::{Backend, MeasuredStore, coordinator_of, measuring_order},
 };
 
 /// The number of threads of the small tenant.
@@ -73,7 +73,7 @@ async fn take_samples(
     let mut pages = Samples::default();
     let mut appends = Samples::default();
     for sample in 0..samples {
-        for is_shared in alternating_sizes(sample) {
+        for is_shared in measuring_order(sample) {
             let tenant = if is_shared { &mut with_others } else { &mut alone };
             let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE_SIZE));
             let reader: &dyn ThreadReader = tenant.measured_store.threads()?;
@@ -81,7 +81,7 @@ async fn take_samples(
             anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
             pages.add(is_shared, took);
         }
-        for is_shared in alternating_sizes(sample) {
+        for is_shared in measuring_order(sample) {
             let tenant = if is_shared { &mut with_others } else { &mut alone };
             let thread = tenant.threads.get_mut(sample % THREADS_OF_SMALL_TENANT).context("there is no thread")?;
             let expect = Expect::Version(thread.version);

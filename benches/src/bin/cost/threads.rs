@@ -12,7 +12,7 @@ use store_core::{
 
 use crate::{
     Options,
-    measured_store::{Backend, MeasuredStore, alternating_sizes},
+    measured_store::{Backend, MeasuredStore, measuring_order},
 };
 
 /// The number of threads of the small tenant.
@@ -43,7 +43,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.sample_count(options.samples) {
         for (step, step_samples) in STEPS.into_iter().zip(&mut steps) {
-            for is_large in alternating_sizes(sample) {
+            for is_large in measuring_order(sample) {
                 let (took, result) = timed(if is_large { &many } else { &few }.list_threads(page_query(step))).await;
                 anyhow::ensure!(result?.items.len() == PAGE_SIZE as usize, "the page is not full");
                 step_samples.add(is_large, took);

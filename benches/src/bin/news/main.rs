@@ -154,10 +154,7 @@ fn measure(
     delays.sort_unstable();
     let percentile = |percent: usize| delays.get((delays.len() * percent / 100).min(delays.len().saturating_sub(1)));
     let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(percent).copied().unwrap_or_default());
-    println!(
-        "{}",
-        json!({ "part": awaited.name(), "times": times, "p50_us": p50, "p99_us": p99, "at_most_us": slowest })
-    );
+    println!("{}", json!({ "part": awaited.name(), "times": times, "p50_us": p50, "p99_us": p99, "max_us": slowest }));
     Ok(())
 }
 

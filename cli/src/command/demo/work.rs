@@ -64,24 +64,15 @@ pub(super) async fn interrupt_and_complete(
         settle(&*mailbox, &second_claim, result.clone()).await?;
         receipt
     };
-    let loads = [
-        mailbox.load_dispatch(&first_claim.dispatch.id).await?,
-        mailbox.load_dispatch(&second_claim.dispatch.id).await?,
-    ];
-    let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
+    let first = status_and_result(&*mailbox, &first_claim).await?;
+    let second = status_and_result(&*mailbox, &second_claim).await?;
     let mut failed_checks = Vec::new();
     let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
     check(&mut failed_checks, refusals.iter().all(is_stale), "an interrupted worker could still write");
-    check(
-        &mut failed_checks,
-        first == Some((DispatchStatus::Superseded, None)),
-        "the interrupted dispatch is not superseded",
-    );
-    check(
-        &mut failed_checks,
-        second == Some((DispatchStatus::Acked, result)),
-        "the second dispatch is not acknowledged",
-    );
+    let is_superseded = first == Some((DispatchStatus::Superseded, None));
+    check(&mut failed_checks, is_superseded, "the interrupted dispatch is not superseded");
+    let is_acked = second == Some((DispatchStatus::Acked, result));
+    check(&mut failed_checks, is_acked, "the second dispatch is not acknowledged");
     let rows = receipt.outbox.len();
     check(&mut failed_checks, rows == 1, "the outbox row is missing");
     let (how_settled, proved) = if settles_in_commit {
@@ -111,6 +102,14 @@ async fn settle(
 ) -> agentstore::Result<()> {
     let settled = mailbox.settle(vec![(dispatch.claim(), Settlement::Ack { result })]).await?;
     settled.into_iter().try_for_each(|settled| settled.map(drop))
+}
+
+async fn status_and_result(
+    mailbox: &dyn MailboxStore,
+    claimed: &ClaimedDispatch,
+) -> Result<Option<(DispatchStatus, Option<Json>)>> {
+    let found = mailbox.load_dispatch(&claimed.dispatch.id).await?;
+    Ok(found.map(|dispatch| (dispatch.status, dispatch.result)))
 }
 
 async fn claim(mailbox: &dyn MailboxStore, id: &ThreadId) -> Result<ClaimedDispatch> {

@@ -1,4 +1,4 @@
-//! `mailbox interrupt`: cancels the queued and running dispatches of a thread.
+//! `mailbox interrupt`: supersedes the queued dispatches of a thread, and invalidates its claims.
 
 use agentstore::{Interrupt, InterruptKey, Interrupted, ThreadId};
 use serde_json::json;
@@ -12,9 +12,9 @@ use crate::{
     text::{terminal_safe, with_noun},
 };
 
-/// Cancel the queued and running dispatches of a thread, and invalidate their claims
+/// Supersede the queued dispatches of a thread, and invalidate its claims
 ///
-/// Queued dispatches become superseded. A worker that holds a claim of the thread can then no longer write.
+/// A superseded dispatch is never claimed. A worker that holds a claim of the thread can then no longer write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox interrupt t-42 --reason \"the user changed their mind\"\n  \
     agentstore mailbox interrupt t-42 --key cancel-1 --yes")]
@@ -37,7 +37,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let queued = mailbox.count_dispatches(Some(&args.thread)).await?.queued;
     if queued > 0 {
         let what = with_noun(queued, "queued dispatch");
-        prompt::confirm(args.yes, &format!("Cancel {what} of thread {}?", terminal_safe(args.thread.as_str())))?;
+        prompt::confirm(args.yes, &format!("Supersede {what} of thread {}?", terminal_safe(args.thread.as_str())))?;
     }
     let mut request = Interrupt::new(args.thread);
     (request.reason, request.key) = (args.reason, args.key);

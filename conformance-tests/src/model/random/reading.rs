@@ -28,6 +28,15 @@ enum AfterFirstPage {
     NextMillisecond,
 }
 
+impl AfterFirstPage {
+    /// A list of threads that is ascending by activity leaves out what is written after its first page was read, so
+    /// later writes need later times.
+    fn of(order: ThreadOrder, direction: Direction) -> Self {
+        let is_ascending_activity = order == ThreadOrder::LastActivity && direction == Direction::Forward;
+        if is_ascending_activity { Self::NextMillisecond } else { Self::SameTime }
+    }
+}
+
 impl StoreModelPair {
     /// Runs a step that reads. A step that reads a list can also write between its pages.
     pub(super) async fn run_read_step(&mut self, op: &Op) -> StepResult {
@@ -83,9 +92,7 @@ impl StoreModelPair {
                 let (store, model) = (&self.store.threads, &self.model.threads);
                 expect_same(&store.count_threads(&filter).await, &model.count_threads(&filter).await)?;
                 let query = ThreadQuery::new(filter).ordered(*order, *direction);
-                let is_ascending_activity = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
-                let after_first_page =
-                    if is_ascending_activity { AfterFirstPage::NextMillisecond } else { AfterFirstPage::SameTime };
+                let after_first_page = AfterFirstPage::of(*order, *direction);
                 let list = async |handles: StoreHandles, page| {
                     handles.threads.list_threads(query.clone().with_page(page)).await
                 };

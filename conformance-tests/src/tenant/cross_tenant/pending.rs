@@ -1,5 +1,5 @@
-//! Pending input. Each tenant has an input with the id `own_id` on the thread `own_id`, and one on the thread `same`,
-//! which all tenants have.
+//! Pending input. Each tenant has an id of its own ([`TenantUnderTest::own_id`]). It has an input with this id on two
+//! threads: on a thread with the same id, and on the thread `same`, which all tenants have.
 
 use async_trait::async_trait;
 use store_core::{AppendPending, ErrorKind, Message, NewInput, PageRequest, PendingStore, PendingUpdate, ThreadId};

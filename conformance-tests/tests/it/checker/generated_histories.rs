@@ -161,8 +161,8 @@ pub(crate) fn mutate<S: ExecutableSpec>(random: &mut Random, history: &mut [Oper
     }
 }
 
-/// Moves one invocation or return to a random position, and numbers all of them again. If an operation would then return
-/// before its invocation, its two times are exchanged.
+/// Moves one invocation or return to a random position, and numbers all of them again. If an operation would then
+/// return before its invocation, its two times are exchanged.
 fn move_one_moment<O, A>(random: &mut Random, history: &mut [Operation<O, A>]) {
     let mut moments: Vec<&mut u64> = Vec::new();
     for operation in history.iter_mut() {

@@ -54,6 +54,7 @@ async fn answer_request(mut stream: TcpStream, answer: &str) -> Request {
     let (headers, mut body) = loop {
         let mut bytes = [0; 1_024];
         let length = stream.read(&mut bytes).await.unwrap();
+        assert!(length > 0, "the client closed the connection before it had sent a request");
         text.push_str(&String::from_utf8_lossy(&bytes[..length]));
         if let Some((headers, body)) = text.split_once("\r\n\r\n") {
             break (headers.to_ascii_lowercase(), body.to_owned());
@@ -64,6 +65,7 @@ async fn answer_request(mut stream: TcpStream, answer: &str) -> Request {
     while body.len() < length {
         let mut bytes = [0; 1_024];
         let length = stream.read(&mut bytes).await.unwrap();
+        assert!(length > 0, "the client closed the connection before it had sent a request");
         body.push_str(&String::from_utf8_lossy(&bytes[..length]));
     }
     if !answer.is_empty() {

@@ -65,8 +65,10 @@ async fn write_subagent(
     }
     if let ChangeSinceImport::UnchangedFile(name) = &subagent.change {
         let name = if name.contains('/') { format!("{session}/{name}") } else { name.clone() };
-        let written = write_unchanged(&source, ClaudeCode::for_imported_lines(), (&name, &mut *files)).await?;
-        return Ok(written.unwrap_or_default());
+        // If the thread has changed since it was looked at, it is written as a changed one.
+        if let Some(written) = write_unchanged(&source, ClaudeCode::for_imported_lines(), (&name, &mut *files)).await? {
+            return Ok(written);
+        }
     }
     files.start(&format!("{session}/subagents/agent-{}.jsonl", subagent.file_name()))?;
     let writer = ThreadWriter::new(&source, files, session, Some(&subagent.agent));

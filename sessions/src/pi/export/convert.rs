@@ -41,7 +41,7 @@ impl ThreadWriter<'_, '_> {
             let is_first = self.header.as_ref().is_some_and(|header| header.line == number);
             return if is_first { Ok(()) } else { self.write_broken_line(entry, format) };
         }
-        // A title of version 4 is not written as one in version 3.
+        // A title of version 4 does not become a title in a file of version 3, so it is not noted.
         if is_same_version || object.text("type").as_deref() == Some("session_info") {
             self.note_title(&object);
         }
@@ -81,7 +81,8 @@ impl ThreadWriter<'_, '_> {
             }
             let parent = self.parent_line(entry);
             let named_parent = object.text("parentId");
-            // If the entry is a root, a named parent that is not in the file stays: with it, the line is a root, too.
+            // If the entry is a root and its line names a parent that is not in the file, that name is kept. A reader
+            // takes such a line for a root anyway.
             let is_root = parent.is_none()
                 && named_parent.as_ref().is_none_or(|named_parent| !self.ids.used_ids.contains(named_parent));
             if named_parent != parent && !is_root || object.raw("parentId").is_none() {
@@ -93,9 +94,9 @@ impl ThreadWriter<'_, '_> {
             if object.number("seq") != Some(seq) {
                 changes.push(("seq", seq.to_string()));
             }
-            self.note_main_lane(object);
+            self.note_main_lane(entry, object);
         }
-        // In version 3, an import takes any line with an id for the leaf.
+        // In version 3, every line that has an id counts as the leaf when it is imported.
         let is_leaf = is_node || !self.line_encoder.is_v4 && object.has("id");
         let id = is_leaf.then_some(entry.id.as_str());
         if changes.is_empty() {
@@ -108,10 +109,11 @@ impl ThreadWriter<'_, '_> {
         self.write_same_line(with_fields(object, &changes).as_bytes(), id)
     }
 
-    fn note_main_lane(&mut self, object: &Object<'_>) {
+    /// Notes the leaf of the main lane after a line. The id in the line may differ from that of its entry.
+    fn note_main_lane(&mut self, entry: &Entry, object: &Object<'_>) {
         if object.text("lane").as_deref() == Some(MAIN_LANE) {
             match object.text("kind").as_deref() {
-                Some("entry") => self.main_leaf = Some(object.text("id")),
+                Some("entry") => self.main_leaf = Some(Some(entry.id.as_str().to_owned())),
                 Some("lane") => self.main_leaf = Some(object.text("leafId")),
                 _ => {}
             }
@@ -203,7 +205,8 @@ fn is_json(line: &LenientLine<'_>) -> bool {
     !line.oddities.contains(&IssueCode::ControlCharacter) && !line.oddities.contains(&IssueCode::MalformedLine)
 }
 
-/// The line of an entry whose typed form reproduces it.
+/// The line of an entry that was imported without its bytes, encoded from the body; `None` if the format is not version
+/// 1, 2 or 3 of pi.
 fn encoded(entry: &Entry, format: &str) -> Option<String> {
     let version = [V1, V2, V3].into_iter().find(|version| version.name() == format)?;
     Pi::new(version).encode(&EncodableEntry::of(entry))

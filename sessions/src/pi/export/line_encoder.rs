@@ -35,7 +35,7 @@ impl LineEncoder {
         seq
     }
 
-    /// A line of the tree. `fields` are the fields of its type, as the members of a JSON object.
+    /// A line of the tree. `fields` are the fields of its type: for each, the name and the value as JSON text.
     pub(super) fn tree_line(&mut self, place: Place<'_>, kind: &str, fields: &[(&str, &str)]) -> String {
         let Place { id, parent, timestamp } = place;
         let mut out = String::new();

@@ -1,4 +1,5 @@
-//! Comparisons of leaves (CX-16). `VecLog::new` explains the notation of logs.
+//! Comparisons of leaves (CX-16). A log is written as the parent of each entry, or `-` for a root: in `- 1 1`, the
+//! entries 2 and 3 are below entry 1.
 
 use std::sync::atomic::Ordering;
 

@@ -23,7 +23,7 @@ impl Purge {
 }
 
 impl Requeue {
-    /// Refuses a request that no store can carry out.
+    /// Refuses a request with more ids than `limits` allow, or with a limit out of range.
     ///
     /// # Errors
     /// `LimitExceeded` for too many ids; `Invalid` for a limit out of range.

@@ -241,7 +241,7 @@ pub fn settle_prepared(
         let end = apply_settlement(builder, stored, settlement, decision_context.limits)?;
         builder.end_attempt(stored, end, Some(settlement_digest.clone()));
         let settled = stored.state.history.last().map(|stored_attempt| settled_answer(claim, stored_attempt));
-        settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
+        settled.ok_or_else(|| Error::corrupt("a settled dispatch has no attempt"))
     })
 }
 

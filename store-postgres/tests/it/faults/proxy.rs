@@ -169,13 +169,6 @@ async fn forward(
     let (mut is_first_of_client, mut buffer) = (sender == Sender::Client, Vec::new());
     loop {
         let head_bytes = if is_first_of_client { 4 } else { 5 };
-        // With the single byte `N` the server says that it does not encrypt. This answer has no length.
-        if sender == Sender::Server && buffer.len() == 1 && buffer[0] == b'N' {
-            if to.write_all(&buffer).await.is_err() {
-                return;
-            }
-            buffer.clear();
-        }
         while let Some(length) = message_length(&buffer, head_bytes).filter(|length| *length <= buffer.len()) {
             shared.wait_while_silent().await;
             // Notifications are not counted, because they may come at any time.

@@ -44,7 +44,8 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
     together with all processes that it started. The same happens if the worker dies: at once on Linux, within a \
     second on other systems.\n\n\
     A command may run twice for one dispatch. AGENTSTORE_DISPATCH_ID is then the same, and AGENTSTORE_CLAIM is \
-    greater.\n\n\
+    greater. It has two integers, INCARNATION.COUNTER: compare the first ones, and if they are equal, the second \
+    ones.\n\n\
     After Ctrl-C or SIGTERM the worker makes no more claims, and running commands may finish. After a second signal it \
     ends the commands and releases their dispatches at once. With `--json` the worker prints one line for each command \
     that ended, and the summary on the last line. Each line is a document.\n\n\
@@ -91,7 +92,8 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    // A command that is asked to end may continue for `KILL_DELAY`. The handler then still reads its output.
+    // A command that is asked to end may continue for `KILL_DELAY`. After it has ended, the handler needs time to read
+    // the rest of its output.
     let handler_grace = KILL_DELAY * 2;
     let mut options = WorkerOptions::default()
         .with_lease(args.lease)

@@ -1,8 +1,10 @@
 //! Operations as data, so that a history can be shortened and printed. Small numbers stand for ids, indexes and values.
 
-use store_core::{
-    Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, OutboxStatus, RunPhase, ThreadOrder,
-};
+mod delivery;
+
+use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, RunPhase, ThreadOrder};
+
+pub(super) use self::delivery::{MailboxOp, OutboxFilterOp, OutboxOp, RowOp, SettleOp};
 
 /// One step of a history.
 #[derive(Debug, Clone)]
@@ -122,84 +124,6 @@ pub(super) enum Op {
     Reopen,
 }
 
-/// A step of the mailbox. `which` is the index of a claim among all earlier claims. Leases and delays are in
-/// milliseconds.
-#[derive(Debug, Clone)]
-pub(super) enum MailboxOp {
-    Enqueue {
-        dispatch: u8,
-        thread: u8,
-        priority: u8,
-        key: Option<u8>,
-        delay: Option<u16>,
-        max_attempts: u8,
-    },
-    Cancel {
-        dispatch: u8,
-    },
-    Interrupt {
-        thread: u8,
-        key: Option<u8>,
-        take_over: bool,
-    },
-    Claim {
-        limit: u8,
-        thread: Option<u8>,
-        dispatch: Option<u8>,
-        lease: u16,
-    },
-    Extend {
-        which: u8,
-        lease: u16,
-    },
-    Start {
-        which: u8,
-        instance: u8,
-    },
-    Settle {
-        which: u8,
-        settlement: SettleOp,
-    },
-    /// A commit under a claim. It sets a key of the state of the thread, and settles the claim if it has a settlement.
-    CommitUnderClaim {
-        which: u8,
-        state_value: u8,
-        /// Whether the commit expects that the thread does not exist.
-        expects_absent: bool,
-        settlement: Option<SettleOp>,
-    },
-    Reclaim {
-        limit: u8,
-    },
-    Purge {
-        older_millis: u16,
-        limit: u8,
-        dry_run: bool,
-    },
-    Requeue {
-        dispatch: u8,
-    },
-    /// Reads the counts, the epoch and one dispatch.
-    ReadCounts {
-        thread: u8,
-        dispatch: u8,
-    },
-}
-
-/// A settlement.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum SettleOp {
-    /// The number stands for the result.
-    Ack(u8),
-    /// The dispatch is due again after this many milliseconds.
-    Retry(u16),
-    /// The dispatch is due again after this many milliseconds.
-    Snooze(u16),
-    Release,
-    DeadLetter,
-    Cancel,
-}
-
 /// The fields of a new thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ThreadFieldsOp {
@@ -249,39 +173,6 @@ pub(super) struct CommitOp {
     pub(super) consume: Vec<(u8, u8)>,
     pub(super) events: Vec<EventOp>,
     pub(super) outbox: Vec<RowOp>,
-}
-
-/// A new row of the outbox.
-#[derive(Debug, Clone)]
-pub(super) struct RowOp {
-    pub(super) lane: u8,
-    pub(super) target: u8,
-    pub(super) payload: u8,
-    pub(super) key: Option<u8>,
-    pub(super) order_key: Option<u8>,
-    /// The row is available after this many milliseconds.
-    pub(super) delay_millis: Option<u16>,
-    pub(super) max_attempts: u8,
-}
-
-/// A step of the outbox. `which` is the index of a claimed row, counted from the newest. A requeue without `which`
-/// requeues the oldest dead letters of a lane or of all lanes. Leases and delays are in milliseconds.
-#[derive(Debug, Clone)]
-pub(super) enum OutboxOp {
-    Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
-    Settle { which: u8, settlement_kind: u8, millis: u16 },
-    Extend { which: u8, lease: u16 },
-    Requeue { which: Option<u8>, lane: Option<u8>, limit: u8 },
-    Purge { older_millis: u16, limit: u8, dry_run: bool },
-    Count(OutboxFilterOp),
-}
-
-/// Filters of rows.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OutboxFilterOp {
-    pub(super) lane: Option<u8>,
-    pub(super) target: Option<u8>,
-    pub(super) statuses: Option<Vec<OutboxStatus>>,
 }
 
 /// A scope of events.
@@ -424,7 +315,7 @@ pub(super) struct RunOp {
     pub(super) agent: Option<bool>,
     pub(super) parent: Option<u8>,
     pub(super) status: RunPhase,
-    /// Which of two manifests the run names.
+    /// Which of two manifests (published definitions) the run names.
     pub(super) manifest: Option<bool>,
     /// Which of two dispatches the run names.
     pub(super) dispatch: Option<bool>,

@@ -1,4 +1,4 @@
-//! Commands for long histories: compact, step and compare (CX-16, CX-20 to CX-22).
+//! Commands for long threads: compact, step and compare (CX-16, CX-20 to CX-22).
 
 use std::fs;
 
