@@ -13,6 +13,7 @@ use crate::{
     facts::Facts,
     fold::{self, Lines, Owner, Told},
     index::{Direction, Index},
+    journal::lacks_batches,
     line::{CommitLine, Line, ThreadHeader},
     log::{Group, Header, Position, Recovery, check_version, read_header, recover},
     opening::{Opening, SetAside},
@@ -35,10 +36,19 @@ type Known = HashMap<(TenantId, ThreadId, u64), (u64, LogRow, bool)>;
 pub(crate) struct From {
     /// The last batch that was committed.
     pub(crate) last_batch: u64,
+    /// Whether logs may have later ones: what a power cut took of the journal with relaxed durability.
+    pub(crate) may_be_ahead: bool,
     /// Whether they may not be durable: those of the first release after an unclean close.
     pub(crate) rewrite: bool,
     /// Whether what was being made when the last holder ended is removed.
     pub(crate) unclean: bool,
+}
+
+impl From {
+    /// The last batch whose groups are read. One that is behind the journal and should not be is an error.
+    const fn readable(&self) -> u64 {
+        if self.may_be_ahead { self.last_batch } else { u64::MAX }
+    }
 }
 
 /// Reads logs into the index.
@@ -57,6 +67,8 @@ pub(crate) struct Replay<'a> {
     known: Known,
     next_log: u64,
     damage: Damage,
+    /// Whether a log has a batch that the journal should have.
+    is_ahead: bool,
     /// Scopes of events that were trimmed.
     trimmed: BTreeSet<(TenantId, Scope)>,
 }
@@ -80,6 +92,7 @@ impl<'a> Replay<'a> {
             known: Known::new(),
             next_log: 1,
             damage: Damage::default(),
+            is_ahead: false,
             trimmed: BTreeSet::new(),
         };
         let snapshot = index.snapshot();
@@ -107,6 +120,9 @@ impl<'a> Replay<'a> {
             if !self.config.progress.advance(done, total) {
                 return Err(Error::unavailable("the opening was stopped while it read the logs"));
             }
+        }
+        if self.is_ahead {
+            return Err(lacks_batches());
         }
         show(&mut self.staged, self.index, 0)?;
         self.forget_lost()?;
@@ -197,11 +213,11 @@ impl<'a> Replay<'a> {
 
     /// A file that does not begin as a log: one that was being made is removed, anything else is left and reported.
     fn headless(&mut self, path: &FilePath, opening: &mut Opening) -> Result<()> {
-        let last_batch = self.from.last_batch;
+        let last_batch = self.from.readable();
         let known = Recovery { read_only: true, last_batch, ..Recovery::default() };
         let made = recover(self.vfs, path, known, |_| Ok(())).is_ok_and(|found| found.header.is_none());
         if made && !self.config.read_only && self.from.unclean {
-            let set = Recovery { last_batch: self.from.last_batch, ..Recovery::default() };
+            let set = Recovery { last_batch: self.from.readable(), ..Recovery::default() };
             let found = recover(self.vfs, path, set, |_| Ok(()))?;
             opening.set_aside.extend(found.aside.as_ref().map(SetAside::of));
             return self.vfs.unlink(path).map_err(|source| error::io(path, source));
@@ -237,7 +253,7 @@ impl<'a> Replay<'a> {
         let known = Recovery {
             from,
             acknowledged: from.map_or(0, |from| from.offset),
-            last_batch: self.from.last_batch,
+            last_batch: self.from.readable(),
             rewrite_from: self.from.rewrite.then_some(0),
             read_only: self.config.read_only,
         };
@@ -246,7 +262,9 @@ impl<'a> Replay<'a> {
         let mut before = told(staged, owner)?;
         let mut told = before.clone();
         let (mut end, mut has_group) = (from.unwrap_or(start), from.is_some());
+        let (last_batch, is_ahead) = (self.from.last_batch, &mut self.is_ahead);
         let found = recover(self.vfs, path, known, |group| {
+            *is_ahead |= group.batch.is_some_and(|batch| batch > last_batch);
             let lines = decode(path, group)?;
             let trims = lines.lines.iter().filter_map(|(line, _)| match line {
                 Line::Trim(scope, _) => Some((owner.tenant.clone(), scope.clone())),

@@ -4,6 +4,7 @@ use store_core::Result;
 
 use crate::{
     error,
+    journal::lacks_batches,
     line::Fact,
     log::{Group, Position, Recovered, Recovery, check_version, recover},
     vfs::{FilePath, Open, Vfs},
@@ -38,7 +39,15 @@ pub(crate) fn read(
         }
         opened => drop(opened.map_err(|source| error::io(&path, source))?),
     }
-    let recovered = recover(vfs, &path, known, |group| decode(&path, group)?.into_iter().try_for_each(&mut each))?;
+    // Facts are durable before they are acknowledged: one behind the journal's last batch was acknowledged.
+    let last_batch = known.last_batch;
+    let known = Recovery { last_batch: u64::MAX, ..known };
+    let recovered = recover(vfs, &path, known, |group| {
+        if group.batch.is_some_and(|batch| batch > last_batch) {
+            return Err(lacks_batches());
+        }
+        decode(&path, group)?.into_iter().try_for_each(&mut each)
+    })?;
     if known.from.is_none() && recovered.header.is_none() && !known.read_only {
         // It was being made: it never held a fact that was acknowledged.
         vfs.unlink(&path).map_err(|source| error::io(&path, source))?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use store_core::{Error, Result};
+use store_core::{Detail, Error, Result};
 
 use super::{
     batch::{Change, Changes},
@@ -113,8 +113,7 @@ impl History {
     }
 
     /// Whether the logs have everything: nothing was written since the journal was made.
-    #[cfg(test)]
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
@@ -148,6 +147,22 @@ impl History {
             let changes = Changes(batch.bytes.get(FRAME..).unwrap_or_default());
             changes.map(move |change| change.map(|change| (batch.frame.number, change)).ok_or_else(unknown))
         })
+    }
+}
+
+/// The error of a journal that lacks batches which logs or index have: an older one was put in its place, or its end is
+/// damaged.
+pub(crate) fn lacks_batches() -> Error {
+    Error::corrupt(LACKS)
+}
+
+const LACKS: &str = "the journal: it lacks batches that were committed";
+
+/// Whether an error says that a journal is lost, damaged or another one.
+pub(crate) fn is_of_journal(error: &Error) -> bool {
+    match error.detail() {
+        Detail::Corrupt { location } => location.starts_with("journal.") || location.starts_with("the journal: "),
+        _ => false,
     }
 }
 

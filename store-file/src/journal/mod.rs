@@ -50,7 +50,7 @@ use store_core::Result;
 
 pub(crate) use self::{
     batch::{Batch, LogName},
-    history::History,
+    history::{History, is_of_journal, lacks_batches},
     redo::{LogAppends, Redone, Step, StepKind},
 };
 use self::{

@@ -225,6 +225,14 @@ impl Claim {
         Some(Self { written, lines, bytes, prev: hex(prev)?, crc, covered: covered.len() })
     }
 
+    /// The batch that the group belongs to; none for one of the first release.
+    pub(super) const fn batch(&self) -> Option<u64> {
+        match self.written {
+            Written::InBatch(batch) => Some(batch),
+            Written::Synced(_) => None,
+        }
+    }
+
     /// Whether the group belongs to a batch behind `last`, which was not committed.
     pub(super) const fn is_behind(&self, last: u64) -> bool {
         matches!(self.written, Written::InBatch(batch) if batch > last)

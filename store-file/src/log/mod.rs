@@ -24,13 +24,16 @@ mod recover;
 mod scan;
 mod tail;
 
-pub(crate) use self::format::{check_version, span};
 pub use self::{
     format::{MAX_GROUP_BYTES, Placed, add_checksum, encode_group, verified_checksum},
     read::{Header, read_header, read_line, read_lines},
     recover::{Aside, Recovered, Recovery, recover, rewrite_tail, set_aside},
     scan::{Group, Scanner},
     tail::{Known, Tail, classify},
+};
+pub(crate) use self::{
+    format::{check_version, span},
+    recover::put_aside,
 };
 
 /// A place between two groups: where the next one starts, and the sum that it has to name.

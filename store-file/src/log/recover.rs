@@ -140,6 +140,21 @@ pub fn set_aside(vfs: &dyn Vfs, path: &FilePath, file: &dyn VfsFile, offset: u64
     Ok(aside)
 }
 
+/// Writes bytes that a log should have, from `offset` on, into a file of their own in `aside/`, durably.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn put_aside(vfs: &dyn Vfs, path: &FilePath, offset: u64, bytes: &[u8]) -> io::Result<Aside> {
+    let folder = FilePath::new("aside").map_err(io::Error::other)?;
+    ensure_dir(vfs, &folder)?;
+    let (target, copy) = new_file(vfs, &folder, &format!("{}.{offset}", path.as_str().replace('/', "+")))?;
+    copy.write_at(bytes, 0)?;
+    copy.sync_data()?;
+    vfs.sync_dir(&folder)?;
+    let (log, bytes) = (path.clone(), bytes.len() as u64);
+    Ok(Aside { log, offset, bytes, path: Some(target), acknowledged: true })
+}
+
 /// A new file of that name, or of that name with a number: what was set aside earlier stays.
 fn new_file(vfs: &dyn Vfs, folder: &FilePath, name: &str) -> io::Result<(FilePath, std::sync::Arc<dyn VfsFile>)> {
     let mut path = folder.join(name).map_err(io::Error::other)?;

@@ -21,6 +21,8 @@ pub struct Group<'a> {
     pub commit: (Span, &'a [u8]),
     /// Where the next group starts.
     pub end: Position,
+    /// The batch that it belongs to; none for a group of the first release.
+    pub batch: Option<u64>,
 }
 
 /// Walks the groups from a known position to a known length.
@@ -69,7 +71,7 @@ impl<'a> Scanner<'a> {
         let Some(commit) = lines.pop() else { return Ok(None) };
         self.used += size;
         self.next = Position { offset: start.offset + size as u64, crc: claim.crc };
-        Ok(Some(Group { start: start.offset, lines, commit, end: self.next }))
+        Ok(Some(Group { start: start.offset, lines, commit, end: self.next, batch: claim.batch() }))
     }
 
     /// The claim of the next group and the ranges of its lines, counted from `used`, if the claim is true.

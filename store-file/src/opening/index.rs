@@ -6,7 +6,7 @@ use store_core::Result;
 
 use super::{
     SetAside,
-    logs::{Found, fits_root_log},
+    logs::{Found, cut_to_ends, fits_root_log},
 };
 use crate::{
     catch_up::CatchUp,
@@ -15,7 +15,7 @@ use crate::{
     dispatches::MailboxRows,
     facts::Facts,
     index::{Changes, Condition, Direction, Index},
-    journal::Persist,
+    journal::{Persist, lacks_batches},
     lock::Lock,
     log::{Position, Recovery},
     meta::Meta,
@@ -51,14 +51,38 @@ pub(super) fn catch_up(
         return rebuild(vfs, index, config, found);
     }
     let facts = Facts::unfinished(index)?;
-    let mut damage = Damage::default();
-    let relaxed = lock.is_some_and(|lock| was_relaxed(index, lock).unwrap_or(true));
-    let mut next_log = next_log(index)?;
-    if found.opening.unclean && relaxed {
+    found.may_be_ahead = found.is_behind(Staged::new(index).number(&table::fact("relaxed"))?);
+    if found.may_be_ahead {
         // Logs may have what is lost of the journal.
-        (next_log, damage) = read_logs(vfs, index, (&facts, found.from()), config, &mut found.opening)?;
+        let (next_log, damage) = read_logs(vfs, index, (&facts, found.from()), config, &mut found.opening)?;
+        return Ok((facts, next_log, damage));
     }
-    Ok((facts, next_log, damage))
+    cut_to_ends(vfs, config, found)?;
+    Ok((facts, next_log(index)?, Damage::default()))
+}
+
+/// Refuses a journal that lacks batches, before anything is made of it. Only what was acknowledged before it was synced
+/// may be in the index and not in the journal, and a closed root has everything in its logs.
+pub(super) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Found) -> Result<()> {
+    let (condition, lock) = known;
+    let Some(history) = &found.history else { return Ok(()) };
+    if lock.was_clean() && !history.is_empty() {
+        return Err(lacks_batches());
+    }
+    let is_own = index.get(table::fact("store").as_bytes())?.as_deref() == Some(found.meta.key());
+    if condition != Condition::Ready || !is_own || session_differs(index, lock)? {
+        return Ok(());
+    }
+    let staged = Staged::new(index);
+    let is_ahead = staged.number(&table::fact("batch"))?.is_some_and(|batch| batch > history.last());
+    if is_ahead && !found.is_behind(staged.number(&table::fact("relaxed"))?) { Err(lacks_batches()) } else { Ok(()) }
+}
+
+/// Whether the index is not that of the opening that closed the root.
+fn session_differs(index: &Index, lock: &Lock) -> Result<bool> {
+    let session = index.get(table::fact("session").as_bytes())?;
+    let closed = lock.former().map(|former| former.session.to_be_bytes());
+    Ok(lock.was_clean() && session.as_deref() != closed.as_ref().map(<[u8; 8]>::as_slice))
 }
 
 /// Whether the index can be brought to where the logs are: it is of this root, not ahead of the journal, and not
@@ -71,12 +95,10 @@ fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &
         found.opening.stale_index = (condition == Condition::Damaged || store.is_some()).then_some(why);
         return Ok(false);
     }
-    let session = index.get(table::fact("session").as_bytes())?;
-    let closed = lock.and_then(Lock::former).map(|former| former.session.to_be_bytes());
     // Without the former holder's record the sessions are counted anew: numbers of the index would mean others.
-    let uncounted = lock.is_some() && closed.is_none();
-    let differs = session.as_deref() != closed.as_ref().map(<[u8; 8]>::as_slice);
-    let mut stale = uncounted || (lock.is_some_and(Lock::was_clean) && differs) || position(index)?.is_none();
+    let uncounted = lock.is_some_and(|lock| lock.former().is_none());
+    let differs = lock.map_or(Ok(false), |lock| session_differs(index, lock))?;
+    let mut stale = uncounted || differs || position(index)?.is_none();
     let staged = Staged::new(index);
     let batch = staged.number(&table::fact("batch"))?.unwrap_or_default();
     let covered = batch.max(staged.number(&table::fact("flushed"))?.unwrap_or_default());
@@ -106,6 +128,7 @@ fn rebuild(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found)
         Ok(())
     })?;
     found.opening.set_aside.extend(read.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
+    found.may_be_ahead = found.is_behind(facts.relaxed);
     let (next_log, damage) = read_logs(vfs, index, (&facts, found.from()), config, &mut found.opening)?;
     remember(index, &found.meta, read.map(|found| found.end).unwrap_or_default(), &facts)?;
     let mut staged = Staged::new(index);
@@ -150,14 +173,6 @@ fn clear(index: &Index) -> Result<()> {
         }
         index.apply(changes)?;
     }
-}
-
-/// Whether an opening since the last clean close acknowledged what a power cut may take. It need not be the last one:
-/// that may have ended before it came to raise the incarnation.
-pub(super) fn was_relaxed(index: &Index, lock: &Lock) -> Result<bool> {
-    let relaxed = Staged::new(index).number(&table::fact("relaxed"))?;
-    let since = lock.former().map_or(0, |former| former.since);
-    Ok(relaxed.is_some_and(|session| session >= since))
 }
 
 pub(super) fn remember(index: &Index, meta: &Meta, position: Position, facts: &Facts) -> Result<()> {

@@ -10,16 +10,17 @@ use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy, TenantI
 
 pub use self::report::{Opening, SetAside};
 use self::{
-    index::{catch_up, persist, position, read_logs, remember, was_relaxed},
-    logs::{Found, cut_to_ends, journal_of, note_damage},
+    index::{catch_up, check_journal, persist, position, read_logs, remember},
+    logs::{Found, journal_of, keep_bytes, note_damage},
 };
 use crate::{
     config::{Create, Durability, FileConfig},
+    damage::Damage,
     deletion, error,
     facts::Facts,
     files::Files,
     index::{Condition, Index, is_known_damaged},
-    journal::{History, Journal, JournalConfig, Redone},
+    journal::{History, Journal, JournalConfig, is_of_journal},
     line::Fact,
     lock::Lock,
     log::Recovery,
@@ -74,7 +75,7 @@ pub(crate) fn open_on(
     if config.read_only {
         // While nobody has the root open, its journal may have what the logs lack.
         let lock = Lock::of_nobody(&*vfs)?;
-        return open_to_read(lock.as_ref(), None, vfs, config, index);
+        return open_to_read((lock, false), vfs, config, index);
     }
     let lock = Lock::acquire(&*vfs)?;
     space::make_room_to_open(&*vfs);
@@ -86,7 +87,7 @@ pub(crate) fn open_on(
 pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
     let vfs = Arc::clone(&shared.vfs);
     let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
-    open_to_read(Some(&lock), Some(&lock), vfs, shared.config.clone(), Index::copied).map(Some)
+    open_to_read((Some(lock), true), vfs, shared.config.clone(), Index::copied).map(Some)
 }
 
 /// Opens a root for writing.
@@ -102,39 +103,68 @@ fn open_to_write(
     let meta = stored.map_or_else(Meta::new, Ok)?;
     // A record of the last holder that cannot be read counts as not clean.
     let unclean = !(lock.was_clean() || (is_new && lock.former().is_none()));
-    let (history, lost_journal) = match journal_of(&*vfs, &meta, is_new) {
-        Err(error) if error.kind() == ErrorKind::Corrupt && config.accept_lost_journal => {
-            (None, Some(error.to_string()))
-        }
-        history => (history?, None),
-    };
-    let redone = history.as_ref().map(|history| history.redo(&*vfs)).transpose()?.unwrap_or_default();
-    // Without a journal nothing says what of the logs is durable.
-    let rewrite = (unclean && !meta.has_journal()) || lost_journal.is_some();
-    let mut opening = Opening { unclean: unclean || lost_journal.is_some(), lost_journal, ..Opening::default() };
-    cut_to_ends(&*vfs, &redone, &mut opening)?;
-    let mut found = Found { meta, opening, history, redone, rewrite };
+    let since = unclean.then(|| lock.since_of_former());
+    let mut found = Found::new(meta, unclean, since);
     let (index, condition) = index(&*vfs)?;
     let index = Arc::new(index);
-    let (facts, next_log, mut damage) = catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?;
-    note_damage(&*vfs, &found.redone, &mut found.opening, &mut damage)?;
-    let relaxed = unclean && was_relaxed(&index, &lock)?;
-    let former = found.meta.clone();
-    let meta = if relaxed || found.opening.lost_journal.is_some() { former.next_incarnation() } else { former.clone() }
-        .with_journal();
-    if found.meta.has_journal() && meta != former {
-        meta.save(&*vfs)?;
+    let (on, known) = ((&*vfs, &*index), (condition, &lock));
+    let (facts, next_log, damage) = match recover(on, known, &config, (&mut found, is_new)) {
+        Err(error) if config.accept_lost_journal && is_of_journal(&error) => {
+            found.give_up_journal(error.to_string());
+            catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?
+        }
+        recovered => recovered?,
+    };
+    let (meta, journal, files) = begin_journal((&vfs, &index), &found, (is_new, in_background), &config)?;
+    let opening = found.opening;
+    let journal = Some(journal);
+    let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
+    let shared = Shared::new(parts, config);
+    begin(&shared, &facts)?;
+    Ok(Arc::new(shared))
+}
+
+/// Makes logs and index what they were when the last batch was committed.
+fn recover(
+    on: (&dyn Vfs, &Index),
+    known: (Condition, &Lock),
+    config: &FileConfig,
+    what: (&mut Found, bool),
+) -> Result<(Facts, u64, Damage)> {
+    let ((vfs, index), (condition, lock), (found, is_new)) = (on, known, what);
+    found.history = journal_of(vfs, &found.meta, is_new)?;
+    check_journal(index, (condition, lock), found)?;
+    if let Some(history) = &found.history {
+        found.redone = history.redo(vfs)?;
+        keep_bytes(vfs, history, &found.redone, &mut found.opening)?;
+    }
+    let (facts, next_log, mut damage) = catch_up(vfs, index, (condition, Some(lock)), config, found)?;
+    note_damage((vfs, index), found, &mut damage)?;
+    Ok((facts, next_log, damage))
+}
+
+/// Begins the journal anew: what the last one has is in the logs, durably, and in the index.
+fn begin_journal(
+    on: (&Arc<dyn Vfs>, &Arc<Index>),
+    found: &Found,
+    how: (bool, bool),
+    config: &FileConfig,
+) -> Result<(Meta, Journal, Arc<Files>)> {
+    let ((vfs, index), (is_new, in_background)) = (on, how);
+    let (former, is_lost) = (&found.meta, found.opening.lost_journal.is_some());
+    let meta = if found.may_be_ahead || is_lost { former.next_incarnation() } else { former.clone() }.with_journal();
+    if former.has_journal() && meta != *former {
+        meta.save(&**vfs)?;
     }
     let next = match &found.history {
         Some(history) => history.last() + 1,
         // Above every number that a group may have.
-        None if found.opening.lost_journal.is_some() => (meta.incarnation() << 40) + 1,
+        None if is_lost => (meta.incarnation() << 40) + 1,
         None => 1,
     };
-    let persist = persist(&index);
-    // What the journal has is in the logs, durably, and in the index: it can begin anew.
+    let persist = persist(index);
     persist(next - 1).map_err(|source| error::io("index", source))?;
-    let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Write, config.open_files));
+    let files = Arc::new(Files::new(Arc::clone(vfs), Open::Write, config.open_files));
     let journal = JournalConfig {
         root: meta.name(),
         incarnation: meta.incarnation(),
@@ -143,37 +173,34 @@ fn open_to_write(
         half_bytes: config.journal_bytes / 2,
         in_background,
     };
-    let journal = Some(Journal::start(Arc::clone(&vfs), Arc::clone(&files), journal, persist)?);
+    let journal = Journal::start(Arc::clone(vfs), Arc::clone(&files), journal, persist)?;
     if is_new || !former.has_journal() {
         // From here on the journal must be there.
-        meta.save(&*vfs)?;
+        meta.save(&**vfs)?;
     }
-    let opening = found.opening;
-    let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
-    let shared = Shared::new(parts, config);
-    begin(&shared, &facts)?;
-    Ok(Arc::new(shared))
+    Ok((meta, journal, files))
 }
 
-/// Opens a root for reading: nothing is written. `lock` is held meanwhile if nobody has it open; the index that
-/// `trusting` was the last to close is taken as it is.
+/// Opens a root for reading: nothing is written. If nobody has it open, the lock comes along. It is let go of once the
+/// journal is read, or, if it is to be kept, at the end: then the index is taken as its last holder left it.
 fn open_to_read(
-    lock: Option<&Lock>,
-    trusting: Option<&Lock>,
+    known: (Option<Lock>, bool),
     vfs: Arc<dyn Vfs>,
     config: FileConfig,
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<Arc<Shared>> {
+    let (lock, keeps) = known;
     let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
-    let unclean = trusting.is_some_and(|lock| !lock.was_clean());
+    let since = lock.as_ref().filter(|lock| !lock.was_clean()).map(Lock::since_of_former);
     let history = if lock.is_some() { journal_of(&*vfs, &meta, false)? } else { None };
+    let lock = lock.filter(|_| keeps);
+    let unclean = lock.as_ref().is_some_and(|lock| !lock.was_clean());
     let appends = history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
     let vfs: Arc<dyn Vfs> = if appends.is_empty() { vfs } else { Arc::new(Overlay::new(vfs, appends)) };
-    let opening = Opening { unclean, ..Opening::default() };
-    let mut found = Found { meta, opening, history, redone: Redone::default(), rewrite: false };
+    let mut found = Found { history, rewrite: false, ..Found::new(meta, unclean, since) };
     let (index, condition) = index(&*vfs)?;
     let index = Arc::new(index);
-    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, trusting), &config, &mut found)?;
+    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, lock.as_ref()), &config, &mut found)?;
     let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
     let Found { meta, opening, .. } = found;
     let parts = Parts { vfs, meta, index, files, lock: None, journal: None, next_log, damage, opening };
@@ -219,7 +246,7 @@ pub(crate) fn refresh(shared: &Shared) -> Result<()> {
     })?;
     let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
     let mut opening = Opening::default();
-    let from = From { last_batch: u64::MAX, rewrite: false, unclean: false };
+    let from = From { last_batch: u64::MAX, may_be_ahead: true, rewrite: false, unclean: false };
     let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
     remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
     damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))

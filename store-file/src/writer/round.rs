@@ -10,6 +10,7 @@ use store_core::{ClaimNumber, Error, Result, TenantId, Timestamp, codec::Codec, 
 use super::mailbox::OpenGroup;
 use crate::{
     codec::Rows,
+    error,
     fold::{self, Lines, Owner, Told},
     journal::LogName,
     line::{CommitLine, Fact, Line, ThreadHeader},
@@ -19,6 +20,7 @@ use crate::{
     staged::Staged,
     table,
     tails::{ROOT, Tail, Tails},
+    vfs::{FilePath, Open, Vfs},
     view::View,
 };
 
@@ -117,6 +119,15 @@ impl Drop for PoisonOnPanic<'_> {
             self.0.poison();
         }
     }
+}
+
+/// Refuses a place that something has: a log that the index does not know is damaged, and is not replaced.
+fn check_free(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
+    let len = match vfs.open(path, Open::Read) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.and_then(|file| file.len()).map_err(|source| error::io(path, source))?,
+    };
+    if len == 0 { Ok(()) } else { Err(error::corrupt(path, Some(0))) }
 }
 
 impl<'a> Round<'a> {
@@ -276,6 +287,7 @@ impl<'a> Round<'a> {
             return Ok(Owner { tenant, thread, generation, log });
         }
         let path = Shared::log_path(&tenant, &thread, generation)?;
+        check_free(&*self.shared.vfs, &path)?;
         let header = ThreadHeader { tenant, thread, generation, at: self.shared.time.now() };
         let log = self.shared.next_log.fetch_add(1, Ordering::SeqCst);
         self.tails.insert(Tail::made(LogName { number: log, path }, add_checksum(&header.encode())?));

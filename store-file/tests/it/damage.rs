@@ -14,7 +14,7 @@ use store_file::{Durability, FileStore};
 use crate::folder::{Place, answers, commit, copy_tree, edit, fill, say, saying, thread, threads};
 
 /// A store that was written and not closed, and the root as a killed process would leave it.
-async fn killed() -> (Place, Vec<String>) {
+pub(crate) async fn killed() -> (Place, Vec<String>) {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;
@@ -22,14 +22,14 @@ async fn killed() -> (Place, Vec<String>) {
 }
 
 /// The same, but the journal has nothing: everything was in the logs, durably, before the store was opened last.
-async fn killed_when_idle() -> (Place, Vec<String>) {
+pub(crate) async fn killed_when_idle() -> (Place, Vec<String>) {
     let (place, expected) = closed().await;
     let _store = place.open();
     (place.copy(), expected)
 }
 
 /// A root that was written and closed.
-async fn closed() -> (Place, Vec<String>) {
+pub(crate) async fn closed() -> (Place, Vec<String>) {
     let place = Place::new();
     let store = place.open();
     fill(&store).await;
@@ -42,12 +42,12 @@ fn below_root(place: &Place, path: &Path) -> String {
     path.strip_prefix(place.root()).unwrap().to_str().unwrap().to_owned()
 }
 
-async fn entries(store: &FileStore, id: &str) -> Result<usize> {
+pub(crate) async fn entries(store: &FileStore, id: &str) -> Result<usize> {
     Ok(threads(store).list_entries(&thread(id), EntryQuery::all()).await?.items.len())
 }
 
 /// Removes the last batches of a journal, as a power cut does where they were not synced. The logs may have them.
-fn lose_batches(place: &Place, count: usize) {
+pub(crate) fn lose_batches(place: &Place, count: usize) {
     edit(&place.root().join("journal.0"), |journal| {
         for _ in 0..count {
             let starts = (0..journal.len()).step_by(512);
@@ -71,7 +71,7 @@ fn is_commit(text: &[u8]) -> bool {
 }
 
 /// The offsets at which the groups of a log start, and its length.
-fn groups(log: &Path) -> Vec<usize> {
+pub(crate) fn groups(log: &Path) -> Vec<usize> {
     let bytes = fs::read(log).unwrap();
     let mut starts = vec![bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1];
     let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'\n' && is_commit(&bytes[..*at]));
@@ -101,111 +101,6 @@ async fn a_torn_tail_is_set_aside_and_reported() {
     store.close().await.unwrap();
     let store = place.open();
     assert_eq!((entries(&store, "a").await.unwrap(), store.opening().set_aside.len()), (7, 0));
-}
-
-/// Shows FI-2: whatever is missing in a log of what the journal has is written again.
-#[tokio::test]
-async fn a_log_cut_at_any_place_is_mended_by_the_journal() {
-    let (place, _) = killed().await;
-    let last = groups(&place.log("b"));
-    let (from, to) = (last[last.len() - 2], last[last.len() - 1]);
-    for with_index in [true, false] {
-        for cut in (0..from).step_by(397).chain((from..to).step_by(41)) {
-            let place = place.copy();
-            if !with_index {
-                fs::remove_dir_all(place.root().join("index")).unwrap();
-            }
-            edit(&place.log("b"), |log| log.truncate(cut));
-            let store = place.open();
-            assert_eq!(entries(&store, "b").await.unwrap(), 4, "cut at {cut}");
-            let opening = store.opening();
-            assert!(opening.set_aside.is_empty() && opening.damaged.is_empty(), "cut at {cut}: {opening:?}");
-            say(&store, "b", "it goes on").await.unwrap();
-            assert_eq!(entries(&store, "a").await.unwrap(), 6);
-        }
-    }
-}
-
-/// A journal that is gone, cut short in its middle or of another root is refused by name. With the consent of the
-/// caller the root is opened without it, in a new incarnation, and what was lost is told.
-#[tokio::test]
-async fn a_lost_journal_is_refused_and_can_be_accepted() {
-    type Plant = fn(&Place, &Place);
-    let plants: [(&str, Plant); 4] = [
-        ("missing", |place, _| fs::remove_file(place.root().join("journal.0")).unwrap()),
-        ("missing", |place, _| {
-            for name in ["journal.0", "journal.1"] {
-                fs::remove_file(place.root().join(name)).unwrap();
-            }
-        }),
-        ("another store", |place, other| {
-            for name in ["journal.0", "journal.1"] {
-                fs::copy(other.root().join(name), place.root().join(name)).unwrap();
-            }
-        }),
-        ("journal.0", |place, _| edit(&place.root().join("journal.0"), |journal| journal[512 + 60] ^= 1)),
-    ];
-    let (other, _) = killed().await;
-    for (word, plant) in plants {
-        let (place, expected) = killed().await;
-        plant(&place, &other);
-        let before = place.tree();
-        let error = place.try_open().unwrap_err();
-        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(word), "{word}: {error}");
-        let kept = |tree: crate::folder::Tree| {
-            tree.into_iter()
-                .filter(|(name, _)| name.starts_with("tenants") || name.starts_with("journal"))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(kept(place.tree()), kept(before), "{word}");
-        // The end of a log that the journal had, and a power cut took.
-        edit(&place.log("b"), |log| log.truncate(log.len() - 20));
-        let store = FileStore::open(place.root(), place.config().accepting_a_lost_journal()).unwrap();
-        assert!(store.opening().lost_journal.as_ref().unwrap().contains(word), "{:?}", store.opening());
-        assert_eq!(store.opening().set_aside.len(), 1, "{:?}", store.opening());
-        assert_eq!((entries(&store, "a").await.unwrap(), entries(&store, "b").await.unwrap()), (6, 3));
-        assert_ne!(answers(&store).await.unwrap(), expected);
-        let seen = store.inspector().unwrap().verify(&store_core::IgnoreProgress).await.unwrap();
-        assert!(seen.findings.iter().any(|found| found.detail.contains("is lost")), "{:?}", seen.findings);
-        let version = say(&store, "b", "goes on").await.unwrap();
-        assert_eq!((version.number(), version.incarnation()), (4, 1));
-        store.close().await.unwrap();
-        let store = place.open();
-        assert_eq!((entries(&store, "b").await.unwrap(), store.opening().lost_journal.is_some()), (4, false));
-        say(&store, "b", "and on").await.unwrap();
-        assert_eq!(entries(&place.copy().open(), "b").await.unwrap(), 5);
-    }
-}
-
-/// Shows FI-4: what a log lost of which the journal has nothing any more is damage, and is never taken for a crash.
-#[tokio::test]
-async fn acknowledged_bytes_that_are_lost_are_reported() {
-    for with_index in [true, false] {
-        for (says_more, cut) in [(true, 1), (true, 30), (false, 1), (false, 30)] {
-            let (place, _) = closed().await;
-            let len = fs::metadata(place.log("b")).unwrap().len();
-            let store = place.open();
-            if says_more {
-                say(&store, "b", "more").await.unwrap();
-            }
-            let place = place.copy();
-            edit(&place.log("b"), |log| log.truncate(usize::try_from(len).unwrap() - cut));
-            if !with_index {
-                fs::remove_dir_all(place.root().join("index")).unwrap();
-            }
-            let store = place.open();
-            let found = (entries(&store, "b").await, store.opening().set_aside.len());
-            if !with_index && !says_more {
-                // Nothing says that there was more than whole commits.
-                assert_eq!((found.0.unwrap(), found.1), (3, 1));
-                continue;
-            }
-            assert_eq!(found.0.unwrap_err().kind(), ErrorKind::Corrupt, "{with_index}, {says_more}, {cut}");
-            assert_eq!(say(&store, "b", "x").await.unwrap_err().kind(), ErrorKind::Corrupt);
-            assert_eq!(store.opening().damaged.len(), usize::from(says_more), "{:?}", store.opening());
-            say(&store, "a", "works").await.unwrap();
-        }
-    }
 }
 
 /// Whether an error is damage of this file, told with an offset.

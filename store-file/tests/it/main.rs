@@ -21,6 +21,7 @@ mod full_disk;
 mod given;
 mod index_crashes;
 mod inspect;
+mod journal;
 mod mailbox;
 mod plant;
 mod play;
