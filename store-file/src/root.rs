@@ -41,7 +41,7 @@ pub(crate) fn read(
     }
     // Facts are durable before they are acknowledged: one behind the journal's last batch was acknowledged.
     let last_batch = known.last_batch;
-    let known = Recovery { last_batch: u64::MAX, ..known };
+    let known = if known.read_only { known } else { Recovery { last_batch: u64::MAX, ..known } };
     let recovered = recover(vfs, &path, known, |group| {
         if group.batch.is_some_and(|batch| batch > last_batch) {
             return Err(lacks_batches());

@@ -70,8 +70,8 @@ impl Half {
         }))
     }
 
-    /// Makes sure that so many more bytes have space, and one sector behind them for what [`Writer`] says when the half is
-    /// full.
+    /// Makes sure that so many more bytes have space, and one sector behind them for what [`Writer`] says when the half
+    /// is full.
     ///
     /// [`Writer`]: super::writer::Writer
     ///

@@ -122,8 +122,8 @@ impl History {
         self.base
     }
 
-    /// Writes to the journal again what may be only in the memory of the system, and syncs it: a failed sync, or a killed
-    /// process, leaves batches that are read and not durable. Before they are, no log may have them.
+    /// Writes to the journal again what may be only in the memory of the system, and syncs it: a failed sync, or a
+    /// killed process, leaves batches that are read and not durable. Before they are, no log may have them.
     pub(super) fn make_durable(&self, vfs: &dyn Vfs) -> Result<()> {
         let synced = self.batches.last().map_or(0, |batch| batch.frame.synced);
         let mut files = BTreeMap::new();

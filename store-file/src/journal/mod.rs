@@ -23,7 +23,8 @@
 //! - A half is used again only after a flush: its logs and folders are durable, and a durable batch says so (`base`).
 //! - Numbers of batches never go back: a recovered journal goes on behind its last batch.
 //! - A batch is taken only if there is space for it in the journal and, in reserve, for its logs.
-//! - After a failed sync, or a failed write to a log, nothing is taken any more: the next opening redoes what was taken.
+//! - After a failed sync, or a failed write to a log, nothing is taken any more. The next opening redoes what was
+//!   taken, once it has made the journal durable: what is read may be only in the memory of the system.
 //! - With relaxed durability a power cut takes the last batches, never one in the middle. The logs may then be ahead of
 //!   the journal: whoever opens them looks at what stands behind the end that the journal knows.
 
@@ -33,6 +34,7 @@ mod frame;
 mod half;
 mod history;
 mod planted;
+mod published;
 mod queue;
 mod redo;
 mod reserve;
@@ -51,6 +53,7 @@ use store_core::Result;
 pub(crate) use self::{
     batch::{Batch, LogName},
     history::{History, is_of_journal, lacks_batches},
+    published::published,
     redo::{LogAppends, Redone, Step, StepKind},
 };
 use self::{
@@ -58,6 +61,7 @@ use self::{
     frame::HalfHeader,
     half::Half,
     planted::{Bug, Planted},
+    published::Published,
     queue::Queue,
     reserve::Reserve,
     writer::Writer,
@@ -96,8 +100,8 @@ pub(crate) struct JournalConfig {
     pub(crate) durability: Durability,
     /// A half that has this many bytes takes no further batch.
     pub(crate) half_bytes: u64,
-    /// Whether full halves are flushed by a thread of their own, at once. Otherwise the caller that needs the space does
-    /// it.
+    /// Whether full halves are flushed by a thread of their own, at once. Otherwise the caller that needs the space
+    /// does it.
     pub(crate) in_background: bool,
 }
 
@@ -157,6 +161,8 @@ struct Inner {
     queue: Mutex<Queue>,
     answered: Condvar,
     writer: Mutex<Writer>,
+    /// Written by whoever holds the writer.
+    published: Published,
     /// Rung when a half is free, and when the journal is poisoned.
     flushed: Condvar,
     /// For a thread that flushes.
@@ -189,6 +195,7 @@ impl Journal {
         config.half_bytes = config.half_bytes.max(LEAST_HALF);
         let next = if planted.has(Bug::NumbersGoBack) { 1 } else { config.next };
         let halves = Half::fresh(&*vfs, &header(&config, next))?;
+        let published = Published::begin(&*vfs, next - 1).map_err(|source| error::io("journal.last", source))?;
         let writer = Mutex::new(Writer::new(halves, next, Reserve::take(&*vfs, planted)));
         Ok(Self(Arc::new_cyclic(|this| Inner {
             vfs,
@@ -198,6 +205,7 @@ impl Journal {
             queue: Mutex::default(),
             answered: Condvar::new(),
             writer,
+            published,
             flushed: Condvar::new(),
             this: Weak::clone(this),
             planted,
@@ -240,7 +248,8 @@ impl Journal {
         guard(&self.0.writer).is_poisoned
     }
 
-    /// Gives up the space in reserve, for what is derived from the logs. The next batch takes it again, if there is some.
+    /// Gives up the space in reserve, for what is derived from the logs. The next batch takes it again, if there is
+    /// some.
     ///
     /// # Errors
     /// As the system says.

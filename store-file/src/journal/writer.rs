@@ -170,6 +170,9 @@ impl Inner {
         if !early && let Err(source) = self.apply(&mut writer, group) {
             return Err(self.poison(writer, source));
         }
+        if let Err(source) = self.published.say(frame.number) {
+            return Err(self.poison(writer, source));
+        }
         writer.reserve.take_again(&*self.vfs);
         Ok(frame.number)
     }

@@ -32,6 +32,8 @@ pub(super) struct Found {
     pub(super) may_be_ahead: bool,
     /// The first opening behind the last clean close; none if the last holder closed the root, or has it open.
     pub(super) since: Option<u64>,
+    /// For a reader beside a holder: the last batch that is in all of its logs.
+    pub(super) visible: Option<u64>,
 }
 
 impl Found {
@@ -39,7 +41,16 @@ impl Found {
     pub(super) fn new(meta: Meta, unclean: bool, since: Option<u64>) -> Self {
         let rewrite = unclean && !meta.has_journal();
         let opening = Opening { unclean, ..Opening::default() };
-        Self { meta, opening, history: None, redone: Redone::default(), rewrite, may_be_ahead: false, since }
+        Self {
+            meta,
+            opening,
+            history: None,
+            redone: Redone::default(),
+            rewrite,
+            may_be_ahead: false,
+            since,
+            visible: None,
+        }
     }
 
     /// Goes on without the journal. Nothing says then what of the logs is durable.
@@ -50,13 +61,14 @@ impl Found {
 
     /// The last batch that was committed.
     pub(super) fn last_batch(&self) -> u64 {
-        self.history.as_ref().map_or(u64::MAX, History::last)
+        self.history.as_ref().map(History::last).or(self.visible).unwrap_or(u64::MAX)
     }
 
     /// Whether a power cut may have taken what was acknowledged, given the last opening that acknowledged before it
     /// synced. That need not be the last one: one behind it may have ended before it raised the incarnation.
     pub(super) fn is_behind(&self, relaxed: Option<u64>) -> bool {
-        self.since.is_some_and(|since| relaxed.is_some_and(|session| session >= since))
+        let may_be_lost = self.since.is_some_and(|since| relaxed.is_some_and(|session| session >= since));
+        may_be_lost || self.visible.is_some()
     }
 
     pub(super) fn from(&self) -> From {

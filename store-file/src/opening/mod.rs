@@ -20,7 +20,7 @@ use crate::{
     facts::Facts,
     files::Files,
     index::{Condition, Index, is_known_damaged},
-    journal::{History, Journal, JournalConfig, is_of_journal},
+    journal::{History, Journal, JournalConfig, is_of_journal, published},
     line::Fact,
     lock::Lock,
     log::Recovery,
@@ -60,8 +60,8 @@ pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
     }
 }
 
-/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked. Whether the journal
-/// works in the background, too.
+/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked. `in_background`
+/// lets the journal be flushed by a thread of its own.
 pub(crate) fn open_on(
     vfs: Arc<dyn Vfs>,
     config: FileConfig,
@@ -193,11 +193,12 @@ fn open_to_read(
     let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
     let since = lock.as_ref().filter(|lock| !lock.was_clean()).map(Lock::since_of_former);
     let history = if lock.is_some() { journal_of(&*vfs, &meta, false)? } else { None };
+    let visible = if lock.is_some() { None } else { Some(last_published(&*vfs)?) };
     let lock = lock.filter(|_| keeps);
     let unclean = lock.as_ref().is_some_and(|lock| !lock.was_clean());
     let appends = history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
     let vfs: Arc<dyn Vfs> = if appends.is_empty() { vfs } else { Arc::new(Overlay::new(vfs, appends)) };
-    let mut found = Found { history, rewrite: false, ..Found::new(meta, unclean, since) };
+    let mut found = Found { history, visible, rewrite: false, ..Found::new(meta, unclean, since) };
     let (index, condition) = index(&*vfs)?;
     let index = Arc::new(index);
     let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, lock.as_ref()), &config, &mut found)?;
@@ -239,14 +240,16 @@ pub(crate) fn refresh(shared: &Shared) -> Result<()> {
     let (vfs, index) = (&*shared.vfs, &*shared.index);
     let known = position(index)?;
     let mut facts = Facts::unfinished(index)?;
-    let from = Recovery { from: known, read_only: true, ..Recovery::default() };
+    // Before any log is read: what is published then is in all of them.
+    let last_batch = last_published(vfs)?;
+    let from = Recovery { from: known, read_only: true, last_batch, ..Recovery::default() };
     let read = root::read(vfs, from, |fact| {
         facts.take(fact);
         Ok(())
     })?;
     let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
     let mut opening = Opening::default();
-    let from = From { last_batch: u64::MAX, may_be_ahead: true, rewrite: false, unclean: false };
+    let from = From { last_batch, may_be_ahead: true, rewrite: false, unclean: false };
     let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
     remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
     damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
@@ -257,6 +260,11 @@ pub(crate) fn mark_closed(shared: &Shared) {
     shared.closed.store(true, std::sync::atomic::Ordering::SeqCst);
     let tenants = std::mem::take(&mut *guard(&shared.tenants));
     tenants.values().for_each(|tenant| tenant.end_waits());
+}
+
+/// The last batch that a reader beside a holder sees.
+fn last_published(vfs: &dyn Vfs) -> Result<u64> {
+    Ok(published(vfs).map_err(|source| error::io("journal.last", source))?.unwrap_or(u64::MAX))
 }
 
 fn no_root() -> Error {

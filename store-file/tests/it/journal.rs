@@ -121,8 +121,8 @@ async fn acknowledged_bytes_that_are_lost_are_reported() {
     }
 }
 
-/// A journal that lacks batches which the logs or the index have is refused: an older one in its place, or one whose last
-/// batch is damaged. What was acknowledged is never rolled back in silence.
+/// A journal that lacks batches which the logs or the index have is refused: an older one in its place, or one whose
+/// last batch is damaged. What was acknowledged is never rolled back in silence.
 #[tokio::test]
 async fn a_journal_that_lacks_batches_is_refused() {
     let early = Place::new();

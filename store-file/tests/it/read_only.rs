@@ -91,6 +91,25 @@ async fn a_reader_shows_whole_commits_only() {
     assert_eq!(copy.tree(), before);
 }
 
+/// Shows FI-15: what a batch has written to one log is not shown before all of its logs have it.
+#[tokio::test]
+async fn a_reader_leaves_out_a_batch_on_its_way() {
+    let place = Place::new();
+    let store = place.open();
+    fill(&store).await;
+    let expected = answers(&store).await.unwrap();
+    let ahead = place.copy();
+    let other = ahead.open();
+    say(&other, "b", "on its way").await.unwrap();
+    let later = answers(&other).await.unwrap();
+    let published = std::fs::read(ahead.root().join("journal.last")).unwrap();
+    std::fs::copy(ahead.log("b"), place.log("b")).unwrap();
+    let reader = reading(&place);
+    assert_eq!(answers(&reader).await.unwrap(), expected);
+    std::fs::write(place.root().join("journal.last"), published).unwrap();
+    assert_eq!(answers(&reading(&place)).await.unwrap(), later);
+}
+
 /// Shows FI-15: files and folders without the permission to write are enough for a reader.
 #[tokio::test]
 async fn a_reader_needs_no_permission_to_write() {
