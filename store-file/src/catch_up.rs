@@ -6,6 +6,7 @@ use store_core::{ErrorKind, Result, TenantId, Timestamp};
 
 use crate::{
     codec::{LogRow, damaged, read},
+    decoded::{decode, forget, own_header, told},
     dispatches::MailboxRows,
     error,
     events::sweep_step,
@@ -16,7 +17,7 @@ use crate::{
     line::{Fact, Line},
     log::{Group, Position, Scanner},
     opening::Opening,
-    replay::{decode, forget, own_header, show, told},
+    replay::show,
     root,
     shared::Shared,
     staged::Staged,

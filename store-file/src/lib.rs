@@ -29,6 +29,7 @@ mod codec;
 mod commit;
 mod config;
 mod damage;
+mod decoded;
 mod deletion;
 mod dispatches;
 mod entries;

@@ -16,15 +16,14 @@ use store_core::{
 use super::{Inspected, Part, events, is_in_use, outbox::Rows as OutboxRows, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
+    decoded::{self, own_header},
     entries, error,
     facts::Facts,
     fold::{self, Owner, Told},
     index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Known, Position, Scanner, Tail, check_version, classify, read_header},
-    pending, purge,
-    replay::{self, own_header},
-    runs,
+    pending, purge, runs,
     shared::{Part as LogPart, Shared, guard, objection},
     staged::Staged,
     table,
@@ -220,7 +219,7 @@ impl Check<'_> {
                 continue;
             }
             let mut staged = Staged::new(&index);
-            let folded = replay::decode(log.path, &group).and_then(|lines| {
+            let folded = decoded::decode(log.path, &group).and_then(|lines| {
                 runs.extend(lines.lines.iter().filter_map(|(line, _)| match line {
                     Line::Run(run) => Some((run.id.clone(), Arc::new(Run::clone(run)))),
                     _ => None,
@@ -431,7 +430,7 @@ impl Entries<'_> {
     fn fill(&mut self) -> Result<bool> {
         let group = self.scanner.next_group().map_err(|source| error::io(self.path, source))?;
         let Some(group) = group else { return Ok(false) };
-        for (line, _) in replay::decode(self.path, &group)?.lines {
+        for (line, _) in decoded::decode(self.path, &group)?.lines {
             if let Line::Entry(both) = line {
                 self.next.push_back((Arc::new(both.0), both.1));
             }

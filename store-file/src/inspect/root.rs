@@ -10,13 +10,13 @@ use store_core::{
 use super::{Logs, Part, is_in_use};
 use crate::{
     codec::{LogRow, Rows, RunRow, damaged, read},
+    decoded::own_header,
     error,
     facts::Facts,
     fold,
     index::{Direction, Key, Snapshot},
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
-    replay::own_header,
     root,
     shared::{Shared, guard},
     staged::Staged,

@@ -1,6 +1,7 @@
 //! What all handles of an opened store share.
 
 mod checks;
+mod tenants;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -13,13 +14,10 @@ use std::{
 
 use store_core::{
     Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Scope, Survives, TenantId, ThreadId,
-    Timestamp,
-    event::Followers,
-    in_flight::AbandonedCalls,
-    live::{LiveHub, Notifier},
+    Timestamp, event::Followers,
 };
 
-pub(crate) use self::checks::objection;
+pub(crate) use self::{checks::objection, tenants::TenantState};
 use crate::{
     config::{Durability, FileConfig},
     damage::Damage,
@@ -109,42 +107,6 @@ pub(crate) struct Shared {
     /// How the last steps of the close ended, which are made once.
     finished: OnceLock<Option<Detail>>,
     poisoned: RwLock<Option<Timestamp>>,
-}
-
-/// What all handles of a tenant share.
-#[derive(Debug, Default)]
-pub(crate) struct TenantState {
-    /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is
-    /// one.
-    closing: AtomicU64,
-    /// Held by who deletes the tenant.
-    pub(crate) deleting: Mutex<()>,
-    /// Calls that still run although nobody waits for them.
-    pub(crate) abandoned: Arc<AbandonedCalls>,
-    pub(crate) live: Arc<LiveHub>,
-    /// Rung when something may be claimable.
-    pub(crate) notifier: Notifier,
-}
-
-impl TenantState {
-    /// Ends what waits for commands or for work.
-    pub(crate) fn end_waits(&self) {
-        self.live.close();
-        self.notifier.notify(Timestamp::MIN);
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closing.load(Ordering::SeqCst) > 0
-    }
-
-    pub(crate) fn close(&self) {
-        self.closing.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Takes a close back whose deletion was refused.
-    pub(crate) fn reopen(&self) {
-        self.closing.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// What an opening has found and made.

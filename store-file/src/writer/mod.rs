@@ -1,6 +1,8 @@
 //! The one writer: takes all requests that wait, plans one after the other, and commits what they write as one batch.
 //!
 //! - `round`: what is planned and not written yet, over any number of logs
+//! - `remembered`: what need not be read again
+//! - `root_log`: facts about several threads
 //! - `write`: the end of a round: one batch of the journal, then the index, then the answers
 //! - `commit`, `queue`, `events`, `outbox`, `mailbox`: what each kind of request writes
 //! - `ask`, `answer`: requests and answers
@@ -12,6 +14,8 @@ mod events;
 mod mailbox;
 mod outbox;
 mod queue;
+mod remembered;
+mod root_log;
 mod round;
 mod write;
 
@@ -26,7 +30,8 @@ pub(crate) use self::{
     commit::shown,
     mailbox::{MailboxAnswer, MailboxAsk},
     outbox::{OutboxAnswer, OutboxAsk},
-    round::{How, Remembered, Round},
+    remembered::Remembered,
+    round::{How, Round},
 };
 use crate::{
     pool::Request,

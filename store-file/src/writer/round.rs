@@ -5,51 +5,25 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use store_core::{ClaimNumber, Error, Result, TenantId, Timestamp, codec::Codec, commit::DecisionContext};
+use store_core::{Error, Result, TenantId, Timestamp, commit::DecisionContext};
 
-use super::mailbox::OpenGroup;
+use super::{
+    mailbox::OpenGroup,
+    remembered::{Loaded, Remembered},
+};
 use crate::{
     codec::Rows,
     error,
     fold::{self, Lines, Owner, Told},
     journal::LogName,
-    line::{CommitLine, Fact, Line, ThreadHeader},
-    log::{Position, add_checksum},
-    root,
+    line::{CommitLine, Line, ThreadHeader},
+    log::add_checksum,
     shared::{LogKey, Part, Shared},
     staged::Staged,
-    table,
-    tails::{ROOT, Tail, Tails},
+    tails::{Tail, Tails},
     vfs::{FilePath, Open, Vfs},
     view::View,
 };
-
-/// How many logs are remembered at most.
-const REMEMBERED: usize = 512;
-
-/// What the writer remembers between rounds, so that it need not be read again: what was written last.
-#[derive(Debug, Default)]
-pub(crate) struct Remembered(HashMap<LogKey, Loaded>);
-
-/// A log as its writer knows it.
-#[derive(Debug, Clone)]
-struct Loaded {
-    told: Told,
-    name: LogName,
-    end: Position,
-}
-
-impl Remembered {
-    /// Forgets what belongs to a tenant.
-    pub(crate) fn forget_tenant(&mut self, tenant: &TenantId) {
-        self.0.retain(|(of, ..), _| of != tenant);
-    }
-
-    /// Forgets a log: it was written by something else than a round, or is gone.
-    pub(crate) fn forget(&mut self, key: &LogKey) {
-        self.0.remove(key);
-    }
-}
 
 /// What a round may use, if there is little space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +65,7 @@ pub(crate) struct Round<'a> {
     pub(super) key: LogKey,
     entered: Entered,
     /// The thread as `staged` has it.
-    before: Told,
+    pub(super) before: Told,
     pub(super) told: Told,
     pub(super) log: Option<u64>,
     /// Logs that were worked on before.
@@ -214,7 +188,7 @@ impl<'a> Round<'a> {
     /// A log as it stands: remembered, or from the index, its file compared with what the index knows.
     fn load(&mut self, key: &LogKey) -> Result<Left> {
         let (tenant, thread, part) = key;
-        if let Some(Loaded { told, name, end }) = self.remembered.0.get(key) {
+        if let Some(Loaded { told, name, end }) = self.remembered.get(key) {
             self.shared.check_damage(tenant, thread)?;
             let log = Some(name.number);
             self.tails.insert_once(name, *end);
@@ -276,7 +250,7 @@ impl<'a> Round<'a> {
     }
 
     /// The number of the batch that the round becomes.
-    fn number(&self) -> Result<u64> {
+    pub(super) fn number(&self) -> Result<u64> {
         self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))
     }
 
@@ -295,78 +269,18 @@ impl<'a> Round<'a> {
         Ok(Owner { tenant: header.tenant, thread: header.thread, generation, log })
     }
 
-    /// Makes the root log, if there is none.
-    pub(crate) fn begin_root(&mut self) -> Result<()> {
-        self.root_log()?;
-        if let Some(root) = self.tails.get_mut(ROOT) {
-            root.make();
-            self.staged.put(table::fact("root"), root::encode_position(root.end()));
-        }
-        Ok(())
-    }
-
-    /// The end of the root log.
-    fn root_log(&mut self) -> Result<()> {
-        if self.tails.get(ROOT).is_some() {
-            return Ok(());
-        }
-        let name = LogName { number: ROOT, path: root::path()? };
-        let end = self.staged.get_position("root")?;
-        self.tails.insert(match end.filter(|end| *end != Position::default()) {
-            Some(end) => Tail::new(name, end),
-            None => Tail::made(name, add_checksum(root::HEADER)?),
-        });
-        Ok(())
-    }
-
-    /// Adds a fact about several threads to the root log. The round is durable before it shows.
-    pub(crate) fn fact(&mut self, fact: &Fact) -> Result<()> {
-        self.is_durable = true;
-        let batch = self.number()?;
-        self.root_log()?;
-        let tail = self.tails.get_mut(ROOT).ok_or_else(Error::closed)?;
-        let placed = tail.push(batch, &[fact.encode()], "{}")?;
-        self.staged.put(table::fact("root"), root::encode_position(placed.end));
-        Ok(())
-    }
-
-    /// Remembers the highest claim number of an id that has no thread (CM-32).
-    pub(super) fn remember_fence(&mut self, fence: Option<ClaimNumber>) -> Result<()> {
-        if self.told.id.fence == fence {
-            return Ok(());
-        }
-        let (tenant, thread, _) = self.key.clone();
-        let mut id = self.told.id.clone();
-        id.fence = fence;
-        self.fact(&Fact::Fence { tenant: tenant.clone(), thread: thread.clone(), fence })?;
-        self.staged.put(table::id(&tenant, &thread), id.encode());
-        self.before.id = id.clone();
-        self.told.id = id;
-        Ok(())
-    }
-
     /// Removes a log with the batch.
     pub(crate) fn drop_log(&mut self, name: LogName) {
         self.dropped.push(name);
     }
 
-    /// Remembers what was written, once it is.
-    pub(super) fn remember(left: HashMap<LogKey, (Told, LogName, Position)>, remembered: &mut Remembered) {
-        if remembered.0.len() + left.len() > REMEMBERED {
-            remembered.0.clear();
-        }
-        for (key, (told, name, end)) in left {
-            remembered.0.insert(key, Loaded { told, name, end });
-        }
-    }
-
     /// The logs that have groups, as they will be.
-    pub(super) fn written(&mut self) -> HashMap<LogKey, (Told, LogName, Position)> {
+    pub(super) fn written(&mut self) -> HashMap<LogKey, Loaded> {
         let tails = &self.tails;
         let left = std::mem::take(&mut self.left).into_iter();
         let written = left.filter_map(|(key, Left { told, log, .. })| {
             let tail = tails.get(log?).filter(|tail| tail.has_groups())?;
-            Some((key, (told, tail.name.clone(), tail.end())))
+            Some((key, Loaded { told, name: tail.name.clone(), end: tail.end() }))
         });
         written.collect()
     }

@@ -42,11 +42,11 @@ impl Round<'_> {
         tails.into_batch(&mut batch);
         dropped.iter().for_each(|log| batch.drop_log(log));
         let number = shared.journal()?.commit(batch).map_err(|failure| shared.journal_failed(failure))?;
-        written.values().for_each(|(_, name, _)| shared.mark_checked(name.number));
+        written.values().for_each(|loaded| shared.mark_checked(loaded.name.number));
         staged.put(table::fact("batch"), number.to_be_bytes());
         // The groups are in the logs: whatever happens now, the next opening shows them.
         shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
-        Self::remember(written, remembered);
+        remembered.take(written);
         Ok(())
     }
 }
