@@ -20,8 +20,8 @@ use crate::{
 
 /// The maximum number of times that a decision is repeated because of concurrent writes.
 const MAX_ROUNDS: usize = 64;
-/// The maximum number of times that it is repeated because of new events in its scopes. A scope changes with every event
-/// in it, so this happens more often.
+/// The maximum number of times that it is repeated because of new events in its scopes. A scope changes with every
+/// event in it, so this happens more often.
 const MAX_SCOPE_ROUNDS: usize = 1_000;
 /// The maximum number of times that a write is tried again after a deadlock or a conflict of transactions (PO-12).
 const MAX_TRIES: usize = 5;
