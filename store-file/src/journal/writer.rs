@@ -170,7 +170,7 @@ impl Inner {
         if !early && let Err(source) = self.apply(&mut writer, group) {
             return Err(self.poison(writer, source));
         }
-        if let Err(source) = self.published.say(frame.number) {
+        if let Err(source) = self.publish(&mut writer, frame.number) {
             return Err(self.poison(writer, source));
         }
         writer.reserve.take_again(&*self.vfs);
@@ -264,6 +264,17 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Tells readers that a batch is in all of its logs.
+    fn publish(&self, writer: &mut Writer, number: u64) -> io::Result<()> {
+        match self.published.say(number) {
+            Err(source) if error::is_full(&source) => {
+                writer.reserve.give_up(&*self.vfs)?;
+                self.published.say(number)
+            }
+            said => said,
+        }
     }
 
     /// Makes the changes of committed batches in the logs.

@@ -6,7 +6,7 @@ mod report;
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Error, ErrorKind, IgnoreProgress, Result, SchemaRemedy, TenantId};
+use store_core::{Error, ErrorKind, IgnoreProgress, Outcome, Result, SchemaRemedy, TenantId};
 
 pub use self::report::{Opening, SetAside};
 use self::{
@@ -120,7 +120,7 @@ fn open_to_write(
     let journal = Some(journal);
     let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
     let shared = Shared::new(parts, config);
-    begin(&shared, &facts)?;
+    begin(&shared, &facts).map_err(refused)?;
     Ok(Arc::new(shared))
 }
 
@@ -253,6 +253,14 @@ pub(crate) fn refresh(shared: &Shared) -> Result<()> {
     let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
     remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
     damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
+}
+
+/// The error of an opening: nothing was asked for yet that may have an effect.
+fn refused(error: Error) -> Error {
+    match error.outcome() {
+        Outcome::NotApplied => error,
+        Outcome::Unknown => Error::unavailable("the root cannot be written").with_source(error),
+    }
 }
 
 /// Marks a store as closed.

@@ -121,7 +121,7 @@ impl Round<'_> {
             let Some(request) = waiting.pop_front() else { break };
             let was_clean = self.is_clean();
             let answer = self.judge(&request.body);
-            let stands = was_clean && !self.broken && (answer.is_err() || self.is_clean());
+            let stands = was_clean && (answer.is_err() || self.is_clean());
             // Whoever made the error knows no key.
             let answer = answer.map_err(|error| match error.kind() {
                 ErrorKind::CommitUnknown => Failed::new(&error).of(&request.body.ask),

@@ -102,11 +102,11 @@ async fn a_reader_leaves_out_a_batch_on_its_way() {
     let other = ahead.open();
     say(&other, "b", "on its way").await.unwrap();
     let later = answers(&other).await.unwrap();
-    let published = std::fs::read(ahead.root().join("journal.last")).unwrap();
-    std::fs::copy(ahead.log("b"), place.log("b")).unwrap();
+    let published = fs::read(ahead.root().join("journal.last")).unwrap();
+    fs::copy(ahead.log("b"), place.log("b")).unwrap();
     let reader = reading(&place);
     assert_eq!(answers(&reader).await.unwrap(), expected);
-    std::fs::write(place.root().join("journal.last"), published).unwrap();
+    fs::write(place.root().join("journal.last"), published).unwrap();
     assert_eq!(answers(&reading(&place)).await.unwrap(), later);
 }
 

@@ -117,7 +117,9 @@ fn an_error_at_any_disk_call_is_reported_and_loses_nothing() {
                 // What a deletion removes behind its answer may be what fails.
                 let behind = told.kind() == ErrorKind::Poisoned;
                 let unknown = (told.kind(), told.outcome()) == (ErrorKind::CommitUnknown, Outcome::Unknown);
-                assert!(unknown || behind, "{place}: {told}");
+                // One that was judged by what was then not written had no effect.
+                let judged = (told.kind(), told.outcome()) == (ErrorKind::Unavailable, Outcome::NotApplied);
+                assert!(unknown || behind || judged, "{place}: {told}");
                 check_poisoned(&faulty, store, &played, &reference);
                 ("calls unknown, the store poisoned", played)
             }
@@ -291,7 +293,10 @@ fn a_full_disk_can_be_read_and_writes_resume_with_space() {
         found(store, &played, &reference).unwrap_or_else(|difference| panic!("{place}, full: {difference}"));
         faulty.disk.set_full(false);
         finish(store, clock, played.acknowledged, &reference, place);
-        assert_eq!(reserve(&faulty.disk), 1 << 20, "{place}: the reserve was not taken again");
+        // The next write takes it.
+        if !played.open.is_empty() {
+            assert!(reserve(&faulty.disk) >= 1 << 20, "{place}: the reserve was not taken again");
+        }
         drop(faulty.opened);
         reopen_everywhere(&faulty.disk, &reference.played(), &reference, &faulty.place);
     }
