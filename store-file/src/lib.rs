@@ -1,4 +1,5 @@
-//! Durable state for AI agents on files: one readable log per thread, checksums, one sync per commit.
+//! Durable state for AI agents on files: one readable log per thread, checksums, one journal with one sync for
+//! all that wait.
 //!
 //! # Layout
 //! The engine, which knows nothing of threads and commits:
@@ -17,11 +18,12 @@
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists;
 //!   `pages`: where a page begins in one
-//! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
-//! - `held`: what a writer holds besides its log; `give_back`: claims whose answer nobody received
+//! - `writer`, `view`, `staged`, `tails`, `fold`: planning and writing the groups of a round, and what they change in the
+//!   index; `give_back`: claims whose answer nobody received
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
-//! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way
+//! - `opening`: what a crash left; `catch_up`, `replay`, `decoded`: bringing the index to where the logs are, by the
+//!   journal or by the logs; `damage`: what stands in the way; `overlay`: a journal, read as if it were in the logs
 //! - `inspect`: verify and repair
 
 mod catch_up;
