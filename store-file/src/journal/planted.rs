@@ -9,6 +9,8 @@ pub(super) enum Bug {
     LogsFirst,
     /// A half is used again before the logs that it names are durable.
     HalfReusedEarly,
+    /// A half is written over before a durable batch says that it is not needed.
+    NoControlBatch,
     /// After a recovery the numbers of batches begin at 1 again.
     NumbersGoBack,
     /// Recovery writes to logs that a later record dropped.

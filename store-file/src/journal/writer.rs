@@ -8,7 +8,7 @@ use super::{
     flush::{Flushing, guard},
     frame::{FRAME, Frame},
     half::Half,
-    planted::Bug,
+    planted::{Bug, Planted},
     reserve::Reserve,
 };
 use crate::{
@@ -217,7 +217,7 @@ impl Inner {
         while writer.other().is_needed {
             writer = self.wait_for_flush(writer)?;
         }
-        if let Err(failure) = writer.close_half() {
+        if let Err(failure) = writer.close_half(self.planted) {
             return Err(match failure {
                 Failure::Failed(source) => self.poison(writer, source),
                 other => other,
@@ -332,10 +332,10 @@ impl Writer {
 
     /// Makes the active half durable and final. Before the other half is written over, a durable batch says that
     /// nothing in it is needed: what is written over may be all that a power cut leaves of it.
-    fn close_half(&mut self) -> Result<(), Failure> {
+    fn close_half(&mut self, planted: Planted) -> Result<(), Failure> {
         self.sync().map_err(Failure::Failed)?;
         let last = self.other().last;
-        if last > 0 && self.told <= last {
+        if last > 0 && self.told <= last && !planted.has(Bug::NoControlBatch) {
             let mut bytes = vec![0; FRAME];
             let frame = self.frame();
             frame.seal(&mut bytes);

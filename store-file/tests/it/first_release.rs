@@ -6,19 +6,24 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use conformance_tests::TestLength;
 use store_core::{
     Block, ClaimNumber, ClaimToken, Commit, Compaction, ContextRequest, Custom, DispatchFilter, DispatchQuery,
     EntryQuery, ErrorKind, EventQuery, Expect, Fence, IgnoreProgress, Json, Message, NewEntry, OutboxQuery,
     PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, StateChange, Store, ThreadFields, ThreadQuery,
 };
-use store_file::{FileStore, testing::add_checksum};
+use store_file::{
+    FileStore,
+    testing::{Fault, FilePath, Open, SimDisk, Survivors, Vfs, add_checksum, ensure_dir},
+};
 
 use crate::{
     folder::{Place, copy_tree, edit},
     script::{LATER, Step, script},
-    world::{at, saying, scopes, tenant, thread},
+    world::{at, config, saying, scopes, tenant, thread},
 };
 
 const ELSEWHERE: &str = "mandant-ü";
@@ -220,6 +225,51 @@ async fn a_root_of_the_first_release_can_be_continued() {
     store.close().await.unwrap();
     let store = place.open();
     assert_eq!(records(&store).await, written);
+}
+
+/// Puts what is in a folder on a simulated disk.
+fn load(disk: &SimDisk, from: &Path, to: &FilePath) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let path = to.join(entry.file_name().to_str().unwrap()).unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            ensure_dir(disk, &path).unwrap();
+            load(disk, &entry.path(), &path);
+        } else {
+            disk.open(&path, Open::CreateNew).unwrap().write_at(&fs::read(entry.path()).unwrap(), 0).unwrap();
+        }
+    }
+}
+
+/// Shows PR-18 and FI-2: the opening that gives a root of the first release its journal can be cut at every call of the
+/// disk; the next one finds everything.
+#[tokio::test]
+async fn an_upgrade_can_be_cut_at_every_call() {
+    let open = |disk: &SimDisk| {
+        let (clock, config) = config();
+        clock.set(at(1_000));
+        FileStore::open_on(Arc::new(disk.clone()), config)
+    };
+    for name in [THREADS, WORK] {
+        let disk = SimDisk::new();
+        load(&disk, &fixture(name).join("root"), &FilePath::root());
+        let root = disk.after_crash(Survivors::All);
+        let expected = records(&open(&root.after_crash(Survivors::All)).unwrap()).await;
+        for call in (0..).step_by(TestLength::pick_by_env(11, 3, 1)) {
+            let cut = root.after_crash(Survivors::All).with_fault(call, Fault::Stop);
+            let is_whole = open(&cut).is_ok() && cut.has_power();
+            for survivors in [Survivors::All, Survivors::Synced, Survivors::Names, Survivors::Random(call)] {
+                let crashed = cut.after_crash(survivors);
+                let store = open(&crashed).unwrap_or_else(|error| panic!("{name}, {call}, {survivors:?}: {error}"));
+                assert_eq!(records(&store).await, expected, "{name}, call {call}, {survivors:?}");
+                let again = open(&crashed.after_crash(Survivors::Synced)).unwrap();
+                assert_eq!(records(&again).await, expected, "{name}, call {call}, {survivors:?}, once more");
+            }
+            if is_whole {
+                break;
+            }
+        }
+    }
 }
 
 /// Shows PR-18: what a later release wrote is refused, both formats are named, and nothing changes on the disk.

@@ -7,7 +7,7 @@ use crate::vfs::sim::Fault;
 fn check(bug: Bug) -> Found {
     let planted = Some(bug);
     match bug {
-        Bug::NoSync | Bug::LogsFirst | Bug::HalfReusedEarly | Bug::NewFileNotSynced => {
+        Bug::NoSync | Bug::LogsFirst | Bug::HalfReusedEarly | Bug::NoControlBatch | Bug::NewFileNotSynced => {
             (1..=3).try_for_each(|seed| crashes::at_every_call(seed, planted).map(drop))
         }
         Bug::NumbersGoBack => crashes::during_recovery(planted),
@@ -26,6 +26,7 @@ fn every_planted_mistake_is_found() {
         Bug::NoSync,
         Bug::LogsFirst,
         Bug::HalfReusedEarly,
+        Bug::NoControlBatch,
         Bug::NumbersGoBack,
         Bug::DroppedWritten,
         Bug::NoSpaceCheck,
