@@ -18,8 +18,8 @@
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists;
 //!   `pages`: where a page begins in one
-//! - `writer`, `view`, `staged`, `tails`, `fold`: planning and writing the groups of a round, and what they change in the
-//!   index; `give_back`: claims whose answer nobody received
+//! - `writer`, `view`, `staged`, `tails`, `fold`: planning and writing the groups of a round, and what they change in
+//!   the index; `give_back`: claims whose answer nobody received
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
 //! - `opening`: what a crash left; `catch_up`, `replay`, `decoded`: bringing the index to where the logs are, by the

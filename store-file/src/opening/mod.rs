@@ -115,6 +115,10 @@ fn open_to_write(
         }
         recovered => recovered?,
     };
+    if is_new {
+        // An opening before this one may have been cut short while it made the root: nothing of it counts.
+        found.opening.stale_index = None;
+    }
     let (meta, journal, files) = begin_journal((&vfs, &index), &found, (is_new, in_background), &config)?;
     let opening = found.opening;
     let journal = Some(journal);

@@ -50,8 +50,8 @@ pub(crate) async fn entries(store: &FileStore, id: &str) -> Result<usize> {
 pub(crate) fn lose_batches(place: &Place, count: usize) {
     edit(&place.root().join("journal.0"), |journal| {
         for _ in 0..count {
-            let starts = (0..journal.len()).step_by(512);
-            let last = starts.filter(|at| journal[*at..].starts_with(b"\0batch\0\x01")).next_back().unwrap();
+            let mut starts = (0..journal.len()).step_by(512);
+            let last = starts.rfind(|at| journal[*at..].starts_with(b"\0batch\0\x01")).unwrap();
             journal[last..last + 64].fill(0);
         }
     });
