@@ -78,6 +78,13 @@ pub(super) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Fo
     if is_ahead && !found.is_behind(staged.number(&table::fact("relaxed"))?) { Err(lacks_batches()) } else { Ok(()) }
 }
 
+/// The last batch that the index covers.
+pub(super) fn last_batch(index: &Index) -> Result<u64> {
+    let staged = Staged::new(index);
+    let [batch, flushed] = [staged.number(&table::fact("batch"))?, staged.number(&table::fact("flushed"))?];
+    Ok(batch.max(flushed).unwrap_or_default())
+}
+
 /// Whether the index is not that of the opening that closed the root.
 fn session_differs(index: &Index, lock: &Lock) -> Result<bool> {
     let session = index.get(table::fact("session").as_bytes())?;
@@ -99,9 +106,8 @@ fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &
     let uncounted = lock.is_some_and(|lock| lock.former().is_none());
     let differs = lock.map_or(Ok(false), |lock| session_differs(index, lock))?;
     let mut stale = uncounted || differs || position(index)?.is_none();
-    let staged = Staged::new(index);
-    let batch = staged.number(&table::fact("batch"))?.unwrap_or_default();
-    let covered = batch.max(staged.number(&table::fact("flushed"))?.unwrap_or_default());
+    let batch = Staged::new(index).number(&table::fact("batch"))?.unwrap_or_default();
+    let covered = last_batch(index)?;
     match &found.history {
         Some(history) => stale |= batch > history.last() || covered + 1 < history.base(),
         // The first release knew what of a log was durable, which is not needed behind a clean close.

@@ -82,17 +82,23 @@ impl Found {
     }
 }
 
-/// The journal of a root that has one.
-pub(super) fn journal_of(vfs: &dyn Vfs, meta: &Meta, is_new: bool) -> Result<Option<History>> {
+/// The journal of a root that has one. Behind a clean close it is empty, and nothing is lost without it.
+pub(super) fn journal_of(vfs: &dyn Vfs, meta: &Meta, (is_new, was_clean): (bool, bool)) -> Result<Option<History>> {
     if is_new || !meta.has_journal() {
         return Ok(None);
     }
-    let lost = || Error::corrupt("the journal: its files are missing");
-    let history = History::read(vfs, &meta.name())?.ok_or_else(lost)?;
+    let Some(history) = History::read(vfs, &meta.name())? else {
+        return if was_clean { Ok(None) } else { Err(lost()) };
+    };
     if history.incarnation() > meta.incarnation() {
         return Err(Error::corrupt("the journal: it belongs to a later incarnation of the store"));
     }
     Ok(Some(history))
+}
+
+/// The error of a journal that is gone.
+pub(super) fn lost() -> Error {
+    Error::corrupt("the journal: its files are missing")
 }
 
 /// Sets aside what logs have behind the end that the journal knows. Whole groups there are of batches that the journal

@@ -10,8 +10,8 @@ use store_core::{Error, ErrorKind, IgnoreProgress, Outcome, Result, SchemaRemedy
 
 pub use self::report::{Opening, SetAside};
 use self::{
-    index::{catch_up, check_journal, persist, position, read_logs, remember},
-    logs::{Found, journal_of, keep_bytes, note_damage},
+    index::{catch_up, check_journal, last_batch, persist, position, read_logs, remember},
+    logs::{Found, journal_of, keep_bytes, lost, note_damage},
 };
 use crate::{
     config::{Create, Durability, FileConfig},
@@ -136,13 +136,17 @@ fn recover(
     what: (&mut Found, bool),
 ) -> Result<(Facts, u64, Damage)> {
     let ((vfs, index), (condition, lock), (found, is_new)) = (on, known, what);
-    found.history = journal_of(vfs, &found.meta, is_new)?;
+    found.history = journal_of(vfs, &found.meta, (is_new, lock.was_clean()))?;
     check_journal(index, (condition, lock), found)?;
     if let Some(history) = &found.history {
         found.redone = history.redo(vfs)?;
         keep_bytes(vfs, history, &found.redone, &mut found.opening)?;
     }
     let (facts, next_log, mut damage) = catch_up(vfs, index, (condition, Some(lock)), config, found)?;
+    if found.history.is_none() && found.meta.has_journal() && !is_new && found.opening.index_rebuilt {
+        // Nothing says which number comes next.
+        return Err(lost());
+    }
     note_damage((vfs, index), found, &mut damage)?;
     Ok((facts, next_log, damage))
 }
@@ -164,6 +168,8 @@ fn begin_journal(
         Some(history) => history.last() + 1,
         // Above every number that a group may have.
         None if is_lost => (meta.incarnation() << 40) + 1,
+        // One that was closed, and whose files are gone. The index knows its last batch.
+        None if former.has_journal() && !is_new => last_batch(index)? + 1,
         None => 1,
     };
     let persist = persist(index);
@@ -196,7 +202,10 @@ fn open_to_read(
     let (lock, keeps) = known;
     let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
     let since = lock.as_ref().filter(|lock| !lock.was_clean()).map(Lock::since_of_former);
-    let history = if lock.is_some() { journal_of(&*vfs, &meta, false)? } else { None };
+    let history = match &lock {
+        Some(lock) => journal_of(&*vfs, &meta, (false, lock.was_clean()))?,
+        None => None,
+    };
     let visible = if lock.is_some() { None } else { Some(last_published(&*vfs)?) };
     let lock = lock.filter(|_| keeps);
     let unclean = lock.as_ref().is_some_and(|lock| !lock.was_clean());

@@ -162,6 +162,26 @@ async fn a_journal_that_lacks_batches_is_refused() {
     }
 }
 
+/// Behind a clean close the journal is empty: without its files nothing is lost, as long as the index says how far it was.
+#[tokio::test]
+async fn a_journal_that_is_gone_behind_a_clean_close_begins_anew() {
+    let (place, expected) = closed().await;
+    for name in ["journal.0", "journal.1"] {
+        fs::remove_file(place.root().join(name)).unwrap();
+    }
+    let bare = place.copy();
+    fs::remove_dir_all(bare.root().join("index")).unwrap();
+    let error = bare.try_open().unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("missing"), "{error}");
+    let store = place.open();
+    assert_eq!(answers(&store).await.unwrap(), expected);
+    assert!(store.opening().lost_journal.is_none());
+    say(&store, "b", "goes on").await.unwrap();
+    let killed = place.copy();
+    drop(store);
+    assert_eq!(entries(&killed.open(), "b").await.unwrap(), 5);
+}
+
 /// Shows FI-4: a log that the index does not know, because its beginning is damaged, is not replaced by a new one.
 #[tokio::test]
 async fn a_damaged_log_is_not_replaced() {
