@@ -5,12 +5,19 @@
 
 use std::{io, sync::Arc};
 
+use serde_json::Value;
+
 use crate::{
     error,
+    log::{add_checksum, verified_checksum},
     vfs::{FilePath, Open, Vfs, VfsFile, read_small},
 };
 
 const NAME: &str = "journal.last";
+/// The file is this long, so that a shorter line never leaves the end of a longer one behind.
+const BYTES: usize = 64;
+/// How many times a reader looks: the file may be read while it is written.
+const LOOKS: u32 = 100;
 
 /// The file, open for writing.
 #[derive(Debug)]
@@ -41,22 +48,27 @@ impl Published {
     /// As the system says.
     pub(super) fn say(&self, last: u64) -> io::Result<()> {
         let Some(file) = &self.0 else { return Ok(()) };
-        let number = last.to_be_bytes();
-        file.write_at(&[number.as_slice(), crc32c::crc32c(&number).to_be_bytes().as_slice()].concat(), 0)
+        let (mut line, _) = add_checksum(&format!(r#"{{"batch":{last}}}"#)).map_err(io::Error::other)?;
+        line.resize(BYTES, b' ');
+        file.write_at(&line, 0)
     }
 }
 
-/// The last batch that is in all of its logs, while a writer is at work; nothing if nothing says so.
+/// The last batch that is in all of its logs, while a writer is at work; nothing if there is no file that says so. One
+/// that cannot be read tells of no batch.
 ///
 /// # Errors
 /// As the system says.
 pub(crate) fn published(vfs: &dyn Vfs) -> io::Result<Option<u64>> {
-    let Some(bytes) = read_small(vfs, &path()?, 64)? else { return Ok(None) };
-    let number = bytes.split_first_chunk::<8>().and_then(|(number, rest)| {
-        let sum = rest.first_chunk::<4>()?;
-        (crc32c::crc32c(number).to_be_bytes() == *sum).then(|| u64::from_be_bytes(*number))
-    });
-    Ok(number)
+    for _ in 0..LOOKS {
+        let Some(bytes) = read_small(vfs, &path()?, BYTES as u64)? else { return Ok(None) };
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let proved = verified_checksum(line).and_then(|_| serde_json::from_slice::<Value>(line).ok());
+        if let Some(number) = proved.and_then(|fields| fields.get("batch")?.as_u64()) {
+            return Ok(Some(number));
+        }
+    }
+    Ok(Some(0))
 }
 
 fn path() -> io::Result<FilePath> {
