@@ -162,7 +162,8 @@ async fn a_journal_that_lacks_batches_is_refused() {
     }
 }
 
-/// Behind a clean close the journal is empty: without its files nothing is lost, as long as the index says how far it was.
+/// Behind a clean close the journal is empty: without its files nothing is lost, as long as the index says how far it
+/// was.
 #[tokio::test]
 async fn a_journal_that_is_gone_behind_a_clean_close_begins_anew() {
     let (place, expected) = closed().await;
