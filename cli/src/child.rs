@@ -25,7 +25,7 @@ use tokio::{
 pub(crate) const KILL_DELAY: Duration = Duration::from_secs(3);
 /// How long this process waits for the end of an output that a background process of the command keeps open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Of what a command prints to standard error, the last bytes are kept, at most this many.
+/// The number of bytes at the end of a command's standard error that this process keeps.
 const MAX_ERROR_OUTPUT_BYTES: usize = 900;
 
 /// How a command ended, and what it printed.
@@ -87,7 +87,7 @@ pub(crate) struct CommandInput {
     pub(crate) bytes: Vec<u8>,
     /// Environment variables of this execution.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// Of what the command prints to standard output, the first bytes are kept, at most this many.
+    /// The number of bytes at the beginning of the command's standard output that this process keeps.
     pub(crate) max_output_bytes: usize,
 }
 

@@ -41,7 +41,7 @@ pub struct Postgres {
 #[derive(Debug)]
 struct ServerClock {
     /// The library that makes the server see the other time.
-    library: PathBuf,
+    faketime: PathBuf,
     /// The file that contains the difference to the time of the host.
     offset_file: PathBuf,
 }
@@ -71,7 +71,7 @@ impl Postgres {
     /// As [`start`](Self::start).
     pub fn start_with_clock() -> Result<Self> {
         let folder = new_folder();
-        let clock = ServerClock { library: find::faketime_library()?, offset_file: folder.join("clock") };
+        let clock = ServerClock { faketime: find::faketime_library()?, offset_file: folder.join("clock") };
         Self::new(find::postgres_folder()?, folder, &[], Some(clock))
     }
 
@@ -117,8 +117,8 @@ impl Postgres {
         if let Some(clock) = &mut server.clock {
             // The user that runs the server may have no access to the folder of the workspace.
             let copy = server.folder.join("clock.so");
-            fs::copy(&clock.library, &copy)?;
-            clock.library = copy;
+            fs::copy(&clock.faketime, &copy)?;
+            clock.faketime = copy;
             server.set_clock(0)?;
         }
         server.restart()?;
@@ -138,8 +138,8 @@ impl Postgres {
         for setting in &self.settings {
             command.args(["-c", setting]);
         }
-        if let Some(ServerClock { library, offset_file }) = &self.clock {
-            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", offset_file);
+        if let Some(ServerClock { faketime, offset_file }) = &self.clock {
+            command.env("LD_PRELOAD", faketime).env("FAKETIME_TIMESTAMP_FILE", offset_file);
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

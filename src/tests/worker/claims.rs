@@ -11,7 +11,7 @@ use store_core::{
     AppendEvents, AppendPending, DeleteRequest, ErrorKind, Expect, Interrupt, Message, NewEvent, NewInput, Scope,
     ThreadPatch,
 };
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Barrier, Notify, mpsc, oneshot};
 
 use super::{
     new_dispatch, options_without_delays, status_summary,
@@ -28,6 +28,8 @@ const CONCURRENCY: u32 = 3;
 struct AttemptCounts {
     /// For each thread, the number of attempts that run now.
     running_by_thread: BTreeMap<String, u32>,
+    /// The number of attempts that have begun.
+    begun: u32,
     /// The number of attempts of all threads that run now.
     running: u32,
     /// The largest value that `running` had.
@@ -41,21 +43,25 @@ pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &TestBed) {
     let work = (0..12).map(|at| new_dispatch(&format!("t-{}", at % 4), &format!("d-{at:02}")));
     bed.enqueue(work).await;
     let counts = Arc::new(Mutex::new(AttemptCounts::default()));
+    let first_attempts = Arc::new(Barrier::new(CONCURRENCY as usize));
     let (shared_counts, mailbox) = (Arc::clone(&counts), bed.mailbox());
     let handler = move |work: Work| {
         let (shared_counts, mailbox) = (Arc::clone(&shared_counts), Arc::clone(&mailbox));
+        let first_attempts = Arc::clone(&first_attempts);
         async move {
             let (thread, id) = (work.dispatch().thread.to_string(), work.dispatch().id.clone());
-            {
+            let is_first_attempt = {
                 let mut shared_counts = shared_counts.lock().unwrap();
                 *shared_counts.running_by_thread.entry(thread.clone()).or_default() += 1;
                 assert_eq!(shared_counts.running_by_thread[&thread], 1, "two attempts of one thread");
                 shared_counts.running += 1;
                 shared_counts.max_running = shared_counts.max_running.max(shared_counts.running);
-            }
-            // The first attempts end only after as many of them run as the worker may run at once.
-            while shared_counts.lock().unwrap().max_running < CONCURRENCY {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                shared_counts.begun += 1;
+                shared_counts.begun <= CONCURRENCY
+            };
+            // None of the first attempts ends before as many run as the worker may run at once.
+            if is_first_attempt {
+                first_attempts.wait().await;
             }
             let claim = mailbox.load_dispatch(&id).await?.unwrap().claim.unwrap();
             assert!(claim.started_at.is_some() && claim.instance.is_some(), "it was not started");

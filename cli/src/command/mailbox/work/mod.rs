@@ -24,7 +24,7 @@ use crate::{
 
 /// The exit code with which a command postpones its dispatch (`EX_TEMPFAIL` of `sysexits.h`).
 const EXIT_CODE_POSTPONE: i32 = 75;
-/// Of what a command prints to standard output, the first bytes are kept, at most this many.
+/// The number of bytes at the beginning of a command's standard output that the worker keeps.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 /// Run a command for each dispatch, until the worker is stopped
