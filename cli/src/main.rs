@@ -34,6 +34,11 @@ use clap::Parser;
 
 use crate::{args::Cli, command::Command, failure::Failure, output::Output};
 
+// The import of a large file allocates and frees tables of many sizes. The allocator of glibc does not return the holes
+// between them to the system. `.cargo/config.toml` has the settings of this one.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
