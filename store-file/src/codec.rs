@@ -26,15 +26,13 @@ pub(crate) struct LogRow {
     pub(crate) generation: u64,
     /// Up to where the index covers the log.
     pub(crate) end: Position,
-    /// Up to which offset the log is durable.
-    pub(crate) synced: u64,
 }
 
 impl Codec for LogRow {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
         object.field("tenant", &self.tenant).field("thread", &self.thread).field("generation", &self.generation);
-        object.field("end", &self.end.offset).field("crc", &self.end.crc).field("synced", &self.synced);
+        object.field("end", &self.end.offset).field("crc", &self.end.crc);
         object.close();
     }
 
@@ -45,7 +43,6 @@ impl Codec for LogRow {
             thread: fields.take("thread")?,
             generation: fields.take("generation")?,
             end: Position { offset: fields.take("end")?, crc: fields.take("crc")? },
-            synced: fields.take("synced")?,
         })
     }
 }

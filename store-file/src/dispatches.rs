@@ -17,7 +17,8 @@ use crate::{
     log::Span,
     shared::Shared,
     table::{self, MailboxList},
-    view::{self, Unwritten},
+    tails::Tails,
+    view,
     walk::Walk,
 };
 
@@ -180,9 +181,8 @@ pub(crate) struct MailboxTable<'a, R> {
     rows: &'a R,
     shared: &'a Shared,
     tenant: &'a TenantId,
-    /// The log that is written to by whoever decides.
-    own: Option<u64>,
-    unwritten: Option<&'a Unwritten>,
+    /// What whoever decides is about to write.
+    tails: Option<&'a Tails>,
     has_payloads: bool,
     despite_damage: bool,
     incarnation: u64,
@@ -191,21 +191,12 @@ pub(crate) struct MailboxTable<'a, R> {
 impl<'a, R: Walk> MailboxTable<'a, R> {
     /// For readers.
     pub(crate) fn new(rows: &'a R, shared: &'a Shared, tenant: &'a TenantId) -> Self {
-        Self {
-            rows,
-            shared,
-            tenant,
-            own: None,
-            unwritten: None,
-            has_payloads: false,
-            despite_damage: false,
-            incarnation: 0,
-        }
+        Self { rows, shared, tenant, tails: None, has_payloads: false, despite_damage: false, incarnation: 0 }
     }
 
-    /// For a writer to the log of this number, with what is not written yet.
-    pub(crate) const fn beside(mut self, own: Option<u64>, unwritten: &'a Unwritten) -> Self {
-        (self.own, self.unwritten) = (own, Some(unwritten));
+    /// For the writer, with what is not written yet.
+    pub(crate) const fn beside(mut self, tails: &'a Tails) -> Self {
+        self.tails = Some(tails);
         self
     }
 
@@ -232,10 +223,10 @@ impl<'a, R: Walk> MailboxTable<'a, R> {
         if !row.has_payload {
             return Ok(None);
         }
-        if let Some(payload) = self.unwritten.and_then(|unwritten| unwritten.payloads.get(&row.body.id)) {
-            return Ok(Some(payload.clone()));
+        match self.tails {
+            Some(tails) => view::read_beside(self.shared, tails, (row.log, row.span), line::decode_dispatch_payload),
+            None => view::read(self.shared, row.log, row.span, line::decode_dispatch_payload),
         }
-        view::read(self.shared, row.log, row.span, line::decode_dispatch_payload)
     }
 }
 
@@ -250,12 +241,7 @@ impl<R: Walk> MailboxView for MailboxTable<'_, R> {
         if !self.despite_damage {
             self.shared.check_damage(self.tenant, thread)?;
         }
-        let Some(row) = self.rows.mailbox_row(self.tenant, thread)? else { return Ok(None) };
-        // With relaxed durability a power cut must not take what a decision was made of.
-        if self.unwritten.is_some() && self.own != Some(row.log) {
-            self.shared.settle_log(row.log)?;
-        }
-        Ok(Some(row.mailbox))
+        Ok(self.rows.mailbox_row(self.tenant, thread)?.map(|row| row.mailbox))
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {

@@ -20,7 +20,7 @@ use crate::{
     error,
     index::{self, Key, Snapshot, after_prefix},
     line, opening, pages,
-    shared::{Part, Shared},
+    shared::{Part, Shared, guard},
     staged::Staged,
     table,
     tenant::Tenant,
@@ -324,8 +324,14 @@ impl EventRetention for Tenant {
 
 /// Removes from the index what lies below the floor of a scope, in bounded steps.
 pub(crate) fn sweep(shared: &Shared, tenant: &TenantId, scope: &Scope) -> Result<()> {
-    while sweep_step(&shared.index, (tenant, scope), shared.time.now())? {}
-    Ok(())
+    loop {
+        // Not beside the writer, who may look at what is removed.
+        let _writer = guard(&shared.writer);
+        shared.check_sound()?;
+        if !sweep_step(&shared.index, (tenant, scope), shared.time.now())? {
+            return Ok(());
+        }
+    }
 }
 
 /// One step of it; `false` if there was nothing to do.

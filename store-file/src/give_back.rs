@@ -62,6 +62,6 @@ impl<T: Claimed> Drop for OnTheWay<T> {
         let GiveBack { writers, log, tenant } = self.back.clone();
         // Whoever lost the answer comes after it.
         let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
-        drop(writers.push(log, Wanted { ask, tenant, work: work_guard }));
+        drop(writers.push((), Wanted { ask, key: log, tenant, work: work_guard }));
     }
 }

@@ -1,9 +1,11 @@
-//! Durable state for AI agents on files: one readable log per thread, checksums, one sync per commit.
+//! Durable state for AI agents on files: one readable log per thread, checksums, one journal with one sync for
+//! all that wait.
 //!
 //! # Layout
 //! The engine, which knows nothing of threads and commits:
 //! - `vfs`: what is asked of a disk, the real one and a simulated one
 //! - `log`: header lines and groups of lines with a chain of checksums; recovery of torn tails
+//! - `journal`: changes of many logs committed together with one sync; redo after a crash
 //! - `meta`, `lock`, `registry`: what a root is, and who holds it
 //! - `index`: an ordered map of derived data
 //! - `pool`: threads that take jobs and drain the queue of a key together
@@ -16,17 +18,20 @@
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists;
 //!   `pages`: where a page begins in one
-//! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
-//! - `held`: what a writer holds besides its log; `give_back`: claims whose answer nobody received
+//! - `writer`, `view`, `staged`, `tails`, `fold`: planning and writing the groups of a round, and what they change in
+//!   the index; `give_back`: claims whose answer nobody received
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
-//! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way
+//! - `opening`: what a crash left; `catch_up`, `replay`, `decoded`: bringing the index to where the logs are, by the
+//!   journal or by the logs; `damage`: what stands in the way; `overlay`: a journal, read as if it were in the logs
 //! - `inspect`: verify and repair
 
+mod catch_up;
 mod codec;
 mod commit;
 mod config;
 mod damage;
+mod decoded;
 mod deletion;
 mod dispatches;
 mod entries;
@@ -36,9 +41,9 @@ mod facts;
 mod files;
 mod fold;
 mod give_back;
-mod held;
 mod index;
 mod inspect;
+mod journal;
 mod line;
 mod lock;
 mod log;
@@ -46,6 +51,7 @@ mod mailbox;
 mod meta;
 mod opening;
 mod outbox;
+mod overlay;
 mod pages;
 mod pending;
 mod pool;
@@ -61,6 +67,7 @@ mod space;
 mod staged;
 mod store;
 mod table;
+mod tails;
 mod tenant;
 mod threads;
 mod vfs;
@@ -83,9 +90,9 @@ pub mod testing {
     pub use crate::{
         index::Journal,
         log::{
-            AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
-            Recovery, Scanner, Span, Tail, add_checksum, classify, encode_group, read_header, read_line, read_lines,
-            recover, rewrite_tail, set_aside, verified_checksum,
+            Aside, Group, Header, Known, MAX_GROUP_BYTES, Placed, Position, Recovered, Recovery, Scanner, Span, Tail,
+            add_checksum, classify, encode_group, read_header, read_line, read_lines, recover, rewrite_tail, set_aside,
+            verified_checksum,
         },
         vfs::{
             Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,

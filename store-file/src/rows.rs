@@ -13,7 +13,9 @@ use crate::{
     line,
     shared::Shared,
     staged::Staged,
-    table, view,
+    table,
+    tails::Tails,
+    view,
     walk::Walk,
 };
 
@@ -21,19 +23,19 @@ use crate::{
 pub(crate) struct OutboxTable<'a, 'b> {
     staged: &'a mut Staged<'b>,
     tenant: &'a TenantId,
-    /// The store, to read payloads: only a claim asks for them.
-    shared: Option<&'a Shared>,
+    /// The store and what is about to be written, to read payloads: only a claim asks for them.
+    source: Option<(&'a Shared, &'a Tails)>,
     changed: BTreeSet<OutboxId>,
 }
 
 impl<'a, 'b> OutboxTable<'a, 'b> {
     pub(crate) const fn new(staged: &'a mut Staged<'b>, tenant: &'a TenantId) -> Self {
-        Self { staged, tenant, shared: None, changed: BTreeSet::new() }
+        Self { staged, tenant, source: None, changed: BTreeSet::new() }
     }
 
     /// The same for whoever reads payloads.
-    pub(crate) const fn of(staged: &'a mut Staged<'b>, tenant: &'a TenantId, shared: &'a Shared) -> Self {
-        Self { staged, tenant, shared: Some(shared), changed: BTreeSet::new() }
+    pub(crate) const fn of(staged: &'a mut Staged<'b>, tenant: &'a TenantId, source: (&'a Shared, &'a Tails)) -> Self {
+        Self { staged, tenant, source: Some(source), changed: BTreeSet::new() }
     }
 
     /// The rows that were written or removed.
@@ -72,25 +74,20 @@ impl OutboxView for OutboxTable<'_, '_> {
 
 impl outbox::OutboxTable for OutboxTable<'_, '_> {
     fn incarnation(&self) -> u64 {
-        self.shared.map_or(0, |shared| shared.meta.incarnation())
+        self.source.map_or(0, |(shared, _)| shared.meta.incarnation())
     }
 
     fn payload(&self, id: &OutboxId) -> Result<Json> {
-        let shared = self.shared.ok_or_else(|| damaged("outbox row"))?;
+        let (shared, tails) = self.source.ok_or_else(|| damaged("outbox row"))?;
         let (log, span) = self.staged.outbox_payload(self.tenant, id)?.ok_or_else(|| damaged("outbox row"))?;
-        view::read(shared, log, span, line::decode_payload)
+        view::read_beside(shared, tails, (log, span), line::decode_payload)
     }
 
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
         self.changed.insert(id.clone());
         let key = table::outbox_row(self.tenant, id);
         match row {
-            Some(row) => {
-                if let Some(group) = row.group() {
-                    self.staged.settle_group(self.tenant, group);
-                }
-                self.staged.put(key, store_core::codec::Codec::encode(&row));
-            }
+            Some(row) => self.staged.put(key, store_core::codec::Codec::encode(&row)),
             None => self.staged.delete(key),
         }
     }

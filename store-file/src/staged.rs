@@ -5,12 +5,13 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
 };
 
-use store_core::{Result, Scope, TenantId, outbox::OrderGroup};
+use store_core::{Result, Scope, TenantId};
 
 use crate::{
     codec::{Get, damaged},
     index::{Changes, Direction, Index, Key, Snapshot},
-    table,
+    log::Position,
+    root, table,
     walk::{Walk, bounds},
 };
 
@@ -34,10 +35,7 @@ pub(crate) struct Staged<'a> {
     touched: BTreeSet<u64>,
     /// Scopes that get events: who follows them is told when these show.
     scopes: BTreeSet<(TenantId, Scope)>,
-    /// Groups of the outbox whose rows change: which of them is next is settled when that shows, since others may
-    /// change rows of the same group meanwhile.
-    groups: BTreeSet<(TenantId, OrderGroup)>,
-    /// What was read of the index, which stays: nobody else writes what a writer decides by.
+    /// What was read of the index, which stays: nothing else writes to it meanwhile.
     found: RefCell<HashMap<Vec<u8>, Option<Vec<u8>>>>,
 }
 
@@ -58,7 +56,6 @@ impl<'a> Staged<'a> {
             new: HashSet::new(),
             touched: BTreeSet::new(),
             scopes: BTreeSet::new(),
-            groups: BTreeSet::new(),
             found: RefCell::default(),
         }
     }
@@ -91,16 +88,6 @@ impl<'a> Staged<'a> {
         self.scopes.insert((tenant.clone(), scope.clone()));
     }
 
-    /// Says that a row of a group of the outbox changes.
-    pub(crate) fn settle_group(&mut self, tenant: &TenantId, group: OrderGroup) {
-        self.groups.insert((tenant.clone(), group));
-    }
-
-    /// The groups of the outbox whose rows change.
-    pub(crate) fn groups(&self) -> BTreeSet<(TenantId, OrderGroup)> {
-        self.groups.clone()
-    }
-
     /// Whether nothing changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
@@ -118,9 +105,9 @@ impl<'a> Staged<'a> {
         }
     }
 
-    /// Forgets what was read: another writer may have changed it in the name of this one.
-    pub(crate) fn forget_found(&self) {
-        self.found.borrow_mut().clear();
+    /// A position under a name.
+    pub(crate) fn get_position(&self, name: &str) -> Result<Option<Position>> {
+        Ok(self.get(table::fact(name).as_bytes())?.and_then(|bytes| root::decode_position(&bytes)))
     }
 
     /// Removes every key that starts with `prefix`.

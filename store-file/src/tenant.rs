@@ -11,12 +11,12 @@ use crate::{
     give_back::GiveBack,
     opening,
     pool::{Lost, Queues},
-    shared::{LogKey, Part, Shared, TenantState},
+    shared::{Part, Shared, TenantState},
     writer::{Answer, Ask, Wanted},
 };
 
-/// The queues of a store's threads.
-pub(crate) type Writers = Queues<LogKey, Wanted, Result<Answer>>;
+/// The queue of the store's writer.
+pub(crate) type Writers = Queues<(), Wanted, Result<Answer>>;
 
 /// The contracts of a store for one tenant.
 #[derive(Debug, Clone)]
@@ -106,16 +106,17 @@ impl Tenant {
         self.check_open()?;
         let (thread, part) = log;
         self.state.abandoned.wait(&about).await;
-        let key = match &ask {
+        let commit_key = match &ask {
             Ask::Commit(commit) => commit.key.clone(),
             _ => None,
         };
         let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, about);
-        let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work: work_guard };
-        let answer = self.writers.push((self.id.clone(), thread, part), wanted).await;
+        let key = (self.id.clone(), thread, part);
+        let wanted = Wanted { ask, key, tenant: Arc::clone(&self.state), work: work_guard };
+        let answer = self.writers.push((), wanted).await;
         caller_guard.answered();
         match answer {
-            Err(Lost::Panicked) => Err(Error::commit_unknown(key).with_source(Lost::Panicked)),
+            Err(Lost::Panicked) => Err(Error::commit_unknown(commit_key).with_source(Lost::Panicked)),
             answer => answer?,
         }
     }

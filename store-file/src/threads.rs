@@ -25,7 +25,7 @@ impl ThreadReader for Tenant {
     async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
         let id = id.clone();
         self.read(Some(id.clone()), move |shared, tenant| {
-            Ok(shared.thread_row(&shared.index, tenant, &id)?.map(|row| shown(shared, row.stored)))
+            Ok(shared.thread_row(&*shared.index, tenant, &id)?.map(|row| shown(shared, row.stored)))
         })
         .await
     }
@@ -51,10 +51,10 @@ impl ThreadReader for Tenant {
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
         let (thread, parent) = (thread.clone(), parent.clone());
         self.read(None, move |shared, tenant| {
-            if shared.thread_row(&shared.index, tenant, &thread)?.is_none() {
+            if shared.thread_row(&*shared.index, tenant, &thread)?.is_none() {
                 return Err(Error::not_found("thread", &thread));
             }
-            thread::check_parent(&thread, &parent, &ancestors(shared, tenant, &parent)?)
+            thread::check_parent(&thread, &parent, &ancestors(shared, &*shared.index, tenant, &parent)?)
         })
         .await
     }
@@ -133,11 +133,16 @@ impl Tenant {
 }
 
 /// A thread's parent and all above it, the nearest first; empty if it does not exist.
-pub(crate) fn ancestors(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec<ThreadId>> {
+pub(crate) fn ancestors(
+    shared: &Shared,
+    rows: &impl Rows,
+    tenant: &TenantId,
+    parent: &ThreadId,
+) -> Result<Vec<ThreadId>> {
     let mut found = Vec::new();
     let mut next = Some(parent.clone());
     while let Some(id) = next {
-        let Some(row) = shared.known_thread(tenant, &id)? else { break };
+        let Some(row) = shared.known_thread(rows, tenant, &id)? else { break };
         found.push(id);
         next = row.stored.thread.parent_thread_id;
     }

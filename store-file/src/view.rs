@@ -1,10 +1,8 @@
 //! What the plan of a commit looks at: the index with the changes of the batch before it.
 
-use std::collections::HashMap;
-
 use store_core::{
-    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, PendingInput, Result, Run,
-    RunId, Scope, TenantId, Thread, ThreadId, Timestamp, Version, WriterId,
+    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
+    TenantId, Thread, ThreadId, Timestamp, Version, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
@@ -26,23 +24,15 @@ use crate::{
     shared::Shared,
     staged::Staged,
     table,
+    tails::Tails,
+    vfs::FilePath,
 };
-
-/// Records of the batch whose groups are not written yet, so that no file holds them.
-#[derive(Debug, Default)]
-pub(crate) struct Unwritten {
-    pub(crate) runs: HashMap<RunId, Run>,
-    pub(crate) keys: HashMap<CommitKey, CommitKeyRecord>,
-    pub(crate) inputs: HashMap<EntryId, PendingInput>,
-    pub(crate) events: HashMap<EventId, StoredEvent>,
-    pub(crate) payloads: HashMap<DispatchId, Json>,
-}
 
 /// The view of one thread in a batch.
 pub(crate) struct View<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) staged: &'a Staged<'a>,
-    pub(crate) unwritten: &'a Unwritten,
+    pub(crate) tails: &'a Tails,
     pub(crate) tenant: &'a TenantId,
     pub(crate) told: &'a Told,
     /// The number of the thread's log; none before its first group.
@@ -50,6 +40,15 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
+    fn read<T>(
+        &self,
+        log: u64,
+        span: Span,
+        decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+    ) -> Result<T> {
+        read_beside(self.shared, self.tails, (log, span), decode)
+    }
+
     fn row(&self, seq: u64) -> Result<NodeRow> {
         self.staged.expect_node(self.log.ok_or_else(|| damaged("log"))?, seq)
     }
@@ -88,14 +87,7 @@ impl LogView for View<'_> {
 impl EventView for View<'_> {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
         self.shared.check_scope(self.tenant, scope)?;
-        let state = self.staged.scope_state(self.tenant, scope)?;
-        // With relaxed durability a power cut must not take an event and leave a later one of the scope.
-        if let Some(place) = self.staged.event_place(self.tenant, scope, state.count)?
-            && self.log != Some(place.log)
-        {
-            self.shared.settle_log(place.log)?;
-        }
-        Ok(state)
+        self.staged.scope_state(self.tenant, scope)
     }
 
     fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
@@ -103,12 +95,9 @@ impl EventView for View<'_> {
     }
 
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
-        if let Some(stored) = self.unwritten.events.get(id) {
-            return Ok(Some(stored.clone()));
-        }
         match self.staged.event_row(self.tenant, id)? {
             Some(row) if self.staged.is_in_scope(self.tenant, &row)? => {
-                read(self.shared, row.log, row.span, line::decode_event).map(Some)
+                self.read(row.log, row.span, line::decode_event).map(Some)
             }
             _ => Ok(None),
         }
@@ -121,10 +110,6 @@ impl EventView for View<'_> {
 
 impl OutboxView for View<'_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
-        // With relaxed durability a power cut must not take a row and leave a receipt that names it.
-        if let Some((log, _)) = self.staged.outbox_payload(self.tenant, id)?.filter(|(log, _)| self.log != Some(*log)) {
-            self.shared.settle_log(log)?;
-        }
         self.staged.outbox_row(self.tenant, id)
     }
 
@@ -140,7 +125,7 @@ impl OutboxView for View<'_> {
 impl View<'_> {
     /// The mailbox that a claim of the thread is of.
     fn table(&self) -> MailboxTable<'_, Staged<'_>> {
-        MailboxTable::new(self.staged, self.shared, self.tenant).beside(self.log, self.unwritten)
+        MailboxTable::new(self.staged, self.shared, self.tenant).beside(self.tails)
     }
 }
 
@@ -190,34 +175,23 @@ impl CommitView for View<'_> {
 
     fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
         let Some(log) = self.log else { return Ok(None) };
-        if let Some(record) = self.unwritten.keys.get(key) {
-            return Ok(Some(record.clone()));
-        }
         let Some(span) = self.staged.commit_span(log, key)? else { return Ok(None) };
-        let commit = read(self.shared, log, span, CommitLine::decode)?;
+        let commit = self.read(log, span, CommitLine::decode)?;
         let Some((key, digest, receipt)) = commit.key else { return Err(damaged("commit key")) };
         Ok(Some(CommitKeyRecord::new(key, digest, receipt)))
     }
 
     fn thread_exists(&self, id: &ThreadId) -> Result<bool> {
-        let Some(row) = self.shared.known_thread(self.tenant, id)? else { return Ok(false) };
-        self.shared.settle_named(&(self.tenant.clone(), id.clone()), row.stored.thread.generation())?;
-        Ok(true)
+        Ok(self.shared.known_thread(self.staged, self.tenant, id)?.is_some())
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        if let Some(run) = self.unwritten.runs.get(id) {
-            return Ok(Some(run.clone()));
-        }
-        match self.shared.index.live_run_row(self.tenant, id)? {
-            Some(row) => {
-                let run = read(self.shared, row.log, row.span, line::decode_run)?;
-                if self.log != Some(row.log) {
-                    self.shared.settle_log(row.log)?;
-                }
-                Ok(Some(run))
+        match self.staged.run_row(self.tenant, id)? {
+            // That of a deleted thread is as good as gone; the log of this one may be on its way.
+            Some(row) if self.log == Some(row.log) || self.staged.log_row(row.log)?.is_some() => {
+                self.read(row.log, row.span, line::decode_run).map(Some)
             }
-            None => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -228,11 +202,8 @@ impl CommitView for View<'_> {
     fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
         let Some(log) = self.log else { return Ok(None) };
         let Some(rank) = self.staged.input_rank(log, id)? else { return Ok(None) };
-        if let Some(input) = self.unwritten.inputs.get(id) {
-            return Ok(Some(StoredInput::new(input.clone(), rank)));
-        }
         let row = self.staged.expect_input(log, rank)?;
-        let stored = read(self.shared, log, row.span, line::decode_input)?;
+        let stored = self.read(log, row.span, line::decode_input)?;
         Ok(Some(StoredInput::new(stored.input, rank)))
     }
 
@@ -256,9 +227,30 @@ pub(crate) fn read<T>(
     decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
 ) -> Result<T> {
     let (file, path) = shared.open_log(log)?;
-    let bytes = read_line(&*file, &path, span)?;
-    let place = || crate::error::corrupt(&path, Some(span.offset));
-    let text = std::str::from_utf8(&bytes).map_err(|e| place().with_source(e))?;
+    decoded(&read_line(&*file, &path, span)?, (&path, span), decode)
+}
+
+/// The same for a line that may not be written yet.
+pub(crate) fn read_beside<T>(
+    shared: &Shared,
+    tails: &Tails,
+    at: (u64, Span),
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let (log, span) = at;
+    match (tails.line(log, span), tails.get(log)) {
+        (Some(line), Some(tail)) => decoded(line, (&tail.name.path, span), decode),
+        _ => read(shared, log, span, decode),
+    }
+}
+
+fn decoded<T>(
+    bytes: &[u8],
+    at: (&FilePath, Span),
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let place = || crate::error::corrupt(at.0, Some(at.1.offset));
+    let text = std::str::from_utf8(bytes).map_err(|e| place().with_source(e))?;
     decode(text).map_err(|e| place().with_source(e))
 }
 

@@ -47,9 +47,9 @@ fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let mut position = Position { offset: bytes.len() as u64, crc: verified_checksum(header.as_bytes()).unwrap() };
     for group in groups {
         let (lines, commit) = group.rsplit_once('\n').unwrap();
-        let fields = &commit[r#"{"t":"commit","v":1,"#.len()..commit.rfind(r#","synced":"#).unwrap()];
+        let fields = &commit[r#"{"t":"commit","v":2,"#.len()..commit.rfind(r#","batch":"#).unwrap()];
         let lines: Vec<&str> = lines.lines().collect();
-        position = encode_group(&mut bytes, position, position.offset, &lines, &format!("{{{fields}}}")).unwrap().end;
+        position = encode_group(&mut bytes, position, 1, &lines, &format!("{{{fields}}}")).unwrap().end;
     }
     fs::write(log, bytes).unwrap();
 }

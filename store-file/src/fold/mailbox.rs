@@ -258,13 +258,8 @@ fn thread_places(tenant: &TenantId, thread: &ThreadId, row: &PlacedRow) -> impl 
     [ready, due, lease].into_iter().flatten()
 }
 
-/// Makes available what is due at `now`, of every thread that `may` be changed.
-pub(crate) fn turn_all(
-    staged: &mut Staged<'_>,
-    tenant: &TenantId,
-    now: Timestamp,
-    mut may: impl FnMut(&ThreadId) -> bool,
-) -> Result<()> {
+/// Makes available what is due at `now`, of every thread.
+pub(crate) fn turn_all(staged: &mut Staged<'_>, tenant: &TenantId, now: Timestamp) -> Result<()> {
     let key = table::mailbox_turned(tenant);
     let turned = staged.time(&key)?;
     let mut threads = Vec::new();
@@ -282,23 +277,11 @@ pub(crate) fn turn_all(
         }
         threads.push(thread);
     }
-    threads.retain(|thread| may(thread));
     for thread in &threads {
         turn(staged, tenant, thread, now)?;
     }
     if !threads.is_empty() {
         staged.put(key, now.as_millis().to_be_bytes());
-    }
-    Ok(())
-}
-
-/// Takes out of the index what it says of a log. The log of the mailbox takes all of it along.
-pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
-    staged.delete_all(&table::log_mailbox(owner.log))?;
-    if owner.generation == 0 && owner.thread == crate::mailbox::log_id()? {
-        for list in table::mailbox_of(&owner.tenant) {
-            staged.delete_all(&list)?;
-        }
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, grou
 
 /// Writes where groups have led, once for all that show together: the thread, what is remembered of its id, and how far
 /// the index covers the log.
-pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told), covered: (Position, u64)) {
+pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told), covered: Position) {
     let (before, after) = told;
     if owner.generation == 0 {
         staged.put(table::event_log(&owner.tenant, &owner.thread), owner.log.to_be_bytes());
@@ -103,13 +103,13 @@ pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told
     if let Some(stored) = &after.stored {
         put_thread(staged, owner, before.stored.as_ref(), stored);
     }
-    put_log(staged, owner, covered.0, covered.1);
+    put_log(staged, owner, covered);
 }
 
 /// Writes how far the index covers a log.
-pub(crate) fn put_log(staged: &mut Staged<'_>, owner: &Owner, end: Position, synced: u64) {
+pub(crate) fn put_log(staged: &mut Staged<'_>, owner: &Owner, end: Position) {
     let Owner { tenant, thread, generation, log } = owner.clone();
-    staged.put(table::log(log), LogRow { tenant, thread, generation, end, synced }.encode());
+    staged.put(table::log(log), LogRow { tenant, thread, generation, end }.encode());
 }
 
 /// Writes a thread, and moves its places in lists.

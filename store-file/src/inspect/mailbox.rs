@@ -9,13 +9,13 @@ use store_core::{
 use super::Inspected;
 use crate::{
     codec::{LogRow, damaged, read},
+    decoded,
     dispatches::{MailboxRows, PlacedRow},
     error,
     fold::{self, Owner, mailbox::turn},
     index::{Direction, Index, Key, Snapshot},
     log::{Header, Scanner, read_header},
-    replay,
-    shared::Shared,
+    shared::{Shared, guard},
     staged::Staged,
     table,
     vfs::Open,
@@ -33,7 +33,7 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
     finding.repair = RepairStatus::CanBeRebuilt;
     if *repair {
         // Nobody writes meanwhile.
-        let _writing = shared.writing.write();
+        let _writer = guard(&shared.writer);
         let Some(again) = Told::by(shared, tenant)? else {
             return Err(Error::unavailable("a log was changed while it was read"));
         };
@@ -162,7 +162,7 @@ fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> 
     let mut scanner = Scanner::new(&*file, start, row.end.offset);
     while let Some(group) = scanner.next_group().map_err(fail)? {
         let mut staged = Staged::new(given);
-        let lines = match replay::decode(&path, &group) {
+        let lines = match decoded::decode(&path, &group) {
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
             lines => lines?.lines,
         };

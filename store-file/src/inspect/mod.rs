@@ -81,7 +81,7 @@ impl FileStore {
         let mut done = 0;
         for log in logs {
             let (of, is_thread) = (Arc::clone(&inspected), log.1.generation > 0);
-            let part = pool.run(move || check_log(&of, log)).await??;
+            let part = pool.run(move || check_log(&of, &log)).await??;
             done += 1;
             seen.threads += u64::from(is_thread);
             seen.entries += part.entries;

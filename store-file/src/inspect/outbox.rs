@@ -10,11 +10,11 @@ use store_core::{
 
 use crate::{
     codec::{Rows as _, payload_place},
+    decoded,
     fold::{self, Owner},
     line::Line,
     log::Header,
     log::{Scanner, Span, read_header},
-    replay,
     rows::OutboxTable,
     shared::Shared,
     staged::Staged,
@@ -143,7 +143,7 @@ fn purged(shared: &Shared, tenant: &TenantId) -> Result<Option<BTreeSet<OutboxId
     let len = file.len().map_err(fail)?;
     let mut scanner = Scanner::new(&*file, start, len);
     while let Some(group) = scanner.next_group().map_err(fail)? {
-        let lines = match replay::decode(&path, &group) {
+        let lines = match decoded::decode(&path, &group) {
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(None),
             decoded => decoded?.lines,
         };

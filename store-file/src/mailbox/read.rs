@@ -177,7 +177,7 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
     let setting = DecisionContext::new(shared.time.now(), &shared.limits, &*shared.config.ids);
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::over(&snapshot);
-    turn_all(&mut staged, tenant, setting.now, |_| true)?;
+    turn_all(&mut staged, tenant, setting.now)?;
     let table = MailboxTable::new(&staged, shared, tenant);
     let leased = after.as_ref().is_some_and(|at| at.extra_number >= LEASED);
     let (free, held) = if leased { (None, after.as_ref()) } else { (after.as_ref(), None) };

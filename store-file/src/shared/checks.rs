@@ -96,8 +96,13 @@ impl Shared {
 
     /// A thread that the index has. Of one whose log is damaged from its first commit on nobody says that it does not
     /// exist.
-    pub(crate) fn known_thread(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<ThreadRow>> {
-        let row = self.index.thread_row(tenant, thread)?;
+    pub(crate) fn known_thread(
+        &self,
+        rows: &impl Rows,
+        tenant: &TenantId,
+        thread: &ThreadId,
+    ) -> Result<Option<ThreadRow>> {
+        let row = rows.thread_row(tenant, thread)?;
         if row.is_none() {
             self.check_damage(tenant, thread)?;
             self.check_headless(tenant, thread)?;

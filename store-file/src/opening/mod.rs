@@ -1,0 +1,293 @@
+//! Opening a root: what it is, who held it, what a crash left, and bringing the index to where the logs are.
+
+mod index;
+mod logs;
+mod report;
+
+use std::{path::Path, sync::Arc};
+
+use store_core::{Error, ErrorKind, IgnoreProgress, Outcome, Result, SchemaRemedy, TenantId};
+
+pub use self::report::{Opening, SetAside};
+use self::{
+    index::{catch_up, check_journal, last_batch, persist, position, read_logs, remember},
+    logs::{Found, journal_of, keep_bytes, lost, note_damage},
+};
+use crate::{
+    config::{Create, Durability, FileConfig},
+    damage::Damage,
+    deletion, error,
+    facts::Facts,
+    files::Files,
+    index::{Condition, Index, is_known_damaged},
+    journal::{History, Journal, JournalConfig, is_of_journal, published},
+    line::Fact,
+    lock::Lock,
+    log::Recovery,
+    meta::Meta,
+    overlay::Overlay,
+    purge,
+    replay::From,
+    root,
+    shared::{Part, Parts, Shared, guard},
+    space,
+    staged::Staged,
+    table,
+    vfs::{Disk, Open, Vfs},
+    writer::{How, alone},
+};
+
+/// The disk of a root, made if it may be.
+pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
+    let opened = if config.create == Create::Never || config.read_only { Disk::open(path) } else { Disk::create(path) };
+    opened.map_err(|source| error::io(path.display(), source))
+}
+
+/// Opens a root on its disk.
+pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
+    if config.read_only {
+        return open_on(Arc::new(disk), config, false, |_| Ok((Index::in_memory(), Condition::New)));
+    }
+    let disk = Arc::new(disk);
+    let open = || {
+        let place = Arc::clone(&disk);
+        open_on(Arc::<Disk>::clone(&disk), config.clone(), true, move |_| Index::open(&place))
+    };
+    match open() {
+        // The index is damaged where the opening reads it: without it all is in the logs (FI-10).
+        Err(error) if error.kind() == ErrorKind::Corrupt && is_known_damaged(&disk) => open(),
+        opened => opened,
+    }
+}
+
+/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked. `in_background`
+/// lets the journal be flushed by a thread of its own.
+pub(crate) fn open_on(
+    vfs: Arc<dyn Vfs>,
+    config: FileConfig,
+    in_background: bool,
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    // Before anything is written: it may be a root of a later release, or a folder of something else.
+    if Meta::load(&*vfs)?.is_none() && (config.create == Create::Never || config.read_only) {
+        return Err(no_root());
+    }
+    if config.read_only {
+        // While nobody has the root open, its journal may have what the logs lack.
+        let lock = Lock::of_nobody(&*vfs)?;
+        return open_to_read((lock, false), vfs, config, index);
+    }
+    let lock = Lock::acquire(&*vfs)?;
+    space::make_room_to_open(&*vfs);
+    open_to_write(lock, vfs, (config, in_background), index)
+}
+
+/// A root that is open for reading, as its next holder will find it: with the index that is on the disk. Nothing is
+/// written. None if somebody has the root: its index is in use then, and ahead of what the disk has of it.
+pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
+    let vfs = Arc::clone(&shared.vfs);
+    let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
+    open_to_read((Some(lock), true), vfs, shared.config.clone(), Index::copied).map(Some)
+}
+
+/// Opens a root for writing.
+fn open_to_write(
+    lock: Lock,
+    vfs: Arc<dyn Vfs>,
+    how: (FileConfig, bool),
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    let (config, in_background) = how;
+    let stored = Meta::load(&*vfs)?;
+    let is_new = stored.is_none();
+    let meta = stored.map_or_else(Meta::new, Ok)?;
+    // A record of the last holder that cannot be read counts as not clean.
+    let unclean = !(lock.was_clean() || (is_new && lock.former().is_none()));
+    let since = unclean.then(|| lock.since_of_former());
+    let mut found = Found::new(meta, unclean, since);
+    let (index, condition) = index(&*vfs)?;
+    let index = Arc::new(index);
+    let (on, known) = ((&*vfs, &*index), (condition, &lock));
+    let (facts, next_log, damage) = match recover(on, known, &config, (&mut found, is_new)) {
+        Err(error) if config.accept_lost_journal && is_of_journal(&error) => {
+            found.give_up_journal(error.to_string());
+            catch_up(&*vfs, &index, (condition, Some(&lock)), &config, &mut found)?
+        }
+        recovered => recovered?,
+    };
+    if is_new {
+        // An opening before this one may have been cut short while it made the root: nothing of it counts.
+        found.opening.stale_index = None;
+    }
+    let (meta, journal, files) = begin_journal((&vfs, &index), &found, (is_new, in_background), &config)?;
+    let opening = found.opening;
+    let journal = Some(journal);
+    let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
+    let shared = Shared::new(parts, config);
+    begin(&shared, &facts).map_err(refused)?;
+    Ok(Arc::new(shared))
+}
+
+/// Makes logs and index what they were when the last batch was committed.
+fn recover(
+    on: (&dyn Vfs, &Index),
+    known: (Condition, &Lock),
+    config: &FileConfig,
+    what: (&mut Found, bool),
+) -> Result<(Facts, u64, Damage)> {
+    let ((vfs, index), (condition, lock), (found, is_new)) = (on, known, what);
+    found.history = journal_of(vfs, &found.meta, (is_new, lock.was_clean()))?;
+    check_journal(index, (condition, lock), found)?;
+    if let Some(history) = &found.history {
+        found.redone = history.redo(vfs)?;
+        keep_bytes(vfs, history, &found.redone, &mut found.opening)?;
+    }
+    let (facts, next_log, mut damage) = catch_up(vfs, index, (condition, Some(lock)), config, found)?;
+    if found.history.is_none() && found.meta.has_journal() && !is_new && found.opening.index_rebuilt {
+        // Nothing says which number comes next.
+        return Err(lost());
+    }
+    note_damage((vfs, index), found, &mut damage)?;
+    Ok((facts, next_log, damage))
+}
+
+/// Begins the journal anew: what the last one has is in the logs, durably, and in the index.
+fn begin_journal(
+    on: (&Arc<dyn Vfs>, &Arc<Index>),
+    found: &Found,
+    how: (bool, bool),
+    config: &FileConfig,
+) -> Result<(Meta, Journal, Arc<Files>)> {
+    let ((vfs, index), (is_new, in_background)) = (on, how);
+    let (former, is_lost) = (&found.meta, found.opening.lost_journal.is_some());
+    let meta = if found.may_be_ahead || is_lost { former.next_incarnation() } else { former.clone() }.with_journal();
+    if former.has_journal() && meta != *former {
+        meta.save(&**vfs)?;
+    }
+    let next = match &found.history {
+        Some(history) => history.last() + 1,
+        // Above every number that a group may have.
+        None if is_lost => (meta.incarnation() << 40) + 1,
+        // One that was closed, and whose files are gone. The index knows its last batch.
+        None if former.has_journal() && !is_new => last_batch(index)? + 1,
+        None => 1,
+    };
+    let persist = persist(index);
+    persist(next - 1).map_err(|source| error::io("index", source))?;
+    let files = Arc::new(Files::new(Arc::clone(vfs), Open::Write, config.open_files));
+    let journal = JournalConfig {
+        root: meta.name(),
+        incarnation: meta.incarnation(),
+        next,
+        durability: config.durability,
+        half_bytes: config.journal_bytes / 2,
+        in_background,
+    };
+    let journal = Journal::start(Arc::clone(vfs), Arc::clone(&files), journal, persist)?;
+    if is_new || !former.has_journal() {
+        // From here on the journal must be there.
+        meta.save(&**vfs)?;
+    }
+    Ok((meta, journal, files))
+}
+
+/// Opens a root for reading: nothing is written. If nobody has it open, the lock comes along. It is let go of once the
+/// journal is read, or, if it is to be kept, at the end: then the index is taken as its last holder left it.
+fn open_to_read(
+    known: (Option<Lock>, bool),
+    vfs: Arc<dyn Vfs>,
+    config: FileConfig,
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
+    let (lock, keeps) = known;
+    let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
+    let since = lock.as_ref().filter(|lock| !lock.was_clean()).map(Lock::since_of_former);
+    let history = match &lock {
+        Some(lock) => journal_of(&*vfs, &meta, (false, lock.was_clean()))?,
+        None => None,
+    };
+    let visible = if lock.is_some() { None } else { Some(last_published(&*vfs)?) };
+    let lock = lock.filter(|_| keeps);
+    let unclean = lock.as_ref().is_some_and(|lock| !lock.was_clean());
+    let appends = history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
+    let vfs: Arc<dyn Vfs> = if appends.is_empty() { vfs } else { Arc::new(Overlay::new(vfs, appends)) };
+    let mut found = Found { history, visible, rewrite: false, ..Found::new(meta, unclean, since) };
+    let (index, condition) = index(&*vfs)?;
+    let index = Arc::new(index);
+    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, lock.as_ref()), &config, &mut found)?;
+    let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
+    let Found { meta, opening, .. } = found;
+    let parts = Parts { vfs, meta, index, files, lock: None, journal: None, next_log, damage, opening };
+    Ok(Arc::new(Shared::new(parts, config)))
+}
+
+/// The first steps of a writer: what it may lose is said before, and what others left is finished.
+fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
+    let mut staged = Staged::new(&shared.index);
+    staged.put(table::fact("store"), *shared.meta.key());
+    shared.index.apply(staged.into_changes())?;
+    if position(&shared.index)?.is_none() || shared.config.durability != Durability::Sync {
+        let session = shared.lock.as_ref().map_or(0, Lock::session);
+        let tenant = TenantId::default_tenant();
+        let key = (tenant, crate::outbox::log_id()?, Part::Events);
+        alone(shared, key, How::Frees, |round| {
+            if shared.config.durability == Durability::Sync {
+                return round.begin_root();
+            }
+            round.staged.put(table::fact("relaxed"), session.to_be_bytes());
+            round.fact(&Fact::Relaxed { session })
+        })?;
+    }
+    for tenant in &facts.dropped {
+        deletion::finish_drop(shared, tenant)?;
+    }
+    purge::what_can_be(shared, None)
+}
+
+/// Reads what others wrote since a root was opened for reading, or since this was called last.
+///
+/// # Errors
+/// Those of an opening; `Corrupt` if a log is found damaged.
+pub(crate) fn refresh(shared: &Shared) -> Result<()> {
+    let _refreshing = guard(&shared.refreshing);
+    let (vfs, index) = (&*shared.vfs, &*shared.index);
+    let known = position(index)?;
+    let mut facts = Facts::unfinished(index)?;
+    // Before any log is read: what is published then is in all of them.
+    let last_batch = last_published(vfs)?;
+    let from = Recovery { from: known, read_only: true, last_batch, ..Recovery::default() };
+    let read = root::read(vfs, from, |fact| {
+        facts.take(fact);
+        Ok(())
+    })?;
+    let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
+    let mut opening = Opening::default();
+    let from = From { last_batch, may_be_ahead: true, rewrite: false, unclean: false };
+    let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
+    remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
+    damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
+}
+
+/// The error of an opening: nothing was asked for yet that may have an effect.
+fn refused(error: Error) -> Error {
+    match error.outcome() {
+        Outcome::NotApplied => error,
+        Outcome::Unknown => Error::unavailable("the root cannot be written").with_source(error),
+    }
+}
+
+/// Marks a store as closed.
+pub(crate) fn mark_closed(shared: &Shared) {
+    shared.closed.store(true, std::sync::atomic::Ordering::SeqCst);
+    let tenants = std::mem::take(&mut *guard(&shared.tenants));
+    tenants.values().for_each(|tenant| tenant.end_waits());
+}
+
+/// The last batch that a reader beside a holder sees.
+fn last_published(vfs: &dyn Vfs) -> Result<u64> {
+    Ok(published(vfs).map_err(|source| error::io("journal.last", source))?.unwrap_or(u64::MAX))
+}
+
+fn no_root() -> Error {
+    Error::schema_mismatch("none", "a root created by agentstore", SchemaRemedy::Create)
+}
