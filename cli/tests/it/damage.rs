@@ -288,3 +288,21 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
     assert!(accepted_data(&store) == data_before);
     store.run(&["verify"]).expect_success();
 }
+
+/// Tests FI-4: a store whose journal is lost is refused with advice, and `repair --accept-lost-journal` opens it.
+#[test]
+fn a_store_without_its_journal_is_opened_on_request() {
+    let store = store_with_two_threads();
+    for name in ["journal.0", "journal.1"] {
+        fs::remove_file(store.path().join(name)).unwrap();
+    }
+    fs::remove_dir_all(store.path().join("index")).unwrap();
+    let data_before = accepted_data(&store);
+    store.run(&["repair", "--yes"]).expect_failure(1, &["the journal", "--accept-lost-journal"]);
+    store.run(&["repair", "--accept-lost-journal"]).expect_failure(2, &["--yes"]);
+    assert!(accepted_data(&store) == data_before);
+    let response = store.run(&["repair", "--yes", "--accept-lost-journal"]);
+    assert!(response.code == 1 && response.out.contains("is lost"), "{response:?}");
+    store.run(&["verify"]).expect_success();
+    store.append("sound", "five");
+}

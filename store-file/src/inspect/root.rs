@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io, sync::atomic::Ordering};
 
 use store_core::{
     Detail, Result, RunId, TenantId, ThreadId,
-    inspect::{Finding, FindingKind, RepairStatus},
+    inspect::{Finding, FindingKind, Note, RepairStatus},
 };
 
 use super::{Logs, Part, is_in_use};
@@ -59,9 +59,13 @@ pub(super) fn opening(shared: &Shared, part: &mut Part) {
     if let Some(why) = &shared.opening.lost_journal {
         part.find(FindingKind::Damaged, "journal", format!("{why}; what it had and the logs have not is lost"));
     }
-    if let Some(why) = shared.opening.stale_index {
+    let read_only = shared.config.read_only;
+    if let Some(why) = shared.opening.stale_index.filter(|_| shared.opening.unclean) {
+        let when = if read_only { "it is rebuilt when the store is next opened for writing" } else { "it was rebuilt" };
+        part.notes.push(Note::new("index", format!("{why}, as a power cut may leave it; {when}")));
+    } else if let Some(why) = shared.opening.stale_index {
         let mut finding = Finding::new(FindingKind::StaleIndex, "index", why);
-        if !shared.config.read_only {
+        if !read_only {
             finding.repair = RepairStatus::Rebuilt;
         }
         part.findings.push(finding);

@@ -12,6 +12,7 @@ use store_core::{
 use store_file::FileStore;
 
 use crate::{
+    damage::killed,
     folder::{Place, Tree, answers, commit, copy_tree, edit, fill, say, saying, thread, threads},
     plant::{LOG, RUN, THREAD, THREAD_ORDER, change_entry, change_index, change_row, rewrite, starts, text_of},
 };
@@ -333,6 +334,23 @@ async fn an_outdated_index_is_found() {
     edit(&place.root().join(journal), |bytes| bytes.fill(0xff));
     let seen = verified_for_reading(&place).await;
     assert!(found(&seen).is_empty() || found(&seen) == stale(RepairStatus::CanBeRebuilt), "{seen:?}");
+}
+
+/// Shows VF-1: a damaged index is a note, and not a finding, if the root was not closed. A power cut may leave one, and
+/// the next opening for writing makes it anew.
+#[tokio::test]
+async fn a_damaged_index_behind_a_crash_is_a_note() {
+    let (place, expected) = killed().await;
+    fs::write(place.root().join("index/damaged"), []).unwrap();
+    let seen = verified_for_reading(&place).await;
+    assert_eq!((found(&seen), seen.notes.len()), (vec![], 1), "{seen:?}");
+    assert!(seen.notes[0].place == "index" && seen.notes[0].detail.contains("next opened"), "{:?}", seen.notes);
+    let store = place.open();
+    let seen = verify(&store).await;
+    assert!(found(&seen).is_empty() && seen.notes[0].detail.contains("was rebuilt"), "{seen:?}");
+    assert_eq!(answers(&store).await.unwrap(), expected);
+    store.close().await.unwrap();
+    assert_eq!(verified_for_reading(&place).await.notes, []);
 }
 
 /// Shows VF-1, FI-4: without an index damage is found in the same places, once, and nobody says of a thread that is
