@@ -12,13 +12,14 @@ mod fronts;
 mod journal;
 mod key;
 mod memory;
+mod temporary;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
-use store_core::{Error, Result};
+use store_core::{Error, ErrorKind, Result};
 
 pub use self::journal::Journal;
 use self::{disk::DiskIndex, fronts::Fronts, memory::MemoryIndex};
@@ -132,16 +133,33 @@ impl Index {
         Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
     }
 
-    /// What the index in the folder `index/` says, in memory. Its files are copied before they are read, since the
-    /// engine writes to those that it reads.
+    /// A copy of the index in the folder `index/`, in a temporary folder: the engine writes to the files that it reads.
     ///
     /// # Errors
     /// As the system says; damage is no error.
     pub(crate) fn copied(vfs: &dyn Vfs) -> Result<(Self, Condition)> {
-        let index = Self::in_memory();
-        let (changes, condition) = DiskIndex::copied(vfs)?;
-        index.apply(changes)?;
-        Ok((index, condition))
+        let (index, condition) = DiskIndex::copied(vfs)?;
+        Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
+    }
+
+    /// An empty index in a temporary folder.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn temporary() -> Result<Self> {
+        Ok(Self::of(Engine::Disk(RwLock::new(Some(DiskIndex::temporary()?)))))
+    }
+
+    /// The same if every row of it can be read; else an empty one in a temporary folder.
+    ///
+    /// # Errors
+    /// As the system says; damage is no error.
+    pub(crate) fn or_empty_if_damaged(self) -> Result<(Self, Condition)> {
+        let read = self.snapshot().prefix(&[], Direction::Forward).try_for_each(|pair| pair.map(drop));
+        match read {
+            Err(failure) if failure.kind() == ErrorKind::Corrupt => Ok((Self::temporary()?, Condition::Damaged)),
+            read => read.map(|()| (self, Condition::Ready)),
+        }
     }
 
     /// An empty index in memory.

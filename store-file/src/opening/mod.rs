@@ -46,7 +46,12 @@ pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
 /// Opens a root on its disk.
 pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
     if config.read_only {
-        return open_on(Arc::new(disk), config, false, |_| Ok((Index::in_memory(), Condition::New)));
+        let vfs: Arc<dyn Vfs> = Arc::new(disk);
+        return match Lock::of_nobody(&*vfs)? {
+            Some(lock) => open_to_read(Some(&lock), vfs, config, Index::copied),
+            // Its index is in use, and ahead of what the disk has of it.
+            None => open_to_read(None, vfs, config, |_| Ok((Index::temporary()?, Condition::New))),
+        };
     }
     let disk = Arc::new(disk);
     let open = || {
@@ -69,25 +74,24 @@ pub(crate) fn open_on(
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<Arc<Shared>> {
     // Before anything is written: it may be a root of a later release, or a folder of something else.
-    if Meta::load(&*vfs)?.is_none() && (config.create == Create::Never || config.read_only) {
+    if Meta::load(&*vfs)?.is_none() && config.create == Create::Never {
         return Err(no_root());
-    }
-    if config.read_only {
-        // While nobody has the root open, its journal may have what the logs lack.
-        let lock = Lock::of_nobody(&*vfs)?;
-        return open_to_read((lock, false), vfs, config, index);
     }
     let lock = Lock::acquire(&*vfs)?;
     space::make_room_to_open(&*vfs);
     open_to_write(lock, vfs, (config, in_background), index)
 }
 
-/// A root that is open for reading, as its next holder will find it: with the index that is on the disk. Nothing is
-/// written. None if somebody has the root: its index is in use then, and ahead of what the disk has of it.
+/// A root that is open for reading, as its next holder will find it: with the index that is on the disk, all of which
+/// can be read. Nothing is written. None if somebody has the root.
 pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
     let vfs = Arc::clone(&shared.vfs);
     let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
-    open_to_read((Some(lock), true), vfs, shared.config.clone(), Index::copied).map(Some)
+    let index = |vfs: &dyn Vfs| match Index::copied(vfs)? {
+        (index, Condition::Ready) => index.or_empty_if_damaged(),
+        other => Ok(other),
+    };
+    open_to_read(Some(&lock), vfs, shared.config.clone(), index).map(Some)
 }
 
 /// Opens a root for writing.
@@ -191,30 +195,29 @@ fn begin_journal(
     Ok((meta, journal, files))
 }
 
-/// Opens a root for reading: nothing is written. If nobody has it open, the lock comes along. It is let go of once the
-/// journal is read, or, if it is to be kept, at the end: then the index is taken as its last holder left it.
+/// Opens a root for reading: nothing is written. If nobody has it open, the lock comes along: the journal may have what
+/// the logs lack, and the index is as its last holder left it. The lock is let go of once both were read.
 fn open_to_read(
-    known: (Option<Lock>, bool),
+    lock: Option<&Lock>,
     vfs: Arc<dyn Vfs>,
     config: FileConfig,
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<Arc<Shared>> {
-    let (lock, keeps) = known;
     let meta = Meta::load(&*vfs)?.ok_or_else(no_root)?;
-    let since = lock.as_ref().filter(|lock| !lock.was_clean()).map(Lock::since_of_former);
-    let history = match &lock {
+    let since = lock.filter(|lock| !lock.was_clean()).map(Lock::since_of_former);
+    let history = match lock {
         Some(lock) => journal_of(&*vfs, &meta, (false, lock.was_clean()))?,
         None => None,
     };
     let visible = if lock.is_some() { None } else { Some(last_published(&*vfs)?) };
-    let lock = lock.filter(|_| keeps);
-    let unclean = lock.as_ref().is_some_and(|lock| !lock.was_clean());
+    let unclean = lock.is_some_and(|lock| !lock.was_clean());
     let appends = history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
     let vfs: Arc<dyn Vfs> = if appends.is_empty() { vfs } else { Arc::new(Overlay::new(vfs, appends)) };
     let mut found = Found { history, visible, rewrite: false, ..Found::new(meta, unclean, since) };
     let (index, condition) = index(&*vfs)?;
     let index = Arc::new(index);
-    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, lock.as_ref()), &config, &mut found)?;
+    lock.map_or(Ok(()), |lock| lock.close(false))?;
+    let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, lock), &config, &mut found)?;
     let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
     let Found { meta, opening, .. } = found;
     let parts = Parts { vfs, meta, index, files, lock: None, journal: None, next_log, damage, opening };
