@@ -281,6 +281,10 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
     }
     let data_before = accepted_data(&store);
     flip_bit(store.path().join("root.log"), 1);
+    let response = store.run(&["verify"]);
+    assert!(response.code == 1 && response.out.contains("root.log at byte "), "{response:?}");
+    // Without an index, the records must be read to open the store.
+    fs::remove_dir_all(store.path().join("index")).unwrap();
     store.run(&["verify"]).expect_failure(1, &["root.log at byte "]);
     let error = store.run(&["verify", "--json"]);
     assert_eq!((error.code, value_at(&error.error(), "/kind")), (1, &"corrupt".into()));
