@@ -1,7 +1,7 @@
 //! An ordered map of derived data: answers by key what the logs hold, and can be thrown away at any time (FI-10).
 //!
 //! One keyspace, bytes to bytes. [`Key`] encodes tuples so that their order is the order of the bytes. On disk it is
-//! kept by fjall in the folder `index/`; in memory by a `BTreeMap`, for read-only openings and for crash tests.
+//! kept by fjall in the folder `index/`, for readers in a temporary folder; in memory by a `BTreeMap`, for crash tests.
 //!
 //! A batch is atomic, and visible as a whole, but not durable before [`Index::persist`]: after a crash the index is as
 //! it was after one of its last batches. So a batch carries, along with its keys, the position of the log up to which
