@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store_core::{ErrorKind, Result, TenantId, Timestamp};
 
 use crate::{
-    codec::{LogRow, damaged, read},
+    codec::{Get, LogRow, Rows, read},
     decoded::{decode, forget, own_header, told},
     dispatches::MailboxRows,
     error,
@@ -13,8 +13,8 @@ use crate::{
     facts::Facts,
     fold::{self, Owner},
     index::{Direction, Index},
-    journal::{History, Redone, Step, StepKind},
-    line::{Fact, Line},
+    journal::{Redone, Step, StepKind},
+    line::{Fact, Line, ThreadHeader},
     log::{Group, Position, Scanner},
     opening::Opening,
     replay::show,
@@ -33,7 +33,7 @@ pub(crate) struct CatchUp<'a> {
     vfs: &'a dyn Vfs,
     index: &'a Index,
     staged: Staged<'a>,
-    /// The logs that the index knows, by their files.
+    /// The logs that were needed so far, by their files.
     logs: BTreeMap<FilePath, (u64, LogRow)>,
     next_log: u64,
     trimmed: Vec<(TenantId, store_core::Scope)>,
@@ -41,31 +41,22 @@ pub(crate) struct CatchUp<'a> {
 
 impl<'a> CatchUp<'a> {
     pub(crate) fn new(vfs: &'a dyn Vfs, index: &'a Index) -> Result<Self> {
-        let (mut logs, mut next_log) = (BTreeMap::new(), 1);
-        let snapshot = index.snapshot();
-        for list in [table::logs(), table::purges()] {
-            for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
-                let (key, value) = pair?;
-                let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
-                let row: LogRow = read("log", &value)?;
-                next_log = next_log.max(log + 1);
-                logs.insert(Shared::log_path(&row.tenant, &row.thread, row.generation)?, (log, row));
-            }
-        }
-        Ok(Self { vfs, index, staged: Staged::new(index), logs, next_log, trimmed: Vec::new() })
+        let (staged, next_log) = (Staged::new(index), next_log(index)?);
+        Ok(Self { vfs, index, staged, logs: BTreeMap::new(), next_log, trimmed: Vec::new() })
     }
 
-    /// Works in what the index does not have. `false` if it does not fit what the logs have: it must be made anew.
+    /// Works in what the index does not have of these steps, up to the batch `last`. `false` if it does not fit what
+    /// the logs have: it must be made anew.
     pub(crate) fn run(
         mut self,
-        history: &History,
+        (steps, last): (&[Step], u64),
         redone: &Redone,
         now: Timestamp,
         opening: &mut Opening,
     ) -> Result<bool> {
         let from = self.staged.number(&table::fact("batch"))?.unwrap_or_default();
         let mut at = from;
-        for step in history.steps()? {
+        for step in steps {
             if step.batch <= from {
                 continue;
             }
@@ -73,11 +64,11 @@ impl<'a> CatchUp<'a> {
                 self.show(at, STEP)?;
                 at = step.batch;
             }
-            if !self.step(&step, redone, opening)? {
+            if !self.step(step, redone, opening)? {
                 return Ok(false);
             }
         }
-        self.show(history.last(), 0)?;
+        self.show(last, 0)?;
         for (tenant, scope) in std::mem::take(&mut self.trimmed) {
             while sweep_step(self.index, (&tenant, &scope), now)? {}
         }
@@ -97,6 +88,7 @@ impl<'a> CatchUp<'a> {
         match step.kind {
             StepKind::Made => drop(self.logs.remove(path)),
             StepKind::Dropped => {
+                self.find(step)?;
                 if let Some((log, row)) = self.logs.remove(path) {
                     let LogRow { tenant, thread, generation, .. } = row;
                     forget(&mut self.staged, &Owner { tenant, thread, generation, log })?;
@@ -106,12 +98,64 @@ impl<'a> CatchUp<'a> {
             // Something else took bytes of it: its first use says so.
             StepKind::Appended(..) if redone.damaged.contains(path) => {}
             StepKind::Appended(from, to) if *path == root::path()? => return self.facts(path, from, to),
-            StepKind::Appended(from, to) => return self.appended(path, (from, to), opening),
+            StepKind::Appended(from, to) => {
+                if from > 0 {
+                    self.find(step)?;
+                }
+                return self.appended(step, (from, to), opening);
+            }
         }
         Ok(true)
     }
 
-    fn appended(&mut self, path: &FilePath, range: (u64, u64), opening: &mut Opening) -> Result<bool> {
+    /// Looks up what the index knows of the log of a step: under the number that the journal gives it, or, in the index
+    /// of a reader, whose logs have other numbers, by the first line of the file.
+    fn find(&mut self, step: &Step) -> Result<()> {
+        let path = &step.path;
+        if self.logs.contains_key(path) {
+            return Ok(());
+        }
+        let mut found = self.row_at(path, step.log)?;
+        if found.is_none() {
+            let file = match self.vfs.open(path, Open::Read) {
+                Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                opened => opened.map_err(|source| error::io(path, source))?,
+            };
+            let header = own_header(&*file, path).map_err(|source| error::io(path, source))?;
+            let Some((ThreadHeader { tenant, thread, generation, .. }, _)) = header else { return Ok(()) };
+            let log = match generation {
+                0 => self.staged.event_log(&tenant, &thread)?,
+                _ => self.staged.thread_row(&tenant, &thread)?.map(|row| row.log),
+            };
+            found = log.map_or(Ok(None), |log| self.row_at(path, log))?;
+        }
+        self.logs.extend(found.map(|found| (path.clone(), found)));
+        Ok(())
+    }
+
+    /// The row of a log, if it is that of this file.
+    fn row_at(&self, path: &FilePath, log: u64) -> Result<Option<(u64, LogRow)>> {
+        for key in [table::log(log), table::purge(log)] {
+            let Some(value) = self.staged.get(key.as_bytes())? else { continue };
+            let row: LogRow = read("log", &value)?;
+            if Shared::log_path(&row.tenant, &row.thread, row.generation)? == *path {
+                return Ok(Some((log, row)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number of a log that the index does not know: that of the journal, if no other log has it here.
+    fn new_number(&mut self, log: u64) -> Result<u64> {
+        let is_free = self.staged.get(table::log(log).as_bytes())?.is_none()
+            && self.staged.get(table::purge(log).as_bytes())?.is_none();
+        let number = if is_free { log } else { self.next_log };
+        self.next_log = self.next_log.max(number + 1);
+        Ok(number)
+    }
+
+    fn appended(&mut self, step: &Step, range: (u64, u64), opening: &mut Opening) -> Result<bool> {
+        let path = &step.path;
         let fail = |source| error::io(path, source);
         let file = match self.vfs.open(path, Open::Read) {
             // A later batch drops it: what was to be kept of it stands in another log.
@@ -127,9 +171,8 @@ impl<'a> CatchUp<'a> {
                     tenant: header.tenant,
                     thread: header.thread,
                     generation: header.generation,
-                    log: self.next_log,
+                    log: self.new_number(step.log)?,
                 };
-                self.next_log += 1;
                 opening.logs_read += 1;
                 (owner, start)
             }
@@ -221,4 +264,15 @@ impl<'a> CatchUp<'a> {
 fn owner(log: u64, row: &LogRow) -> Owner {
     let LogRow { tenant, thread, generation, .. } = row.clone();
     Owner { tenant, thread, generation, log }
+}
+
+/// The number of the next log.
+pub(crate) fn next_log(index: &Index) -> Result<u64> {
+    let mut next = 1;
+    let snapshot = index.snapshot();
+    for list in [table::logs(), table::purges()] {
+        let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
+        next = next.max(newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default() + 1);
+    }
+    Ok(next)
 }

@@ -28,7 +28,7 @@ use crate::{
     writer::{Answer, Ask},
 };
 
-/// How long a store that is open for reading waits before it looks for what others wrote.
+/// A store that is open for reading looks for what others wrote at least this often: not every file system tells.
 const POLL: Duration = Duration::from_millis(200);
 /// Events that a subscriber takes in one go.
 const BATCH: usize = 256;
@@ -251,6 +251,10 @@ impl EventSubscriber for Tenant {
         let Subscribe { scope, start, filter, .. } = request;
         // Before anything is read: what is appended from now on is heard of.
         let changes = self.shared.followers.follow(&(self.id.clone(), scope.clone()));
+        let seen = match self.shared.config.read_only {
+            true => self.shared.watch.changes(self.shared.vfs.root()),
+            false => 0,
+        };
         let (about, of) = (about(&scope), scope.clone());
         let (after, started_after) = self
             .read(about, move |shared, tenant| {
@@ -264,7 +268,7 @@ impl EventSubscriber for Tenant {
                 Ok((after, (after > 0).then(|| event::cursor_after(&of, after, tenant_and_cursor_key))))
             })
             .await?;
-        let source = Source { of: self.clone(), scope, filter };
+        let source = Source { of: self.clone(), scope, filter, seen };
         Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
 }
@@ -274,6 +278,8 @@ struct Source {
     of: Tenant,
     scope: Scope,
     filter: EventFilter,
+    /// How many changes of the holder were seen, in a store that is open for reading.
+    seen: u64,
 }
 
 #[async_trait]
@@ -303,9 +309,10 @@ impl EventSource for Source {
 
     async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
         match self.of.shared.config.read_only {
-            true => self.of.look_again(POLL).await,
-            false => changes.next().await,
+            true => self.seen = self.of.look_again(self.seen, POLL).await?,
+            false => changes.next().await?,
         }
+        Ok(())
     }
 }
 

@@ -73,6 +73,7 @@ mod threads;
 mod vfs;
 mod view;
 mod walk;
+mod watch;
 mod writer;
 
 pub use self::{

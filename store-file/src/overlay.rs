@@ -1,6 +1,6 @@
 //! A root as its next holder will find it: what its journal has is read as if it were in the logs. Nothing is written.
 
-use std::{collections::BTreeMap, fmt, io, sync::Arc};
+use std::{collections::BTreeMap, fmt, io, path::Path, sync::Arc};
 
 use rustix::io::Errno;
 
@@ -100,6 +100,10 @@ impl Vfs for Overlay {
 
     fn identity(&self) -> io::Result<Identity> {
         self.below.identity()
+    }
+
+    fn root(&self) -> Option<&Path> {
+        self.below.root()
     }
 }
 

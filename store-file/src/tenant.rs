@@ -73,13 +73,16 @@ impl Tenant {
         answer?
     }
 
-    /// Waits a little, and reads what others wrote to a store that is open for reading.
-    pub(crate) async fn look_again(&self, after: Duration) -> Result<()> {
+    /// Waits until the holder of a store that is open for reading has written, or for so long, and reads what it wrote.
+    /// `seen` is how many of its changes were seen before.
+    pub(crate) async fn look_again(&self, seen: u64, at_most: Duration) -> Result<u64> {
         self.check_open()?;
         let shared = Arc::clone(&self.shared);
         let looking = move || {
-            std::thread::sleep(after);
-            shared.check_open().and_then(|()| opening::refresh(&shared))
+            let seen = shared.watch.wait(seen, at_most);
+            shared.check_open()?;
+            opening::refresh(&shared)?;
+            Ok(seen)
         };
         self.shared.pool.run(looking).await?
     }

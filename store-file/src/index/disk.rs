@@ -341,7 +341,7 @@ fn copy_file(from: &dyn VfsFile, to: &Path) -> io::Result<()> {
         if len == 0 {
             return Ok(());
         }
-        to.write_all(&buffer[..len])?;
+        to.write_all(buffer.get(..len).unwrap_or_default())?;
         at += len as u64;
     }
 }

@@ -39,7 +39,7 @@ struct Kept {
 }
 
 /// A half as it is read.
-struct Stored {
+pub(super) struct Stored {
     name: &'static str,
     file: Arc<dyn VfsFile>,
     len: u64,
@@ -142,12 +142,16 @@ impl History {
     /// Every change, in order, with the number of its batch.
     pub(super) fn changes(&self) -> impl Iterator<Item = Result<(u64, Change<'_>)>> {
         self.batches.iter().flat_map(|batch| {
-            // The sum of the batch was right: whatever wrote this was no journal of this release.
-            let unknown = || Error::corrupt("the journal: a record of an unknown kind");
-            let changes = Changes(batch.bytes.get(FRAME..).unwrap_or_default());
-            changes.map(move |change| change.map(|change| (batch.frame.number, change)).ok_or_else(unknown))
+            changes(&batch.bytes).map(move |change| change.map(|change| (batch.frame.number, change)))
         })
     }
+}
+
+/// The changes of a batch, which begins with its frame.
+pub(super) fn changes(batch: &[u8]) -> impl Iterator<Item = Result<Change<'_>>> {
+    // The sum of the batch was right: whatever wrote this was no journal of this release.
+    let unknown = || Error::corrupt("the journal: a record of an unknown kind");
+    Changes(batch.get(FRAME..).unwrap_or_default()).map(move |change| change.ok_or_else(unknown))
 }
 
 /// The error of a journal that lacks batches which logs or index have: an older one was put in its place, or its end is
@@ -190,7 +194,7 @@ fn check_whole(chains: &[(Stored, Chain)], base: u64, last: u64) -> Result<()> {
 }
 
 impl Stored {
-    fn open(vfs: &dyn Vfs, name: &'static str) -> Result<Option<Self>> {
+    pub(super) fn open(vfs: &dyn Vfs, name: &'static str) -> Result<Option<Self>> {
         let fail = |source| error::io(name, source);
         let file = match vfs.open(&FilePath::new(name)?, Open::Read) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -233,7 +237,7 @@ impl Stored {
     }
 
     /// The batch at an offset, if one is there and proves itself.
-    fn batch(&self, at: u64, planted: Planted) -> io::Result<Option<(Frame, Vec<u8>)>> {
+    pub(super) fn batch(&self, at: u64, planted: Planted) -> io::Result<Option<(Frame, Vec<u8>)>> {
         let mut head = [0; FRAME];
         if at + FRAME as u64 > self.len {
             return Ok(None);

@@ -30,6 +30,7 @@
 
 mod batch;
 mod flush;
+mod follow;
 mod frame;
 mod half;
 mod history;
@@ -52,8 +53,9 @@ use store_core::Result;
 
 pub(crate) use self::{
     batch::{Batch, LogName},
+    follow::Follower,
     history::{History, is_of_journal, lacks_batches},
-    published::published,
+    published::{PUBLISHED, published},
     redo::{LogAppends, Redone, Step, StepKind},
 };
 use self::{

@@ -13,7 +13,8 @@ use crate::{
     vfs::{FilePath, Open, Vfs, VfsFile, read_small},
 };
 
-const NAME: &str = "journal.last";
+/// The name of the file.
+pub(crate) const PUBLISHED: &str = "journal.last";
 /// The file is this long, so that a shorter line never leaves the end of a longer one behind.
 const BYTES: usize = 64;
 /// How many times a reader looks: the file may be read while it is written.
@@ -72,5 +73,5 @@ pub(crate) fn published(vfs: &dyn Vfs) -> io::Result<Option<u64>> {
 }
 
 fn path() -> io::Result<FilePath> {
-    FilePath::new(NAME).map_err(io::Error::other)
+    FilePath::new(PUBLISHED).map_err(io::Error::other)
 }

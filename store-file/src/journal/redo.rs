@@ -93,16 +93,7 @@ impl History {
         let (mut names, mut steps) = (BTreeMap::new(), Vec::new());
         for change in self.changes() {
             let (batch, change) = change?;
-            let (log, kind) = match change {
-                Change::Name { log, path } => {
-                    names.insert(log, path);
-                    continue;
-                }
-                Change::Make { log } => (log, StepKind::Made),
-                Change::Append { log, offset, bytes } => (log, StepKind::Appended(offset, offset + bytes.len() as u64)),
-                Change::Drop { log } => (log, StepKind::Dropped),
-            };
-            steps.push(Step { batch, path: name(&names, log)?, kind });
+            steps.extend(Step::of(batch, change, &mut names)?);
         }
         Ok(steps)
     }
@@ -140,10 +131,28 @@ impl History {
 pub(crate) struct Step {
     /// The number of its batch.
     pub(crate) batch: u64,
+    /// The number of the log in the index of whoever wrote the batch.
+    pub(crate) log: u64,
     /// The log.
     pub(crate) path: FilePath,
     /// What changed.
     pub(crate) kind: StepKind,
+}
+
+impl Step {
+    /// What a change says of a log; nothing if it only names one, which is remembered.
+    pub(super) fn of(batch: u64, change: Change<'_>, names: &mut BTreeMap<u64, FilePath>) -> Result<Option<Self>> {
+        let (log, kind) = match change {
+            Change::Name { log, path } => {
+                names.insert(log, path);
+                return Ok(None);
+            }
+            Change::Make { log } => (log, StepKind::Made),
+            Change::Append { log, offset, bytes } => (log, StepKind::Appended(offset, offset + bytes.len() as u64)),
+            Change::Drop { log } => (log, StepKind::Dropped),
+        };
+        Ok(Some(Self { batch, log, path: name(names, log)?, kind }))
+    }
 }
 
 /// What changed in a log.

@@ -9,7 +9,7 @@ use super::{
     logs::{Found, cut_to_ends, fits_root_log},
 };
 use crate::{
-    catch_up::CatchUp,
+    catch_up::{CatchUp, next_log},
     config::FileConfig,
     damage::Damage,
     dispatches::MailboxRows,
@@ -39,7 +39,8 @@ pub(super) fn catch_up(
     let mut is_trusted = is_trusted(index, condition, lock, found)?;
     if let (true, Some(history)) = (is_trusted, &found.history) {
         let now = config.clock.now();
-        is_trusted = CatchUp::new(vfs, index)?.run(history, &found.redone, now, &mut found.opening)?;
+        let (steps, last) = (history.steps()?, history.last());
+        is_trusted = CatchUp::new(vfs, index)?.run((&steps, last), &found.redone, now, &mut found.opening)?;
         if !is_trusted {
             found.opening.stale_index = Some("it does not fit the logs");
         }
@@ -202,17 +203,6 @@ pub(super) fn remember(index: &Index, meta: &Meta, position: Position, facts: &F
 pub(super) fn position(index: &Index) -> Result<Option<Position>> {
     let found = Staged::new(index).get_position("root")?;
     Ok(found.filter(|position| *position != Position::default()))
-}
-
-/// The number of the next log.
-fn next_log(index: &Index) -> Result<u64> {
-    let mut next = 1;
-    let snapshot = index.snapshot();
-    for list in [table::logs(), table::purges()] {
-        let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
-        next = next.max(newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default() + 1);
-    }
-    Ok(next)
 }
 
 /// What makes the index durable, up to a batch.

@@ -14,13 +14,14 @@ use self::{
     logs::{Found, journal_of, keep_bytes, lost, note_damage},
 };
 use crate::{
+    catch_up::CatchUp,
     config::{Create, Durability, FileConfig},
     damage::Damage,
     deletion, error,
     facts::Facts,
     files::Files,
     index::{Condition, Index, is_known_damaged},
-    journal::{History, Journal, JournalConfig, is_of_journal, published},
+    journal::{Follower, History, Journal, JournalConfig, Redone, is_of_journal, published},
     line::Fact,
     lock::Lock,
     log::Recovery,
@@ -125,8 +126,8 @@ fn open_to_write(
     }
     let (meta, journal, files) = begin_journal((&vfs, &index), &found, (is_new, in_background), &config)?;
     let opening = found.opening;
-    let journal = Some(journal);
-    let parts = Parts { vfs, meta, index, files, lock: Some(lock), journal, next_log, damage, opening };
+    let (lock, journal, follower) = (Some(lock), Some(journal), None);
+    let parts = Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower };
     let shared = Shared::new(parts, config);
     begin(&shared, &facts).map_err(refused)?;
     Ok(Arc::new(shared))
@@ -219,8 +220,10 @@ fn open_to_read(
     lock.map_or(Ok(()), |lock| lock.close(false))?;
     let (_, next_log, damage) = catch_up(&*vfs, &index, (condition, lock), &config, &mut found)?;
     let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
+    let follower = Some(Follower::behind(&*vfs, found.last_batch())?);
     let Found { meta, opening, .. } = found;
-    let parts = Parts { vfs, meta, index, files, lock: None, journal: None, next_log, damage, opening };
+    let (lock, journal) = (None, None);
+    let parts = Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower };
     Ok(Arc::new(Shared::new(parts, config)))
 }
 
@@ -252,12 +255,20 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
 /// # Errors
 /// Those of an opening; `Corrupt` if a log is found damaged.
 pub(crate) fn refresh(shared: &Shared) -> Result<()> {
-    let _refreshing = guard(&shared.refreshing);
+    let mut following = guard(&shared.following);
     let (vfs, index) = (&*shared.vfs, &*shared.index);
-    let known = position(index)?;
-    let mut facts = Facts::unfinished(index)?;
     // Before any log is read: what is published then is in all of them.
     let last_batch = last_published(vfs)?;
+    if let Some(mut follower) = following.take()
+        && let Some(steps) = follower.steps(vfs, last_batch)?
+        && let (now, redone) = (shared.time.now(), Redone::default())
+        && CatchUp::new(vfs, index)?.run((&steps, last_batch), &redone, now, &mut Opening::default())?
+    {
+        *following = Some(follower);
+        return Ok(());
+    }
+    let known = position(index)?;
+    let mut facts = Facts::unfinished(index)?;
     let from = Recovery { from: known, read_only: true, last_batch, ..Recovery::default() };
     let read = root::read(vfs, from, |fact| {
         facts.take(fact);
@@ -268,6 +279,7 @@ pub(crate) fn refresh(shared: &Shared) -> Result<()> {
     let from = From { last_batch, may_be_ahead: true, rewrite: false, unclean: false };
     let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
     remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
+    *following = Some(Follower::behind(vfs, last_batch)?);
     damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
 }
 

@@ -25,7 +25,7 @@ use crate::{
     files::Files,
     fold::Told,
     index::Index,
-    journal::{Failure, Journal},
+    journal::{Failure, Follower, Journal},
     lock::Lock,
     meta::Meta,
     opening::Opening,
@@ -34,6 +34,7 @@ use crate::{
     staged::Staged,
     table,
     vfs::{FilePath, Vfs, hash_of, name_of},
+    watch::Watch,
     writer::Remembered,
 };
 
@@ -99,8 +100,11 @@ pub(crate) struct Shared {
     /// Who reads now.
     pub(crate) readers: Readers,
     pub(crate) followers: Followers<(TenantId, Scope)>,
-    /// Held by whoever reads what others wrote, in a store that is open for reading.
-    pub(crate) refreshing: Mutex<()>,
+    /// Where a store that is open for reading has come to in the journal of the holder. Held by whoever reads what the
+    /// holder wrote.
+    pub(crate) following: Mutex<Option<Follower>>,
+    /// Tells a store that is open for reading that the holder has written.
+    pub(crate) watch: Watch,
     /// Tenants with something to purge, while a purge goes on that nobody waits for.
     pub(crate) behind: Mutex<Option<BTreeSet<TenantId>>>,
     pub(crate) closed: AtomicBool,
@@ -120,11 +124,12 @@ pub(crate) struct Parts {
     pub(crate) next_log: u64,
     pub(crate) damage: Damage,
     pub(crate) opening: Opening,
+    pub(crate) follower: Option<Follower>,
 }
 
 impl Shared {
     pub(crate) fn new(parts: Parts, config: FileConfig) -> Self {
-        let Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening } = parts;
+        let Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower } = parts;
         let limits = Limits::default().at_most(&config.limits);
         // Above every number of an earlier opening.
         let first_change = lock.as_ref().map_or(0, Lock::session) << 40;
@@ -155,7 +160,8 @@ impl Shared {
             opening,
             readers: Readers::default(),
             followers: Followers::default(),
-            refreshing: Mutex::new(()),
+            following: Mutex::new(follower),
+            watch: Watch::default(),
             behind: Mutex::default(),
             closed: AtomicBool::new(false),
             finished: OnceLock::new(),
@@ -282,7 +288,7 @@ impl Shared {
     }
 
     fn let_go(&self) -> Result<()> {
-        let Some(lock) = &self.lock else { return Ok(()) };
+        let Some(lock) = &self.lock else { return self.index.close() };
         let settled = self.settle(lock);
         let settled = self.index.close().and(settled);
         let clean = settled.is_ok() && !self.is_poisoned();

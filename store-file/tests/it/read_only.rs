@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use store_core::{ErrorKind, IgnoreProgress, Store};
 use store_file::{Create, FileStore};
 
-use crate::folder::{Place, answers, edit, fill, say, thread, threads};
+use crate::{
+    damage::entries,
+    folder::{Place, answers, edit, fill, say, threads},
+};
 
 fn reading(place: &Place) -> FileStore {
     FileStore::open(place.root(), place.config().read_only()).unwrap()
@@ -84,11 +87,17 @@ async fn a_reader_shows_whole_commits_only() {
     store.close().await.unwrap();
     let copy = place.copy();
     edit(&copy.log("a"), |log| log[300] ^= 1);
-    let before = copy.tree();
-    let reader = reading(&copy);
-    assert_eq!(reader.opening().damaged.len(), 1);
-    assert_eq!(threads(&reader).load_thread(&thread("a")).await.unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(copy.tree(), before);
+    for with_index in [true, false] {
+        if !with_index {
+            fs::remove_dir_all(copy.root().join("index")).unwrap();
+        }
+        let before = copy.tree();
+        let reader = reading(&copy);
+        // With the index, logs are not read before somebody needs them.
+        assert_eq!(reader.opening().damaged.len(), usize::from(!with_index));
+        assert_eq!(entries(&reader, "a").await.unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(copy.tree(), before);
+    }
 }
 
 /// Shows FI-15: what a batch has written to one log is not shown before all of its logs have it.

@@ -6,6 +6,7 @@
 mod crashes;
 mod faults;
 mod flips;
+mod follow;
 mod group;
 mod planted;
 mod script;
