@@ -57,6 +57,7 @@ mod pending;
 mod pool;
 mod purge;
 mod readers;
+mod recent;
 mod registry;
 mod replay;
 mod root;

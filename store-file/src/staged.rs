@@ -2,18 +2,22 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
 };
 
 use store_core::{Result, Scope, TenantId};
 
 use crate::{
     codec::{Get, damaged},
-    index::{Changes, Direction, Index, Key, Snapshot},
+    index::{Changes, Direction, Index, Key, Snapshot, after_prefix},
     log::Position,
+    recent::{Known, Recent},
     root, table,
     walk::{Walk, bounds},
 };
+
+/// How many keys of a list are read together.
+const CHUNK: usize = 32;
 
 /// What changes are laid over.
 #[derive(Debug, Clone, Copy)]
@@ -36,12 +40,17 @@ pub(crate) struct Staged<'a> {
     /// Scopes that get events: who follows them is told when these show.
     scopes: BTreeSet<(TenantId, Scope)>,
     /// What was read of the index, which stays: nothing else writes to it meanwhile.
-    found: RefCell<HashMap<Vec<u8>, Option<Vec<u8>>>>,
+    recent: RefCell<Recent>,
 }
 
 impl<'a> Staged<'a> {
     pub(crate) fn new(index: &'a Index) -> Self {
         Self::of(Source::Index(index))
+    }
+
+    /// The same for the writer, with what it has read and written before.
+    pub(crate) fn with_recent(index: &'a Index, recent: Recent) -> Self {
+        Self { recent: RefCell::new(recent.at(index.version())), ..Self::new(index) }
     }
 
     /// For a reader, whose changes nobody ever sees.
@@ -56,7 +65,7 @@ impl<'a> Staged<'a> {
             new: HashSet::new(),
             touched: BTreeSet::new(),
             scopes: BTreeSet::new(),
-            found: RefCell::default(),
+            recent: RefCell::default(),
         }
     }
 
@@ -144,10 +153,49 @@ impl<'a> Staged<'a> {
         newest.map(|key| table::last_number(&key).ok_or_else(|| damaged("snapshot"))).transpose()
     }
 
-    /// The changes, to be applied once what they stand for is durable, the logs of the threads that change, and the
-    /// scopes of events that do.
-    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<u64>, BTreeSet<(TenantId, Scope)>) {
-        (self.changes, self.touched, self.scopes)
+    /// The changes, to be applied once what they stand for is durable, the logs of the threads that change, the scopes
+    /// of events that do, and what was read of the index.
+    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<u64>, BTreeSet<(TenantId, Scope)>, Recent) {
+        (self.changes, self.touched, self.scopes, self.recent.into_inner())
+    }
+
+    /// What was read of the index. The changes are given up.
+    pub(crate) fn into_recent(self) -> Recent {
+        self.recent.into_inner()
+    }
+
+    /// The first key of a list in a range and a direction that the index has and that does not change.
+    fn stored(&self, list: &Key, (from, to): (&[u8], &[u8]), direction: Direction) -> Result<Option<Vec<u8>>> {
+        let stays = |key: &&Vec<u8>| self.changes.get(key).is_none();
+        let is_forward = direction == Direction::Forward;
+        loop {
+            let mut recent = self.recent.borrow_mut();
+            let is_full = recent.is_full();
+            let beginning = recent.list(list.as_bytes());
+            if is_forward
+                && beginning.reaches(from)
+                && let Some(key) = beginning.range(from, to).find(stays)
+            {
+                return Ok(Some(key.clone()));
+            }
+            match beginning.known() {
+                Known::All if is_forward => return Ok(None),
+                Known::All => return Ok(beginning.range(from, to).rev().find(stays).cloned()),
+                Known::UpTo(_) if !is_forward || !beginning.reaches(from) => break,
+                _ if is_full => break,
+                known => {
+                    let (keys, known) = self.look(|snapshot| read_on(snapshot, list, known))?;
+                    let count = keys.len();
+                    beginning.extend(keys, known);
+                    recent.count_keys(count);
+                }
+            }
+        }
+        self.look(|snapshot| {
+            let keys = snapshot.range(from, to, direction).map(|pair| pair.map(|(key, _)| key));
+            let mut stored = keys.filter(|key| key.as_ref().map_or(true, |key| stays(&key)));
+            stored.next().transpose()
+        })
     }
 
     /// The changes of an opening, which nobody can have seen before.
@@ -161,14 +209,14 @@ impl Get for Staged<'_> {
         match self.changes.get(key) {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),
             None => {
-                if let Some(found) = self.found.borrow().get(key) {
-                    return Ok(found.clone());
+                if let Some(row) = self.recent.borrow_mut().row(key) {
+                    return Ok(row);
                 }
                 let value = match self.source {
                     Source::Index(index) => index.get(key)?,
                     Source::Snapshot(snapshot) => snapshot.get(key)?,
                 };
-                self.found.borrow_mut().insert(key.to_vec(), value.clone());
+                self.recent.borrow_mut().put_row(key.to_vec(), value.clone());
                 Ok(value)
             }
         }
@@ -177,20 +225,8 @@ impl Get for Staged<'_> {
 
 impl Walk for Staged<'_> {
     fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
-        let is_first = after.is_none() && direction == Direction::Forward;
         let (from, to) = bounds(list, after, direction);
-        let stored = self.look(|snapshot| -> Result<_> {
-            let from = if is_first { snapshot.front(list.as_bytes()) } else { from.clone() };
-            let mut keys = snapshot.range(&from, &to, direction).map(|pair| pair.map(|(key, _)| key));
-            let mut stored = keys.next().transpose()?;
-            if is_first {
-                snapshot.remember_front(list.as_bytes(), stored.as_deref());
-            }
-            while stored.as_ref().is_some_and(|key| self.changes.get(key).is_some()) {
-                stored = keys.next().transpose()?;
-            }
-            Ok(stored)
-        })?;
+        let stored = self.stored(list, (&from, &to), direction)?;
         let added = self.changes.first_put(&from, &to, direction);
         Ok(match (stored, added) {
             (Some(stored), Some(added)) if direction == Direction::Forward => Some(stored.min(added)),
@@ -198,4 +234,22 @@ impl Walk for Staged<'_> {
             (stored, added) => stored.or(added),
         })
     }
+}
+
+/// The next keys of a list behind what is known of it, and how much is known with them.
+fn read_on(snapshot: &Snapshot, list: &Key, known: &Known) -> Result<(Vec<Vec<u8>>, Known)> {
+    let from = match known {
+        Known::UpTo(last) => [last.as_slice(), &[0]].concat(),
+        Known::Nothing | Known::All => snapshot.front(list.as_bytes()),
+    };
+    let pairs = snapshot.range(&from, &after_prefix(list.as_bytes()), Direction::Forward).take(CHUNK);
+    let keys = pairs.map(|pair| pair.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
+    if *known == Known::Nothing {
+        snapshot.remember_front(list.as_bytes(), keys.first().map(Vec::as_slice));
+    }
+    let known = match keys.last() {
+        Some(last) if keys.len() == CHUNK => Known::UpTo(last.clone()),
+        _ => Known::All,
+    };
+    Ok((keys, known))
 }

@@ -93,6 +93,11 @@ impl Changes {
         first.map(|(key, _)| key.clone())
     }
 
+    /// The keys that change, and what they become.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.keys.iter().map(|(key, value)| (key.as_slice(), value.as_deref()))
+    }
+
     /// Whether nothing changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -213,6 +218,11 @@ impl Index {
                 Ok(())
             }
         }
+    }
+
+    /// Which version it is: changes that are made make the next one.
+    pub(crate) fn version(&self) -> u64 {
+        self.fronts.ended()
     }
 
     /// Makes everything that was applied durable.

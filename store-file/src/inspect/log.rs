@@ -386,7 +386,7 @@ impl Check<'_> {
         }
         fold::put_log(&mut staged, &self.owner, replayed.end);
         staged.touch(*log);
-        self.shared.show(staged)
+        self.shared.show(staged).map(drop)
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
             return Err(Error::unavailable("a log was changed while it was read"));
         };
         told = again;
-        shared.show(told.written(&shared.index)?)?;
+        let _recent = shared.show(told.written(&shared.index)?)?;
         finding.repair = RepairStatus::Rebuilt;
     }
     Ok(Some(finding))

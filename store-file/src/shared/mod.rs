@@ -31,6 +31,7 @@ use crate::{
     opening::Opening,
     pool::Pool,
     readers::Readers,
+    recent::Recent,
     staged::Staged,
     table,
     vfs::{FilePath, Vfs, hash_of, name_of},
@@ -244,18 +245,19 @@ impl Shared {
         }
     }
 
-    /// Shows changes to readers, all of them together.
-    pub(crate) fn show(&self, staged: Staged<'_>) -> Result<()> {
+    /// Shows changes to readers, all of them together. What was read and written need not be read again.
+    pub(crate) fn show(&self, staged: Staged<'_>) -> Result<Recent> {
         let mut last = guard(&self.changes);
-        let (mut changes, touched, scopes) = staged.into_parts();
+        let (mut changes, touched, scopes, mut recent) = staged.into_parts();
         *last += 1;
         for log in touched {
             changes.put(table::changed(log), last.to_be_bytes());
         }
+        recent.note(&changes);
         self.index.apply(changes).inspect_err(|_| self.poison())?;
         drop(last);
         self.followers.notify(&scopes);
-        Ok(())
+        Ok(recent.became(self.index.version()))
     }
 
     /// Wakes who waits for work of a tenant that may be claimable from a time on.

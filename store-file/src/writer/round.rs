@@ -107,10 +107,11 @@ fn check_free(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
 impl<'a> Round<'a> {
     /// A round that begins at a log, which is not loaded yet.
     pub(super) fn new(shared: &'a Shared, remembered: &'a mut Remembered, key: LogKey) -> Self {
+        let staged = Staged::with_recent(&shared.index, std::mem::take(&mut remembered.recent));
         Self {
             shared,
             remembered,
-            staged: Staged::new(&shared.index),
+            staged,
             tails: Tails::default(),
             key,
             entered: Entered::No,

@@ -20,7 +20,8 @@ impl Round<'_> {
     fn show_alone(mut self) -> Result<()> {
         let staged = std::mem::replace(&mut self.staged, Staged::new(&self.shared.index));
         let fits = !staged.is_empty() && (self.how == How::Frees || self.shared.check_space(0).is_ok());
-        if fits { self.shared.show(staged) } else { Ok(()) }
+        self.remembered.recent = if fits { self.shared.show(staged)? } else { staged.into_recent() };
+        Ok(())
     }
 
     fn commit_batch(mut self) -> Result<()> {
@@ -45,7 +46,8 @@ impl Round<'_> {
         written.values().for_each(|loaded| shared.mark_checked(loaded.name.number));
         staged.put(table::fact("batch"), number.to_be_bytes());
         // The groups are in the logs: whatever happens now, the next opening shows them.
-        shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
+        let shown = shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
+        remembered.recent = shown;
         remembered.take(written);
         Ok(())
     }
