@@ -7,20 +7,20 @@ use store_core::{ErrorKind, Result, TenantId, Timestamp};
 use crate::{
     codec::{Get, LogRow, Rows, read},
     decoded::{decode, forget, own_header, told},
-    dispatches::MailboxRows,
+    dispatch_rows::MailboxRows,
     error,
-    events::sweep_step,
     facts::Facts,
     fold::{self, Owner},
     index::{Direction, Index},
     journal::{Redone, Step, StepKind},
     line::{Fact, Line, ThreadHeader},
     log::{Group, Position, Scanner},
-    opening::Opening,
+    names::log_path,
     replay::show,
+    report::Opening,
     root,
-    shared::Shared,
     staged::Staged,
+    sweep::sweep_step,
     table,
     vfs::{FilePath, Open, Vfs},
 };
@@ -138,7 +138,7 @@ impl<'a> CatchUp<'a> {
         for key in [table::log(log), table::purge(log)] {
             let Some(value) = self.staged.get(key.as_bytes())? else { continue };
             let row: LogRow = read("log", &value)?;
-            if Shared::log_path(&row.tenant, &row.thread, row.generation)? == *path {
+            if log_path(&row.tenant, &row.thread, row.generation)? == *path {
                 return Ok(Some((log, row)));
             }
         }

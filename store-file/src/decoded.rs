@@ -1,6 +1,6 @@
 //! Headers and groups of logs, decoded, and what the index has of a log.
 
-use store_core::{Result, RunId};
+use store_core::{Result, RunId, TenantId};
 
 use crate::{
     codec::{Rows, damaged},
@@ -8,8 +8,7 @@ use crate::{
     fold::{self, Lines, Owner, Told},
     line::{CommitLine, Line, ThreadHeader},
     log::{Group, Header, Position, check_version, read_header},
-    purge,
-    shared::Shared,
+    names::log_path,
     staged::Staged,
     table,
     vfs::{FilePath, VfsFile},
@@ -18,9 +17,9 @@ use crate::{
 /// The header of a log that stands under its own name, and where its first group starts.
 pub(crate) fn own_header(file: &dyn VfsFile, path: &FilePath) -> std::io::Result<Option<(ThreadHeader, Position)>> {
     let Header::Good(line, start) = read_header(file)? else { return Ok(None) };
-    let header = ThreadHeader::decode(&line).ok().filter(|header| {
-        Shared::log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path)
-    });
+    let header = ThreadHeader::decode(&line)
+        .ok()
+        .filter(|header| log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path));
     Ok(header.map(|header| (header, start)))
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
 pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
     for key in staged.keys(&table::log_runs(owner.log))? {
         let run = table::read_log_run(&key).ok_or_else(|| damaged("run"))?;
-        purge::remove_run(staged, (owner.log, &owner.tenant), &RunId::new(run)?)?;
+        remove_run(staged, (owner.log, &owner.tenant), &RunId::new(run)?)?;
     }
     for sort in table::OF_LOG.iter().chain(&table::LEFT_BY_LOG) {
         staged.delete_all(&table::of_log(*sort, owner.log))?;
@@ -69,5 +68,17 @@ pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
     }
     staged.delete(table::log(owner.log));
     staged.delete(table::changed(owner.log));
+    Ok(())
+}
+
+/// Removes a run, unless its id was used again.
+pub(crate) fn remove_run(staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
+    let (log, tenant) = log;
+    if let Some(row) = staged.run_row(tenant, id)?.filter(|row| row.log == log) {
+        for place in fold::run_places(tenant, id.as_str(), &row) {
+            staged.delete(place);
+        }
+        staged.delete(table::run(tenant, id));
+    }
     Ok(())
 }

@@ -10,12 +10,14 @@ use store_core::{
 
 use crate::{
     codec::{Rows, ThreadRow, read},
-    dispatches::MailboxRows,
+    dispatch_rows::MailboxRows,
+    facts::remove,
     fold::{self, Owner},
     index::{Direction, Key},
     line::{Fact, Named},
-    purge,
-    shared::{LogKey, Part, Shared, TenantState, ThreadKey},
+    names::{LogKey, Part, ThreadKey, outbox_log_id},
+    purge, records,
+    shared::{Shared, TenantState},
     staged::Staged,
     table,
     writer::{How, Round, alone},
@@ -33,7 +35,7 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
             threads.add_children(children(shared, &key.0, &thread)?);
         }
         let row = shared.known_thread(&round.staged, &key.0, &key.1)?;
-        let stored = row.map(|row| crate::view::stamp(row.stored, shared.meta.incarnation()));
+        let stored = row.map(|row| records::stamp(row.stored, shared.meta.incarnation()));
         threads.check(&key.1, stored.as_ref(), request, &shared.limits)?;
         apply(round, &key.0, (threads.deleted(), threads.detached()))?;
         Ok(Deletion::from(threads))
@@ -73,20 +75,6 @@ fn apply(round: &mut Round<'_>, tenant: &TenantId, threads: (&[ThreadId], &[Thre
 fn named(id: &ThreadId, stored: &StoredThread, fence: Option<ClaimNumber>) -> Named {
     let thread = &stored.thread;
     Named { thread: id.clone(), generation: thread.generation(), revision: thread.revision.number(), fence }
-}
-
-/// Takes a thread out of the index; what its log left there waits for the purge.
-pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadRow, Timestamp)) -> Result<()> {
-    let (row, now) = what;
-    let thread = &row.stored.thread;
-    let log_row = staged.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
-    let id = staged.id_record(tenant, &thread.id, Some(&row.stored))?;
-    fold::remove_thread(staged, tenant, &row.stored);
-    staged.put(table::id(tenant, &thread.id), thread::id_record_after_deletion(&id, &row.stored, now).encode());
-    staged.delete(table::log(row.log));
-    staged.delete(table::changed(row.log));
-    staged.put(table::purge(row.log), log_row.encode());
-    Ok(())
 }
 
 /// The direct children of a thread.
@@ -197,7 +185,7 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
 
 /// A log of a tenant, whichever: for what concerns all of it.
 fn any_log(tenant: &TenantId) -> Result<LogKey> {
-    Ok((tenant.clone(), crate::outbox::log_id()?, Part::Events))
+    Ok((tenant.clone(), outbox_log_id()?, Part::Events))
 }
 
 /// Removes a closed tenant: its threads and what is remembered of its ids, in bounded steps (TN-8).

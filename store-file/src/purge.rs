@@ -6,13 +6,16 @@ use store_core::{Error, ErrorKind, EventId, Outcome, Result, RunId, TenantId};
 
 use crate::{
     codec::{LogRow, Rows, read},
-    error, fold,
+    decoded::remove_run,
+    error,
     index::{Direction, Key},
     journal::LogName,
     line::{self, EventKeyLine, Line},
-    shared::{Part, Shared, guard},
-    staged::Staged,
-    table, view,
+    mutex::guard,
+    names::{Part, log_path, mailbox_log_id, outbox_log_id},
+    records,
+    shared::Shared,
+    table,
     writer::{How, Round, alone},
 };
 
@@ -130,7 +133,7 @@ fn plan(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<Step> {
     }
     // Who began to read before the deletion has ended when this returns; nobody later sees the thread.
     shared.readers.wait_for_earlier_readers();
-    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
+    let path = log_path(&row.tenant, &row.thread, row.generation)?;
     round.drop_log(LogName { number: log, path });
     round.staged.delete(table::purge(log));
     Ok(Step::Ends)
@@ -157,7 +160,7 @@ fn adopt(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
             // It may have been trimmed.
             Some(event) if snapshot.is_in_scope(&row.tenant, &event)? => {
                 bytes += u64::from(event.span.len);
-                lines.push(Line::Event(Box::new(view::read(shared, log, event.span, line::decode_event)?)));
+                lines.push(Line::Event(Box::new(records::read(shared, log, event.span, line::decode_event)?)));
             }
             event => {
                 round.staged.delete(Key::from_bytes(&key));
@@ -209,7 +212,7 @@ fn adopt_rows(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
         return Ok(false);
     }
     check_tenant(round.shared, row)?;
-    round.enter((row.tenant.clone(), crate::outbox::log_id()?, Part::Events))?;
+    round.enter((row.tenant.clone(), outbox_log_id()?, Part::Events))?;
     round.move_rows(log, &ids)?;
     // What was moved, or is gone, does not stand under this log any more.
     ids.iter().for_each(|id| round.staged.delete(table::log_outbox(log).text(id.as_str())));
@@ -227,21 +230,9 @@ fn adopt_states(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
         return Ok(false);
     }
     check_tenant(round.shared, row)?;
-    round.enter((row.tenant.clone(), crate::mailbox::log_id()?, Part::Events))?;
+    round.enter((row.tenant.clone(), mailbox_log_id()?, Part::Events))?;
     ids.truncate(round.move_states((log, BYTES), &ids)?);
     // What was moved, or is gone, does not stand under this log any more.
     ids.iter().for_each(|id| round.staged.delete(table::log_mailbox(log).text(id.as_str())));
     Ok(true)
-}
-
-/// Removes a run, unless its id was used again.
-pub(crate) fn remove_run(staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
-    let (log, tenant) = log;
-    if let Some(row) = staged.run_row(tenant, id)?.filter(|row| row.log == log) {
-        for place in fold::run_places(tenant, id.as_str(), &row) {
-            staged.delete(place);
-        }
-        staged.delete(table::run(tenant, id));
-    }
-    Ok(())
 }

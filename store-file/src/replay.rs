@@ -10,15 +10,16 @@ use crate::{
     damage::{Damage, without_generation},
     decoded::{decode, forget, own_header, told},
     error,
-    events::sweep_step,
     facts::Facts,
     fold::{self, Owner},
     index::{Direction, Index},
     journal::lacks_batches,
     line::Line,
     log::{Position, Recovery, recover},
-    opening::{Opening, SetAside},
+    names::mailbox_log_id,
+    report::{Opening, SetAside},
     staged::Staged,
+    sweep::sweep_step,
     table,
     vfs::{FilePath, Kind, Open, Vfs, name_of},
 };
@@ -154,7 +155,7 @@ impl<'a> Replay<'a> {
         }
         // What becomes of rows of the outbox is worked in behind the rows themselves; settlements that came with
         // commits, behind the dispatches.
-        let mailbox = format!("/{}.0.jsonl", name_of(crate::mailbox::log_id()?.as_str()));
+        let mailbox = format!("/{}.0.jsonl", name_of(mailbox_log_id()?.as_str()));
         files.sort_by_key(|path| match path.as_str() {
             path if path.ends_with(&mailbox) => 0,
             path if !path.ends_with(".0.jsonl") => 1,

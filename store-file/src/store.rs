@@ -17,14 +17,17 @@ use crate::{
     config::{Durability, FileConfig},
     deletion,
     index::{self, after_prefix},
-    opening::{self, Opening},
+    mutex::guard,
+    names::log_path,
+    opening,
     pool::Queues,
     registry,
-    shared::{Shared, guard},
+    report::Opening,
+    shared::Shared,
     table,
-    tenant::{Tenant, Writers},
+    tenant::Tenant,
     vfs::Vfs,
-    writer,
+    writer::{self, Writers},
 };
 
 /// How many requests the writer takes together.
@@ -113,7 +116,7 @@ impl FileStore {
     pub fn log_path(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
         let shared = &self.0.shared;
         let Some(row) = shared.known_thread(&shared.index.snapshot(), tenant, thread)? else { return Ok(None) };
-        let path = Shared::log_path(tenant, thread, row.stored.thread.generation())?;
+        let path = log_path(tenant, thread, row.stored.thread.generation())?;
         Ok(Some(self.0.path.join(path.as_str())))
     }
 }

@@ -8,15 +8,12 @@ use store_core::{
 };
 
 use crate::{
-    give_back::GiveBack,
-    opening,
-    pool::{Lost, Queues},
-    shared::{Part, Shared, TenantState},
-    writer::{Answer, Ask, Wanted},
+    names::Part,
+    pool::Lost,
+    refresh,
+    shared::{Shared, TenantState},
+    writer::{Answer, Ask, GiveBack, Wanted, Writers},
 };
-
-/// The queue of the store's writer.
-pub(crate) type Writers = Queues<(), Wanted, Result<Answer>>;
 
 /// The contracts of a store for one tenant.
 #[derive(Debug, Clone)]
@@ -81,7 +78,7 @@ impl Tenant {
         let looking = move || {
             let seen = shared.watch.wait(seen, at_most);
             shared.check_open()?;
-            opening::refresh(&shared)?;
+            refresh::refresh(&shared)?;
             Ok(seen)
         };
         self.shared.pool.run(looking).await?

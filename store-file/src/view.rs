@@ -2,7 +2,7 @@
 
 use store_core::{
     CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
-    TenantId, Thread, ThreadId, Timestamp, Version, WriterId,
+    TenantId, ThreadId, Timestamp, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
@@ -19,13 +19,12 @@ use crate::{
     fold::Told,
     index::Direction,
     line::{self, CommitLine},
-    log::{Span, read_line},
-    rows,
+    log::Span,
+    outbox_rows, records,
     shared::Shared,
     staged::Staged,
     table,
     tails::Tails,
-    vfs::FilePath,
 };
 
 /// The view of one thread in a batch.
@@ -46,7 +45,7 @@ impl View<'_> {
         span: Span,
         decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
     ) -> Result<T> {
-        read_beside(self.shared, self.tails, (log, span), decode)
+        records::read_beside(self.shared, self.tails, (log, span), decode)
     }
 
     fn row(&self, seq: u64) -> Result<NodeRow> {
@@ -114,11 +113,11 @@ impl OutboxView for View<'_> {
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
-        rows::place(self.staged, self.tenant, list, (after, Direction::Forward))
+        outbox_rows::place(self.staged, self.tenant, list, (after, Direction::Forward))
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
-        rows::place(self.staged, self.tenant, list, (None, Direction::Backward))
+        outbox_rows::place(self.staged, self.tenant, list, (None, Direction::Backward))
     }
 }
 
@@ -170,7 +169,7 @@ impl CommitView for View<'_> {
     }
 
     fn thread(&self) -> Result<Option<StoredThread>> {
-        Ok(self.told.stored.clone().map(|stored| stamp(stored, self.incarnation())))
+        Ok(self.told.stored.clone().map(|stored| records::stamp(stored, self.incarnation())))
     }
 
     fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
@@ -216,53 +215,5 @@ impl CommitView for View<'_> {
         let ranks = self.staged.keys(&table::inputs(log))?;
         let rank = |key: Vec<u8>| table::last_number(&key).ok_or_else(|| damaged("pending input"));
         ranks.into_iter().map(|key| Ok(self.staged.expect_input(log, rank(key)?)?.id)).collect()
-    }
-}
-
-/// Reads one line of a log.
-pub(crate) fn read<T>(
-    shared: &Shared,
-    log: u64,
-    span: Span,
-    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
-) -> Result<T> {
-    let (file, path) = shared.open_log(log)?;
-    decoded(&read_line(&*file, &path, span)?, (&path, span), decode)
-}
-
-/// The same for a line that may not be written yet.
-pub(crate) fn read_beside<T>(
-    shared: &Shared,
-    tails: &Tails,
-    at: (u64, Span),
-    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
-) -> Result<T> {
-    let (log, span) = at;
-    match (tails.line(log, span), tails.get(log)) {
-        (Some(line), Some(tail)) => decoded(line, (&tail.name.path, span), decode),
-        _ => read(shared, log, span, decode),
-    }
-}
-
-fn decoded<T>(
-    bytes: &[u8],
-    at: (&FilePath, Span),
-    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
-) -> Result<T> {
-    let place = || crate::error::corrupt(at.0, Some(at.1.offset));
-    let text = std::str::from_utf8(bytes).map_err(|e| place().with_source(e))?;
-    decode(text).map_err(|e| place().with_source(e))
-}
-
-/// The thread with the incarnation of the store in its versions.
-pub(crate) fn stamp(mut stored: StoredThread, incarnation: u64) -> StoredThread {
-    stamp_thread(&mut stored.thread, incarnation);
-    stored
-}
-
-/// Sets the incarnation of the store in a thread's versions: logs and index do not know it.
-pub(crate) fn stamp_thread(thread: &mut Thread, incarnation: u64) {
-    for version in [&mut thread.version, &mut thread.revision] {
-        *version = Version::new(version.number(), version.generation(), incarnation);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 
-use crate::{journal::PUBLISHED, shared::guard};
+use crate::{journal::PUBLISHED, mutex::guard};
 
 /// Waits for the file that a holder writes behind the logs of each batch.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use store_core::{
 use super::Owner;
 use crate::{
     codec::damaged,
-    dispatches::{DispatchRow, MailboxRow, MailboxRows, PlacedRow},
+    dispatch_rows::{DispatchRow, MailboxRow, MailboxRows, PlacedRow},
     index::{Direction, Key},
     line::{DispatchLine, InterruptLine, Line, MailboxLine},
     log::Span,

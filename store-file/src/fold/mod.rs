@@ -42,6 +42,13 @@ pub(crate) struct Told {
     pub(crate) id: ThreadIdRecord,
 }
 
+impl Told {
+    /// The generation of the thread; that of a new one if there is none.
+    pub(crate) fn generation(&self) -> u64 {
+        self.stored.as_ref().map_or(1, |stored| stored.thread.generation())
+    }
+}
+
 /// A group, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lines {

@@ -8,7 +8,7 @@ use crate::{
     codec::{Rows, payload_place},
     line::{Line, OutboxLine},
     log::Span,
-    rows::OutboxTable,
+    outbox_rows::OutboxTable,
     staged::Staged,
     table,
 };

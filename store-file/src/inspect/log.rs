@@ -16,15 +16,17 @@ use store_core::{
 use super::{Inspected, Part, events, is_in_use, outbox::Rows as OutboxRows, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
-    decoded::{self, own_header},
+    decoded::{self, own_header, remove_run},
     entries, error,
     facts::Facts,
     fold::{self, Owner, Told},
     index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Known, Position, Scanner, Tail, check_version, classify, read_header},
-    pending, purge, runs,
-    shared::{Part as LogPart, Shared, guard, objection},
+    mutex::guard,
+    names::{Part as LogPart, log_path},
+    pending, runs,
+    shared::{Shared, objection},
     staged::Staged,
     table,
     vfs::{FilePath, Open, VfsFile},
@@ -108,7 +110,7 @@ impl Check<'_> {
     /// Reads the log from its beginning. What it gives, if all of it is good and nobody else changed it.
     fn log(&mut self) -> Result<Option<Replayed>> {
         let Owner { tenant, thread, generation, .. } = &self.owner;
-        let path = Shared::log_path(tenant, thread, *generation)?;
+        let path = log_path(tenant, thread, *generation)?;
         let fail = |source| error::io(&path, source);
         let in_use = is_in_use(self.shared)?;
         let file = match self.shared.vfs.open(&path, Open::Read) {
@@ -366,7 +368,7 @@ impl Check<'_> {
         let mut staged = Staged::new(index);
         for (key, _) in self.stored()? {
             if let Some(run) = table::read_log_run(&key) {
-                purge::remove_run(&mut staged, (*log, tenant), &RunId::new(run)?)?;
+                remove_run(&mut staged, (*log, tenant), &RunId::new(run)?)?;
             }
             staged.delete(Key::from_bytes(&key));
         }

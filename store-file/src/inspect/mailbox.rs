@@ -10,12 +10,14 @@ use super::Inspected;
 use crate::{
     codec::{LogRow, damaged, read},
     decoded,
-    dispatches::{MailboxRows, PlacedRow},
+    dispatch_rows::{MailboxRows, PlacedRow},
     error,
     fold::{self, Owner, mailbox::turn},
     index::{Direction, Index, Key, Snapshot},
     log::{Header, Scanner, read_header},
-    shared::{Shared, guard},
+    mutex::guard,
+    names::{log_path, mailbox_log_id},
+    shared::Shared,
     staged::Staged,
     table,
     vfs::Open,
@@ -131,7 +133,7 @@ impl Told {
 
 /// The log of the mailbox, and those of threads that have something of it behind it.
 fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
-    let own = crate::mailbox::log_id()?;
+    let own = mailbox_log_id()?;
     let mut logs = Vec::new();
     for list in [table::logs(), table::purges()] {
         for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
@@ -152,7 +154,7 @@ fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
 fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
     let (log, row) = of;
     let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
-    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
+    let path = log_path(&row.tenant, &row.thread, row.generation)?;
     let fail = |source| error::io(&path, source);
     let file = match shared.vfs.open(&path, Open::Read) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(false),

@@ -17,8 +17,10 @@ use crate::{
     index::{Direction, Key, Snapshot},
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
+    mutex::guard,
+    names::log_path,
     root,
-    shared::{Shared, guard},
+    shared::Shared,
     staged::Staged,
     table,
     vfs::{Entry, FilePath, Kind, Open},
@@ -89,7 +91,7 @@ pub(super) fn logs(shared: &Shared, facts: &Facts, part: &mut Part) -> Result<Lo
             let (key, value) = pair?;
             let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
             let row: LogRow = read("log", &value)?;
-            known.insert(Shared::log_path(&row.tenant, &row.thread, row.generation)?);
+            known.insert(log_path(&row.tenant, &row.thread, row.generation)?);
             if alive {
                 logs.push((log, row));
             }

@@ -4,11 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use super::{Failure, Inner, planted::Bug, writer::Writer};
-use crate::vfs::FilePath;
+use crate::{mutex::guard, vfs::FilePath};
 
 /// What a flush makes durable.
 #[derive(Debug)]
@@ -85,9 +84,4 @@ impl Inner {
         let is_there = guard(&self.writer).halves.iter().any(|half| half.written.contains_key(&log));
         if is_there { Err(source) } else { Ok(()) }
     }
-}
-
-/// The guard of a lock, even if a holder of it panicked: a batch is then as after a crash, and poisons the journal.
-pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

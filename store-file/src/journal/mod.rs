@@ -59,7 +59,7 @@ pub(crate) use self::{
     redo::{LogAppends, Redone, Step, StepKind},
 };
 use self::{
-    flush::{Flushing, guard},
+    flush::Flushing,
     frame::HalfHeader,
     half::Half,
     planted::{Bug, Planted},
@@ -68,7 +68,7 @@ use self::{
     reserve::Reserve,
     writer::Writer,
 };
-use crate::{error, files::Files, vfs::Vfs};
+use crate::{error, files::Files, mutex::guard, vfs::Vfs};
 
 /// How large the journal is if nothing else is said, both halves together.
 pub(crate) const DEFAULT_BYTES: u64 = 64 << 20;

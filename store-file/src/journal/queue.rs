@@ -2,7 +2,8 @@
 
 use std::{io, sync::PoisonError};
 
-use super::{Failure, Inner, batch::Batch, flush::guard};
+use super::{Failure, Inner, batch::Batch};
+use crate::mutex::guard;
 
 /// A leader does not take more than about this many bytes at once.
 const GROUP_BYTES: u64 = 4 << 20;

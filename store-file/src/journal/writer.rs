@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io, sync::MutexGuard};
 use super::{
     Durability, Failure, Inner,
     batch::{Batch, Change},
-    flush::{Flushing, guard},
+    flush::Flushing,
     frame::{FRAME, Frame},
     half::Half,
     planted::{Bug, Planted},
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     error,
+    mutex::guard,
     vfs::{FilePath, Open, Vfs},
 };
 

@@ -9,10 +9,11 @@ use store_core::{
     mailbox::{self, MailboxView},
 };
 
-use super::lists::{Place, by_creation, by_end, way};
 use crate::{
     codec::{damaged, read},
-    dispatches::{MailboxRow, MailboxRows, MailboxTable, check},
+    dispatch_lists::{Place, by_creation, by_end, way},
+    dispatch_rows::{MailboxRow, MailboxRows},
+    dispatches::{MailboxTable, check},
     fold::mailbox::turn_all,
     index::{self, Snapshot},
     shared::Shared,

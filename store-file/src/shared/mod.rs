@@ -7,14 +7,14 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use store_core::{
-    Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Scope, Survives, TenantId, ThreadId,
-    Timestamp, event::Followers,
+    Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Scope, Survives, TenantId, Timestamp,
+    event::Followers,
 };
 
 pub(crate) use self::{checks::objection, tenants::TenantState};
@@ -23,51 +23,22 @@ use crate::{
     damage::Damage,
     error,
     files::Files,
-    fold::Told,
     index::Index,
     journal::{Failure, Follower, Journal},
     lock::Lock,
     meta::Meta,
-    opening::Opening,
+    mutex::guard,
+    names::tenant_folder,
     pool::Pool,
     readers::Readers,
     recent::Recent,
+    remembered::Remembered,
+    report::Opening,
     staged::Staged,
     table,
-    vfs::{FilePath, Vfs, hash_of, name_of},
+    vfs::Vfs,
     watch::Watch,
-    writer::Remembered,
 };
-
-/// A thread of a tenant.
-pub(crate) type ThreadKey = (TenantId, ThreadId);
-
-/// Which of the logs of an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
-    /// The log of the thread, in its present generation.
-    Thread,
-    /// The log of generation 0: events that lie outside of commits, and what is known of scopes.
-    Events,
-}
-
-impl Part {
-    /// The part that a log of this generation is.
-    pub(crate) const fn of(generation: u64) -> Self {
-        if generation == 0 { Self::Events } else { Self::Thread }
-    }
-
-    /// The generation of the log.
-    pub(crate) fn generation(self, told: &Told) -> u64 {
-        match self {
-            Self::Thread => told.stored.as_ref().map_or(1, |stored| stored.thread.generation()),
-            Self::Events => 0,
-        }
-    }
-}
-
-/// A log that one writer at a time works on.
-pub(crate) type LogKey = (TenantId, ThreadId, Part);
 
 /// An opened root.
 #[derive(Debug)]
@@ -224,19 +195,9 @@ impl Shared {
         }
     }
 
-    /// Where a thread's log is.
-    pub(crate) fn log_path(tenant: &TenantId, thread: &ThreadId, generation: u64) -> Result<FilePath> {
-        Self::folder(tenant)?.join(&format!("{}.{generation}.jsonl", name_of(thread.as_str())))
-    }
-
-    /// Where a tenant's logs are. Its name does not show: errors name files, and go to the tenant's callers (TN-3).
-    pub(crate) fn folder(tenant: &TenantId) -> Result<FilePath> {
-        FilePath::new(format!("tenants/{}", hash_of(tenant.as_str())))
-    }
-
     /// Removes the folder of a tenant that has nothing left. What others put there stays, and the folder with it.
     pub(crate) fn remove_folder(&self, tenant: &TenantId) -> Result<()> {
-        let folder = Self::folder(tenant)?;
+        let folder = tenant_folder(tenant)?;
         match self.vfs.remove_dir(&folder) {
             Err(source) if !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
                 Err(error::io(&folder, source))
@@ -316,11 +277,6 @@ impl Drop for Shared {
         self.closed.store(true, Ordering::SeqCst);
         let _ = self.finish();
     }
-}
-
-/// Returns the guard of a lock, even if a holder of the lock panicked. The caller checks the guarded data.
-pub(crate) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Cursors of an earlier incarnation are refused (FI-12).

@@ -8,7 +8,7 @@ use store_core::{
 };
 
 use super::{MailboxAsk, OutboxAsk};
-use crate::shared::{LogKey, TenantState};
+use crate::{names::LogKey, shared::TenantState};
 
 /// Something to be written to one thread.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use store_core::{
 use super::{Answer, Round};
 use crate::{
     line::{self, CommitLine, Line, OutboxLine, StateLine, ThreadLine},
+    records::{self, stamp},
     shared::Shared,
-    view::stamp,
 };
 
 impl Round<'_> {
@@ -87,7 +87,7 @@ impl Round<'_> {
         let (view, mut fenced) = (self.view(), self.told.id.clone());
         let lineage = |parent: &ThreadId| {
             view.thread_exists(parent)?;
-            crate::threads::ancestors(self.shared, &self.staged, &self.key.0, parent)
+            records::ancestors(self.shared, &self.staged, &self.key.0, parent)
         };
         let (request, before) = ((&self.key.1, patch, expect), (view.thread()?, &mut fenced));
         let change = thread::update(request, before, view.fenced_mailbox(), lineage, (&self.shared.limits, now))?;

@@ -8,9 +8,9 @@ use store_core::{
 
 use super::{Answer, Round};
 use crate::{
-    events::oldest,
     line::{CommitLine, Line, event_lines},
-    shared::Part,
+    names::Part,
+    records::oldest,
 };
 
 impl Round<'_> {

@@ -12,19 +12,22 @@ use store_core::{
     mailbox::{self, MailboxDecision, MailboxPlan, SingleClaim, UnreadableThread},
 };
 
-use super::{Answer, BATCH_BYTES, Round};
+use super::{
+    Answer, BATCH_BYTES, Round,
+    give_back::{GiveBack, OnTheWay},
+};
 use crate::{
     codec::damaged,
-    dispatches::{MailboxRows, MailboxTable, check},
+    dispatch_lists::{dead_letters, ended, lapsed},
+    dispatch_rows::MailboxRows,
+    dispatches::{MailboxTable, check},
     fold::{
         self,
         mailbox::{turn, turn_all},
     },
-    give_back::{GiveBack, OnTheWay},
     index::Direction,
     line::{CommitLine, DispatchLine, Line, MailboxLine, mailbox_lines},
-    mailbox::{dead_letters, ended, lapsed},
-    shared::Part,
+    names::{Part, mailbox_log_id},
     staged::Staged,
     table::{self, MailboxList},
     walk::Walk,
@@ -180,7 +183,7 @@ impl Round<'_> {
     pub(super) fn put_without_thread(&mut self, plan: Plan, now: Timestamp) -> Result<()> {
         self.remember_fence(plan.id_record.fence)?;
         let Some(settlement) = plan.mailbox else { return Ok(()) };
-        self.enter((self.key.0.clone(), crate::mailbox::log_id()?, Part::Events))?;
+        self.enter((self.key.0.clone(), mailbox_log_id()?, Part::Events))?;
         self.put_plan(*settlement, now)?;
         self.close_group(now)
     }

@@ -1,20 +1,19 @@
 //! The one writer: takes all requests that wait, plans one after the other, and commits what they write as one batch.
 //!
 //! - `round`: what is planned and not written yet, over any number of logs
-//! - `remembered`: what need not be read again
 //! - `root_log`: facts about several threads
 //! - `write`: the end of a round: one batch of the journal, then the index, then the answers
 //! - `commit`, `queue`, `events`, `outbox`, `mailbox`: what each kind of request writes
-//! - `ask`, `answer`: requests and answers
+//! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer nobody received
 
 mod answer;
 mod ask;
 mod commit;
 mod events;
+mod give_back;
 mod mailbox;
 mod outbox;
 mod queue;
-mod remembered;
 mod root_log;
 mod round;
 mod write;
@@ -28,18 +27,23 @@ pub(crate) use self::{
     answer::Answer,
     ask::{Ask, Wanted},
     commit::shown,
+    give_back::GiveBack,
     mailbox::{MailboxAnswer, MailboxAsk},
     outbox::{OutboxAnswer, OutboxAsk},
-    remembered::Remembered,
     round::{How, Round},
 };
 use crate::{
-    pool::Request,
-    shared::{LogKey, Shared, guard},
+    mutex::guard,
+    names::LogKey,
+    pool::{Queues, Request},
+    shared::Shared,
 };
 
 /// A batch is not made larger than about this.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// The queue of the store's writer.
+pub(crate) type Writers = Queues<(), Wanted, Result<Answer>>;
 
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
 

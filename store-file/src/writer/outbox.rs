@@ -3,17 +3,22 @@
 use std::collections::BTreeSet;
 
 use store_core::{
-    ClaimOutbox, ClaimedOutbox, ExtendOutbox, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued, Result,
-    SettleOutbox, Timestamp, outbox,
+    ClaimOutbox, ClaimedOutbox, ExtendOutbox, Json, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued,
+    Result, SettleOutbox, Timestamp, outbox,
 };
 
-use super::{Answer, Round};
+use super::{
+    Answer, Round,
+    give_back::{GiveBack, OnTheWay},
+};
 use crate::{
     codec::Rows,
-    give_back::{GiveBack, OnTheWay},
     line::{self, CommitLine, Line, OutboxLine},
-    rows::OutboxTable,
-    view,
+    log::Span,
+    outbox_rows::{OutboxTable, Payloads},
+    records,
+    shared::Shared,
+    tails::Tails,
 };
 
 /// What the outbox of a tenant is asked for.
@@ -49,7 +54,8 @@ impl Round<'_> {
     /// Changes rows, and writes what became of them.
     pub(super) fn outbox(&mut self, ask: &OutboxAsk, now: Timestamp) -> Result<Answer> {
         let setting = self.setting(now);
-        let mut table = OutboxTable::of(&mut self.staged, &self.key.0, (self.shared, &self.tails));
+        let payloads = RoundPayloads { shared: self.shared, tails: &self.tails };
+        let mut table = OutboxTable::of(&mut self.staged, &self.key.0, &payloads);
         let answer = match ask {
             OutboxAsk::Claim(request, back) => outbox::claim(&mut table, request, setting)
                 .map(|claimed| OutboxAnswer::Claimed(OnTheWay::new(claimed, back.clone()))),
@@ -104,9 +110,25 @@ impl Round<'_> {
         for id in ids {
             let place = self.staged.outbox_payload(&self.key.0, id)?.filter(|(own, _)| *own == log);
             let (Some((log, span)), Some(stored)) = (place, self.staged.outbox_row(&self.key.0, id)?) else { continue };
-            let payload = view::read(self.shared, log, span, line::decode_payload)?;
+            let payload = records::read(self.shared, log, span, line::decode_payload)?;
             lines.push(Line::Outbox(Box::new(OutboxLine { stored, payload })));
         }
         Ok(lines)
+    }
+}
+
+/// The payloads of rows in the logs, and of those that are not written yet.
+struct RoundPayloads<'a> {
+    shared: &'a Shared,
+    tails: &'a Tails,
+}
+
+impl Payloads for RoundPayloads<'_> {
+    fn incarnation(&self) -> u64 {
+        self.shared.meta.incarnation()
+    }
+
+    fn payload(&self, at: (u64, Span)) -> Result<Json> {
+        records::read_beside(self.shared, self.tails, at, line::decode_payload)
     }
 }

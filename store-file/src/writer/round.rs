@@ -7,10 +7,7 @@ use std::{
 
 use store_core::{Error, Result, TenantId, Timestamp, commit::DecisionContext};
 
-use super::{
-    mailbox::OpenGroup,
-    remembered::{Loaded, Remembered},
-};
+use super::mailbox::OpenGroup;
 use crate::{
     codec::Rows,
     error,
@@ -18,7 +15,9 @@ use crate::{
     journal::LogName,
     line::{CommitLine, Line, ThreadHeader},
     log::add_checksum,
-    shared::{LogKey, Part, Shared},
+    names::{LogKey, Part, log_path},
+    remembered::{Loaded, Remembered},
+    shared::Shared,
     staged::Staged,
     tails::{Tail, Tails},
     vfs::{FilePath, Open, Vfs},
@@ -178,7 +177,7 @@ impl<'a> Round<'a> {
             && let Some(tail) = self.tails.get(log)
         {
             let (tenant, thread, part) = self.key.clone();
-            let owner = Owner { tenant, thread, generation: part.generation(&told), log };
+            let owner = Owner { tenant, thread, generation: part.generation(told.generation()), log };
             fold::finish(&mut self.staged, &owner, (&before, &told), tail.end());
             before = told.clone();
         }
@@ -261,7 +260,7 @@ impl<'a> Round<'a> {
         if let Some(log) = self.log {
             return Ok(Owner { tenant, thread, generation, log });
         }
-        let path = Shared::log_path(&tenant, &thread, generation)?;
+        let path = log_path(&tenant, &thread, generation)?;
         check_free(&*self.shared.vfs, &path)?;
         let header = ThreadHeader { tenant, thread, generation, at: self.shared.time.now() };
         let log = self.shared.next_log.fetch_add(1, Ordering::SeqCst);

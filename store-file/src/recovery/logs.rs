@@ -2,7 +2,7 @@
 
 use store_core::{Detail, Error, Result, codec::Codec};
 
-use super::{Opening, SetAside, index::position};
+use super::index::position;
 use crate::{
     codec::Rows,
     config::FileConfig,
@@ -14,6 +14,7 @@ use crate::{
     log::{Known, Recovery, Tail, classify, put_aside, set_aside},
     meta::Meta,
     replay::From,
+    report::{Opening, SetAside},
     root,
     staged::Staged,
     table,
@@ -21,25 +22,25 @@ use crate::{
 };
 
 /// Where the logs of a root end, and what the index needs to get there.
-pub(super) struct Found {
-    pub(super) meta: Meta,
-    pub(super) opening: Opening,
-    pub(super) history: Option<History>,
-    pub(super) redone: Redone,
+pub(crate) struct Found {
+    pub(crate) meta: Meta,
+    pub(crate) opening: Opening,
+    pub(crate) history: Option<History>,
+    pub(crate) redone: Redone,
     /// Whether the logs may not be durable: no journal was there to say so.
-    pub(super) rewrite: bool,
+    pub(crate) rewrite: bool,
     /// Whether logs and index may be ahead of the journal: the last holder acknowledged before it synced, and did not
     /// close the root.
-    pub(super) may_be_ahead: bool,
+    pub(crate) may_be_ahead: bool,
     /// The first opening behind the last clean close; none if the last holder closed the root, or has it open.
-    pub(super) since: Option<u64>,
+    pub(crate) since: Option<u64>,
     /// For a reader beside a holder: the last batch that is in all of its logs.
-    pub(super) visible: Option<u64>,
+    pub(crate) visible: Option<u64>,
 }
 
 impl Found {
     /// Of a root of which nothing was looked at yet.
-    pub(super) fn new(meta: Meta, unclean: bool, since: Option<u64>) -> Self {
+    pub(crate) fn new(meta: Meta, unclean: bool, since: Option<u64>) -> Self {
         let rewrite = unclean && !meta.has_journal();
         let opening = Opening { unclean, ..Opening::default() };
         Self {
@@ -55,24 +56,24 @@ impl Found {
     }
 
     /// Goes on without the journal. Nothing says then what of the logs is durable.
-    pub(super) fn give_up_journal(&mut self, why: String) {
+    pub(crate) fn give_up_journal(&mut self, why: String) {
         (self.history, self.redone, self.rewrite) = (None, Redone::default(), true);
         self.opening = Opening { unclean: true, lost_journal: Some(why), ..Opening::default() };
     }
 
     /// The last batch that was committed.
-    pub(super) fn last_batch(&self) -> u64 {
+    pub(crate) fn last_batch(&self) -> u64 {
         self.history.as_ref().map(History::last).or(self.visible).unwrap_or(u64::MAX)
     }
 
     /// Whether a power cut may have taken what was acknowledged, given the last opening that acknowledged before it
     /// synced. That need not be the last one: one behind it may have ended before it raised the incarnation.
-    pub(super) fn is_behind(&self, relaxed: Option<u64>) -> bool {
+    pub(crate) fn is_behind(&self, relaxed: Option<u64>) -> bool {
         let may_be_lost = self.since.is_some_and(|since| relaxed.is_some_and(|session| session >= since));
         may_be_lost || self.visible.is_some()
     }
 
-    pub(super) fn from(&self) -> From {
+    pub(crate) fn from(&self) -> From {
         From {
             last_batch: self.last_batch(),
             may_be_ahead: self.may_be_ahead,
@@ -83,7 +84,7 @@ impl Found {
 }
 
 /// The journal of a root that has one. Behind a clean close it is empty, and nothing is lost without it.
-pub(super) fn journal_of(vfs: &dyn Vfs, meta: &Meta, (is_new, was_clean): (bool, bool)) -> Result<Option<History>> {
+pub(crate) fn journal_of(vfs: &dyn Vfs, meta: &Meta, (is_new, was_clean): (bool, bool)) -> Result<Option<History>> {
     if is_new || !meta.has_journal() {
         return Ok(None);
     }
@@ -97,13 +98,13 @@ pub(super) fn journal_of(vfs: &dyn Vfs, meta: &Meta, (is_new, was_clean): (bool,
 }
 
 /// The error of a journal that is gone.
-pub(super) fn lost() -> Error {
+pub(crate) fn lost() -> Error {
     Error::corrupt("the journal: its files are missing")
 }
 
 /// Sets aside what logs have behind the end that the journal knows. Whole groups there are of batches that the journal
 /// should have.
-pub(super) fn cut_to_ends(vfs: &dyn Vfs, config: &FileConfig, found: &mut Found) -> Result<()> {
+pub(crate) fn cut_to_ends(vfs: &dyn Vfs, config: &FileConfig, found: &mut Found) -> Result<()> {
     for (path, end) in &found.redone.ends {
         let fail = |source| error::io(path, source);
         let file = vfs.open(path, if config.read_only { Open::Read } else { Open::Write }).map_err(fail)?;
@@ -126,7 +127,7 @@ fn damage_of(path: &FilePath) -> String {
 }
 
 /// Keeps what the journal has of logs that cannot be mended: it is not in them, and goes with the journal.
-pub(super) fn keep_bytes(vfs: &dyn Vfs, history: &History, redone: &Redone, opening: &mut Opening) -> Result<()> {
+pub(crate) fn keep_bytes(vfs: &dyn Vfs, history: &History, redone: &Redone, opening: &mut Opening) -> Result<()> {
     if redone.damaged.is_empty() {
         return Ok(());
     }
@@ -140,7 +141,7 @@ pub(super) fn keep_bytes(vfs: &dyn Vfs, history: &History, redone: &Redone, open
 }
 
 /// Refuses the threads of logs that lack what was durable once, now and by their rows in the index later on, too.
-pub(super) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mut Damage) -> Result<()> {
+pub(crate) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mut Damage) -> Result<()> {
     let (vfs, index) = on;
     found.opening.damaged.extend(found.redone.damaged.iter().map(damage_of));
     let ends = found.history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
@@ -173,7 +174,7 @@ pub(super) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mu
 }
 
 /// Whether the root log ends where the index knows it to. What is behind that is set aside.
-pub(super) fn fits_root_log(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found) -> Result<bool> {
+pub(crate) fn fits_root_log(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found) -> Result<bool> {
     let from = position(index)?;
     let known = Recovery {
         from,

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement, in_flight};
 
-use crate::{
-    shared::{LogKey, TenantState},
-    tenant::Writers,
-    writer::{Ask, MailboxAsk, OutboxAsk, Wanted},
-};
+use super::{Ask, MailboxAsk, OutboxAsk, Wanted, Writers};
+use crate::{names::LogKey, shared::TenantState};
 
 /// What is claimed at once.
 pub(crate) trait Claimed {

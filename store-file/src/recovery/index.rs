@@ -4,23 +4,20 @@ use std::sync::Arc;
 
 use store_core::Result;
 
-use super::{
-    SetAside,
-    logs::{Found, cut_to_ends, fits_root_log},
-};
+use super::logs::{Found, cut_to_ends, fits_root_log};
 use crate::{
     catch_up::{CatchUp, next_log},
     config::FileConfig,
     damage::Damage,
-    dispatches::MailboxRows,
+    dispatch_rows::MailboxRows,
     facts::Facts,
     index::{Changes, Condition, Direction, Index},
     journal::{Persist, lacks_batches},
     lock::Lock,
     log::{Position, Recovery},
     meta::Meta,
-    opening::Opening,
     replay::{From, Replay},
+    report::{Opening, SetAside},
     root,
     staged::Staged,
     table,
@@ -28,7 +25,7 @@ use crate::{
 };
 
 /// Brings the index to where the logs are: by the journal, if it is not further behind than that, else by the logs.
-pub(super) fn catch_up(
+pub(crate) fn catch_up(
     vfs: &dyn Vfs,
     index: &Index,
     known: (Condition, Option<&Lock>),
@@ -64,7 +61,7 @@ pub(super) fn catch_up(
 
 /// Refuses a journal that lacks batches, before anything is made of it. Only what was acknowledged before it was synced
 /// may be in the index and not in the journal, and a closed root has everything in its logs.
-pub(super) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Found) -> Result<()> {
+pub(crate) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Found) -> Result<()> {
     let (condition, lock) = known;
     let Some(history) = &found.history else { return Ok(()) };
     if lock.was_clean() && !history.is_empty() {
@@ -80,7 +77,7 @@ pub(super) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Fo
 }
 
 /// The last batch that the index covers.
-pub(super) fn last_batch(index: &Index) -> Result<u64> {
+pub(crate) fn last_batch(index: &Index) -> Result<u64> {
     let staged = Staged::new(index);
     let [batch, flushed] = [staged.number(&table::fact("batch"))?, staged.number(&table::fact("flushed"))?];
     Ok(batch.max(flushed).unwrap_or_default())
@@ -147,7 +144,7 @@ fn rebuild(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found)
 }
 
 /// Reads every log as far as the index does not cover it.
-pub(super) fn read_logs(
+pub(crate) fn read_logs(
     vfs: &dyn Vfs,
     index: &Index,
     known: (&Facts, From),
@@ -182,7 +179,7 @@ fn clear(index: &Index) -> Result<()> {
     }
 }
 
-pub(super) fn remember(index: &Index, meta: &Meta, position: Position, facts: &Facts) -> Result<()> {
+pub(crate) fn remember(index: &Index, meta: &Meta, position: Position, facts: &Facts) -> Result<()> {
     let mut staged = Staged::new(index);
     staged.put(table::fact("store"), *meta.key());
     staged.put(table::fact("root"), root::encode_position(position));
@@ -200,13 +197,13 @@ pub(super) fn remember(index: &Index, meta: &Meta, position: Position, facts: &F
 }
 
 /// How far the index knows the root log.
-pub(super) fn position(index: &Index) -> Result<Option<Position>> {
+pub(crate) fn position(index: &Index) -> Result<Option<Position>> {
     let found = Staged::new(index).get_position("root")?;
     Ok(found.filter(|position| *position != Position::default()))
 }
 
 /// What makes the index durable, up to a batch.
-pub(super) fn persist(index: &Arc<Index>) -> Persist {
+pub(crate) fn persist(index: &Arc<Index>) -> Persist {
     let index = Arc::clone(index);
     Box::new(move |batch| {
         let mut changes = Changes::default();

@@ -1,36 +1,29 @@
 //! Opening a root: what it is, who held it, what a crash left, and bringing the index to where the logs are.
 
-mod index;
-mod logs;
-mod report;
-
 use std::{path::Path, sync::Arc};
 
-use store_core::{Error, ErrorKind, IgnoreProgress, Outcome, Result, SchemaRemedy, TenantId};
+use store_core::{Error, ErrorKind, Outcome, Result, SchemaRemedy, TenantId};
 
-pub use self::report::{Opening, SetAside};
-use self::{
-    index::{catch_up, check_journal, last_batch, persist, position, read_logs, remember},
-    logs::{Found, journal_of, keep_bytes, lost, note_damage},
-};
 use crate::{
-    catch_up::CatchUp,
     config::{Create, Durability, FileConfig},
     damage::Damage,
     deletion, error,
     facts::Facts,
     files::Files,
     index::{Condition, Index, is_known_damaged},
-    journal::{Follower, History, Journal, JournalConfig, Redone, is_of_journal, published},
+    journal::{Follower, History, Journal, JournalConfig, is_of_journal},
     line::Fact,
     lock::Lock,
-    log::Recovery,
     meta::Meta,
+    mutex::guard,
+    names::{Part, outbox_log_id},
     overlay::Overlay,
     purge,
-    replay::From,
-    root,
-    shared::{Part, Parts, Shared, guard},
+    recovery::{
+        Found, catch_up, check_journal, journal_of, keep_bytes, last_batch, lost, note_damage, persist, position,
+    },
+    refresh::last_published,
+    shared::{Parts, Shared},
     space,
     staged::Staged,
     table,
@@ -235,7 +228,7 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     if position(&shared.index)?.is_none() || shared.config.durability != Durability::Sync {
         let session = shared.lock.as_ref().map_or(0, Lock::session);
         let tenant = TenantId::default_tenant();
-        let key = (tenant, crate::outbox::log_id()?, Part::Events);
+        let key = (tenant, outbox_log_id()?, Part::Events);
         alone(shared, key, How::Frees, |round| {
             if shared.config.durability == Durability::Sync {
                 return round.begin_root();
@@ -248,39 +241,6 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
         deletion::finish_drop(shared, tenant)?;
     }
     purge::what_can_be(shared, None)
-}
-
-/// Reads what others wrote since a root was opened for reading, or since this was called last.
-///
-/// # Errors
-/// Those of an opening; `Corrupt` if a log is found damaged.
-pub(crate) fn refresh(shared: &Shared) -> Result<()> {
-    let mut following = guard(&shared.following);
-    let (vfs, index) = (&*shared.vfs, &*shared.index);
-    // Before any log is read: what is published then is in all of them.
-    let last_batch = last_published(vfs)?;
-    if let Some(mut follower) = following.take()
-        && let Some(steps) = follower.steps(vfs, last_batch)?
-        && let (now, redone) = (shared.time.now(), Redone::default())
-        && CatchUp::new(vfs, index)?.run((&steps, last_batch), &redone, now, &mut Opening::default())?
-    {
-        *following = Some(follower);
-        return Ok(());
-    }
-    let known = position(index)?;
-    let mut facts = Facts::unfinished(index)?;
-    let from = Recovery { from: known, read_only: true, last_batch, ..Recovery::default() };
-    let read = root::read(vfs, from, |fact| {
-        facts.take(fact);
-        Ok(())
-    })?;
-    let config = FileConfig { progress: Arc::new(IgnoreProgress), ..shared.config.clone() };
-    let mut opening = Opening::default();
-    let from = From { last_batch, may_be_ahead: true, rewrite: false, unclean: false };
-    let (_, damage) = read_logs(vfs, index, (&facts, from), &config, &mut opening)?;
-    remember(index, &shared.meta, read.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
-    *following = Some(Follower::behind(vfs, last_batch)?);
-    damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
 }
 
 /// The error of an opening: nothing was asked for yet that may have an effect.
@@ -296,11 +256,6 @@ pub(crate) fn mark_closed(shared: &Shared) {
     shared.closed.store(true, std::sync::atomic::Ordering::SeqCst);
     let tenants = std::mem::take(&mut *guard(&shared.tenants));
     tenants.values().for_each(|tenant| tenant.end_waits());
-}
-
-/// The last batch that a reader beside a holder sees.
-fn last_published(vfs: &dyn Vfs) -> Result<u64> {
-    Ok(published(vfs).map_err(|source| error::io("journal.last", source))?.unwrap_or(u64::MAX))
 }
 
 fn no_root() -> Error {

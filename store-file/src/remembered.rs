@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use store_core::TenantId;
 
-use crate::{fold::Told, journal::LogName, log::Position, recent::Recent, shared::LogKey};
+use crate::{fold::Told, journal::LogName, log::Position, names::LogKey, recent::Recent};
 
 /// How many logs are remembered at most.
 const REMEMBERED: usize = 512;
@@ -13,15 +13,15 @@ const REMEMBERED: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     logs: HashMap<LogKey, Loaded>,
-    pub(super) recent: Recent,
+    pub(crate) recent: Recent,
 }
 
 /// A log as its writer knows it.
 #[derive(Debug, Clone)]
-pub(super) struct Loaded {
-    pub(super) told: Told,
-    pub(super) name: LogName,
-    pub(super) end: Position,
+pub(crate) struct Loaded {
+    pub(crate) told: Told,
+    pub(crate) name: LogName,
+    pub(crate) end: Position,
 }
 
 impl Remembered {
@@ -36,12 +36,12 @@ impl Remembered {
     }
 
     /// What is remembered of a log.
-    pub(super) fn get(&self, key: &LogKey) -> Option<&Loaded> {
+    pub(crate) fn get(&self, key: &LogKey) -> Option<&Loaded> {
         self.logs.get(key)
     }
 
     /// Remembers what was written.
-    pub(super) fn take(&mut self, written: HashMap<LogKey, Loaded>) {
+    pub(crate) fn take(&mut self, written: HashMap<LogKey, Loaded>) {
         if self.logs.len() + written.len() > REMEMBERED {
             self.logs.clear();
         }
