@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use crate::{
-    codec::{Rows, damaged, narrow, read, wide},
+    codec::{Rows, damaged, narrow, wide},
     log::Span,
     table,
 };
@@ -118,23 +118,19 @@ impl Codec for PlacedRow {
 /// Typed reads of the mailbox.
 pub(crate) trait MailboxRows: Rows {
     fn dispatch_row(&self, tenant: &TenantId, id: &DispatchId) -> Result<Option<DispatchRow>> {
-        let bytes = self.get(table::dispatch(tenant, id).as_bytes())?;
-        bytes.map(|bytes| read("dispatch", &bytes)).transpose()
+        self.decoded("dispatch", &table::dispatch(tenant, id))
     }
 
     fn mailbox_row(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<MailboxRow>> {
-        let bytes = self.get(table::mailbox(tenant, thread).as_bytes())?;
-        bytes.map(|bytes| read("mailbox", &bytes)).transpose()
+        self.decoded("mailbox", &table::mailbox(tenant, thread))
     }
 
     fn interrupt_row(&self, tenant: &TenantId, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
-        let bytes = self.get(table::interrupt(tenant, thread, epoch).as_bytes())?;
-        bytes.map(|bytes| read("interrupt", &bytes)).transpose()
+        self.decoded("interrupt", &table::interrupt(tenant, thread, epoch))
     }
 
     fn placed_row(&self, tenant: &TenantId, thread: &ThreadId) -> Result<PlacedRow> {
-        let bytes = self.get(table::placed(tenant, thread).as_bytes())?;
-        bytes.map_or(Ok(PlacedRow::default()), |bytes| read("place of a thread", &bytes))
+        Ok(self.decoded("place of a thread", &table::placed(tenant, thread))?.unwrap_or_default())
     }
 
     /// The time under a key.
@@ -166,4 +162,4 @@ pub(crate) trait MailboxRows: Rows {
     }
 }
 
-impl<R: Rows + ?Sized> MailboxRows for R {}
+impl<R: Rows> MailboxRows for R {}

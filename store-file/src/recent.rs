@@ -5,11 +5,15 @@
 //! index costs as much as reading a dozen of its keys.
 
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Bound,
 };
 
 use crate::index::Changes;
+
+/// A row of some type.
+pub(crate) type Decoded = Box<dyn Any + Send>;
 
 /// A generation of rows has about this many bytes. There are two.
 const ROW_BYTES: usize = 4 << 20;
@@ -24,9 +28,13 @@ pub(crate) struct Recent {
     /// Rows that were used lately, and those that were before. Of a key in both, the first one counts.
     rows: [HashMap<Vec<u8>, Option<Vec<u8>>>; 2],
     row_bytes: usize,
+    /// Rows that were decoded. They go when the rows that were used before do.
+    decoded: HashMap<Vec<u8>, Decoded>,
     /// No list is below another one.
     lists: BTreeMap<Vec<u8>, Beginning>,
     list_keys: usize,
+    /// The first bytes of lists: most keys are of none.
+    sorts: BTreeSet<u8>,
 }
 
 /// The first keys of a list.
@@ -110,11 +118,23 @@ impl Recent {
         if self.row_bytes > ROW_BYTES {
             *old = std::mem::take(young);
             self.row_bytes = 0;
+            self.decoded.clear();
         }
+    }
+
+    /// A row as it was decoded.
+    pub(crate) fn decoded<T: 'static>(&self, key: &[u8]) -> Option<&T> {
+        self.decoded.get(key)?.downcast_ref()
+    }
+
+    /// Remembers a row as it was decoded.
+    pub(crate) fn put_decoded(&mut self, key: Vec<u8>, row: Decoded) {
+        self.decoded.insert(key, row);
     }
 
     /// What is known of a list.
     pub(crate) fn list(&mut self, list: &[u8]) -> &mut Beginning {
+        self.sorts.extend(list.first());
         self.lists.entry(list.to_vec()).or_default()
     }
 
@@ -128,13 +148,17 @@ impl Recent {
         self.list_keys += count + 1;
     }
 
-    /// Takes over changes that the index gets.
-    pub(crate) fn note(&mut self, changes: &Changes) {
+    /// Takes over changes that the index gets, and what of them is decoded.
+    pub(crate) fn note(&mut self, changes: &Changes, decoded: HashMap<Vec<u8>, Decoded>) {
         for (key, value) in changes.iter() {
+            self.decoded.remove(key);
             let is_known = self.rows.iter().any(|rows| rows.contains_key(key));
             // Places in lists have no value, and nobody reads them as rows.
             if is_known || value.is_some_and(|value| !value.is_empty()) {
                 self.put_row(key.to_vec(), value.map(<[u8]>::to_vec));
+            }
+            if key.first().is_none_or(|sort| !self.sorts.contains(sort)) {
+                continue;
             }
             // What is before it in order is the one list that it can be of.
             let upto = (Bound::Unbounded, Bound::Included(key));
@@ -148,8 +172,10 @@ impl Recent {
                 self.list_keys += 1;
             }
         }
+        self.decoded.extend(decoded);
         if self.is_full() {
             self.lists.clear();
+            self.sorts.clear();
             self.list_keys = 0;
         }
     }
@@ -163,6 +189,8 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::{Known, Recent};
     use crate::index::Changes;
 
@@ -182,12 +210,12 @@ mod tests {
     fn rows_follow_changes_and_a_foreign_change_forgets_them() {
         let mut recent = Recent::default().at(7);
         recent.put_row(b"a".to_vec(), None);
-        recent.note(&changes(&[("a", "1"), ("b", "2"), ("place", "")], &["c"]));
+        recent.note(&changes(&[("a", "1"), ("b", "2"), ("place", "")], &["c"]), HashMap::new());
         let mut recent = recent.became(8);
         assert_eq!(recent.row(b"a"), Some(Some(b"1".to_vec())));
         assert_eq!(recent.row(b"b"), Some(Some(b"2".to_vec())));
         assert_eq!((recent.row(b"c"), recent.row(b"place")), (None, None));
-        recent.note(&changes(&[], &["a"]));
+        recent.note(&changes(&[], &["a"]), HashMap::new());
         let mut recent = recent.became(9).at(9);
         assert_eq!(recent.row(b"a"), Some(None));
         assert_eq!(recent.at(10).row(b"a"), None);
@@ -213,13 +241,13 @@ mod tests {
     fn a_list_is_known_up_to_a_key() {
         let mut recent = Recent::default();
         recent.list(b"l").extend(vec![b"l2".to_vec(), b"l4".to_vec()], Known::UpTo(b"l4".to_vec()));
-        recent.note(&changes(&[("l1", ""), ("l5", ""), ("k", ""), ("m", "")], &["l2"]));
+        recent.note(&changes(&[("l1", ""), ("l5", ""), ("k", ""), ("m", "")], &["l2"]), HashMap::new());
         assert_eq!(keys(&mut recent, "l"), ["l1", "l4"]);
         let list = recent.list(b"l");
         assert!(list.reaches(b"l") && list.reaches(b"l4") && list.reaches(b"l4\0") && !list.reaches(b"l5"));
         list.extend(vec![b"l5".to_vec()], Known::All);
         assert!(list.reaches(b"l9"));
-        recent.note(&changes(&[("l7", "")], &["l4", "l5"]));
+        recent.note(&changes(&[("l7", "")], &["l4", "l5"]), HashMap::new());
         assert_eq!(keys(&mut recent, "l"), ["l1", "l7"]);
     }
 }

@@ -2,16 +2,16 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
 };
 
 use store_core::{Result, Scope, TenantId};
 
 use crate::{
-    codec::{Get, damaged},
+    codec::{Get, Row, damaged, read},
     index::{Changes, Direction, Index, Key, Snapshot, after_prefix},
     log::Position,
-    recent::{Known, Recent},
+    recent::{Decoded, Known, Recent},
     root, table,
     walk::{Walk, bounds},
 };
@@ -33,6 +33,8 @@ enum Source<'a> {
 pub(crate) struct Staged<'a> {
     source: Source<'a>,
     changes: Changes,
+    /// Rows that change, decoded.
+    decoded: RefCell<HashMap<Vec<u8>, Decoded>>,
     /// Keys that get a value and have none in what the changes are laid over.
     new: HashSet<Vec<u8>>,
     /// Logs whose threads change: each gets a number when that shows.
@@ -62,6 +64,7 @@ impl<'a> Staged<'a> {
         Self {
             source,
             changes: Changes::default(),
+            decoded: RefCell::default(),
             new: HashSet::new(),
             touched: BTreeSet::new(),
             scopes: BTreeSet::new(),
@@ -70,16 +73,30 @@ impl<'a> Staged<'a> {
     }
 
     pub(crate) fn put(&mut self, key: Key, value: impl Into<Vec<u8>>) {
+        self.decoded.get_mut().remove(key.as_bytes());
         self.changes.put(key, value);
+    }
+
+    /// Puts a row that is JSON. It need not be decoded when it is read again.
+    pub(crate) fn put_row<T: Row>(&mut self, key: Key, row: T) {
+        self.changes.put(key.as_bytes(), row.encode());
+        self.decoded.get_mut().insert(key.into_bytes(), Box::new(row));
+    }
+
+    /// Says that the index has nothing under a key, which need not be looked for.
+    pub(crate) fn know_absent(&mut self, key: Key) {
+        self.recent.get_mut().put_row(key.into_bytes(), None);
     }
 
     /// Puts a key that nothing was ever stored at: if it is deleted before that shows, nothing of it remains.
     pub(crate) fn put_new(&mut self, key: Key, value: impl Into<Vec<u8>>) {
+        self.decoded.get_mut().remove(key.as_bytes());
         self.new.insert(key.as_bytes().to_vec());
         self.changes.put(key, value);
     }
 
     pub(crate) fn delete(&mut self, key: Key) {
+        self.decoded.get_mut().remove(key.as_bytes());
         if self.new.remove(key.as_bytes()) {
             self.changes.forget(key.as_bytes());
         } else {
@@ -122,6 +139,7 @@ impl<'a> Staged<'a> {
     /// Removes every key that starts with `prefix`.
     pub(crate) fn delete_all(&mut self, prefix: &Key) -> Result<()> {
         for key in self.keys(prefix)? {
+            self.decoded.get_mut().remove(&key);
             self.changes.delete(key);
         }
         Ok(())
@@ -153,10 +171,19 @@ impl<'a> Staged<'a> {
         newest.map(|key| table::last_number(&key).ok_or_else(|| damaged("snapshot"))).transpose()
     }
 
-    /// The changes, to be applied once what they stand for is durable, the logs of the threads that change, the scopes
-    /// of events that do, and what was read of the index.
-    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<u64>, BTreeSet<(TenantId, Scope)>, Recent) {
-        (self.changes, self.touched, self.scopes, self.recent.into_inner())
+    /// Gives all threads that change the number of this change.
+    pub(crate) fn number_changes(&mut self, number: u64) {
+        for log in std::mem::take(&mut self.touched) {
+            self.put(table::changed(log), number.to_be_bytes());
+        }
+    }
+
+    /// The changes, to be applied once what they stand for is durable, the scopes of events that change, and what is
+    /// known of the index with these changes.
+    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<(TenantId, Scope)>, Recent) {
+        let mut recent = self.recent.into_inner();
+        recent.note(&self.changes, self.decoded.into_inner());
+        (self.changes, self.scopes, recent)
     }
 
     /// What was read of the index. The changes are given up.
@@ -205,6 +232,25 @@ impl<'a> Staged<'a> {
 }
 
 impl Get for Staged<'_> {
+    fn decoded<T: Row>(&self, what: &'static str, key: &Key) -> Result<Option<T>> {
+        let changes = self.changes.get(key.as_bytes()).is_some();
+        let known = match changes {
+            true => self.decoded.borrow().get(key.as_bytes()).and_then(|row| row.downcast_ref().cloned()),
+            false => self.recent.borrow().decoded(key.as_bytes()).cloned(),
+        };
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(bytes) = self.get(key.as_bytes())? else { return Ok(None) };
+        let row: T = read(what, &bytes)?;
+        let decoded = Box::new(row.clone());
+        match changes {
+            true => drop(self.decoded.borrow_mut().insert(key.as_bytes().to_vec(), decoded)),
+            false => self.recent.borrow_mut().put_decoded(key.as_bytes().to_vec(), decoded),
+        }
+        Ok(Some(row))
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.changes.get(key) {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),

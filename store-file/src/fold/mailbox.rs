@@ -110,7 +110,7 @@ fn put(staged: &mut Staged<'_>, tenant: &TenantId, old: Option<&DispatchRow>, ne
             staged.put(table::queue_place(list, at.priority, at.number), at.due.as_millis().to_be_bytes());
         }
     }
-    staged.put(table::dispatch(tenant, &new.body.id), new.encode());
+    staged.put_row(table::dispatch(tenant, &new.body.id), new.clone());
     Ok(())
 }
 
@@ -167,7 +167,7 @@ fn record(staged: &mut Staged<'_>, owner: &Owner, line: &MailboxLine) -> Result<
     let old = staged.mailbox_row(tenant, thread)?;
     if old.is_none_or(|old| is_newer(owner, mailbox.revision, old.mailbox.revision)) {
         let row = MailboxRow { log: owner.log, mailbox: mailbox.clone() };
-        staged.put(table::mailbox(tenant, thread), row.encode());
+        staged.put_row(table::mailbox(tenant, thread), row);
     }
     turn(staged, tenant, thread, mailbox.last_time)
 }
@@ -189,7 +189,7 @@ pub(crate) fn turn(staged: &mut Staged<'_>, tenant: &TenantId, thread: &ThreadId
     for key in thread_places(tenant, thread, &new) {
         staged.put(key, []);
     }
-    staged.put(table::placed(tenant, thread), new.encode());
+    staged.put_row(table::placed(tenant, thread), new);
     Ok(())
 }
 

@@ -130,10 +130,8 @@ pub(crate) fn put_thread(staged: &mut Staged<'_>, owner: &Owner, before: Option<
     for place in new.difference(&old) {
         staged.put(Key::from_bytes(place), []);
     }
-    staged.put(
-        table::thread(&owner.tenant, &owner.thread),
-        ThreadRow { log: owner.log, stored: stored.clone() }.encode(),
-    );
+    let row = ThreadRow { log: owner.log, stored: stored.clone() };
+    staged.put_row(table::thread(&owner.tenant, &owner.thread), row);
 }
 
 /// Removes a thread and its places; what its log left in the index stays for the purge.
@@ -220,6 +218,7 @@ impl Work<'_, '_> {
         self.marks.apply_entry(&StoredMarks(self.staged, log), stored, entry, node)?;
         let row = NodeRow { span, id: entry.id.clone(), node: node.clone() };
         self.staged.put(table::node(log, node.seq), row.encode());
+        self.staged.know_absent(table::marks(log, node.seq));
         self.staged.put(table::entry(log, &entry.id), node.seq.to_be_bytes());
         self.staged.put(table::children(log, node.parent.unwrap_or_default()).number(node.seq), []);
         self.appended.push(node.clone());
@@ -325,7 +324,7 @@ impl Work<'_, '_> {
                     staged.put(table::snapshots(log).text(name).number(seq), giver.to_be_bytes());
                 }
             }
-            staged.put(table::marks(log, seq), new.encode());
+            staged.put_row(table::marks(log, seq), new);
         }
         Ok(())
     }

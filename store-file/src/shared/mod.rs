@@ -207,14 +207,11 @@ impl Shared {
     }
 
     /// Shows changes to readers, all of them together. What was read and written need not be read again.
-    pub(crate) fn show(&self, staged: Staged<'_>) -> Result<Recent> {
+    pub(crate) fn show(&self, mut staged: Staged<'_>) -> Result<Recent> {
         let mut last = guard(&self.changes);
-        let (mut changes, touched, scopes, mut recent) = staged.into_parts();
         *last += 1;
-        for log in touched {
-            changes.put(table::changed(log), last.to_be_bytes());
-        }
-        recent.note(&changes);
+        staged.number_changes(*last);
+        let (changes, scopes, recent) = staged.into_parts();
         self.index.apply(changes).inspect_err(|_| self.poison())?;
         drop(last);
         self.followers.notify(&scopes);
