@@ -33,6 +33,9 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Receives the progress of an opening that takes a long time, and can stop the opening (FI-10).
     pub progress: Arc<dyn Progress>,
+    /// Whether a store of `file:` is opened although its journal is lost or damaged. Acknowledged data may then be
+    /// missing, and a verification says so. For all other stores, this is refused.
+    pub accept_lost_journal: bool,
 }
 
 /// When acknowledged data is durable.
@@ -66,6 +69,7 @@ impl Default for OpenOptions {
             ids: Arc::new(UuidSource),
             limits: Limits::default(),
             progress: Arc::new(IgnoreProgress),
+            accept_lost_journal: false,
         }
     }
 }
@@ -127,6 +131,13 @@ impl OpenOptions {
         self
     }
 
+    /// Opens a store of `file:` although its journal is lost or damaged. Acknowledged data may then be missing.
+    #[must_use]
+    pub const fn accepting_lost_journal(mut self) -> Self {
+        self.accept_lost_journal = true;
+        self
+    }
+
     /// Opens the store at `url`.
     ///
     /// # Errors
@@ -141,6 +152,9 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_url(&self, url: &StoreUrl) -> Result<Stores> {
+        if self.accept_lost_journal && !matches!(url, StoreUrl::File(_)) {
+            return Err(unsupported("opening without a journal (only `file:PATH` has one)"));
+        }
         match url {
             StoreUrl::Memory => backend::memory::open(self),
             StoreUrl::File(path) => backend::file::open(path, self).await,

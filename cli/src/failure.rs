@@ -179,6 +179,10 @@ fn default_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::CommitUnknown => CHECK_THE_STORE,
         ErrorKind::StorageFull => "free some space, then try again",
         ErrorKind::Poisoned => "run the command again, which reopens the store",
+        ErrorKind::Corrupt if is_about_the_journal(error) => {
+            "put the files `journal.0` and `journal.1` back as they were; or restore a backup; or run `agentstore repair \
+             --yes --accept-lost-journal`, which opens the store without what only the journal had"
+        }
         ErrorKind::Corrupt => "`agentstore verify` shows the damage, and `agentstore repair` rebuilds what it can",
         ErrorKind::SchemaMismatch => schema_advice(error.detail()),
         ErrorKind::UnsafeDurability if is_about_syncing(error) => {
@@ -190,6 +194,12 @@ fn default_advice(error: &Error) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// Returns whether the journal of a file store is lost or damaged, so that the store cannot be opened.
+fn is_about_the_journal(error: &Error) -> bool {
+    let Detail::Corrupt { location } = error.detail() else { return false };
+    location.starts_with("journal.") || location.starts_with("the journal: ")
 }
 
 fn already_exists_advice(detail: &Detail) -> &'static str {

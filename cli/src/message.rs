@@ -22,7 +22,7 @@ pub(crate) struct MessageArgs {
 
 impl MessageArgs {
     /// Reads the message. A command calls this before it opens the store.
-    pub(crate) fn read_input(&mut self) -> Result<()> {
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_message = Some(read_message(self.argument())?);
         Ok(())
     }
@@ -44,7 +44,7 @@ impl MessageArgs {
         self.message.as_ref().unwrap_or(&DocumentArg::Stdin)
     }
 
-    /// Returns the message, and reads it if `read_input` was not called.
+    /// Returns the message, and reads it if `read_document_args` was not called.
     pub(crate) fn into_message(self) -> Result<Message> {
         let argument = self.message.unwrap_or(DocumentArg::Stdin);
         self.parsed_message.map_or_else(|| read_message(&argument), Ok)

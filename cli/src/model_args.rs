@@ -58,7 +58,7 @@ pub(crate) struct CompileArgs {
 
 impl CompileArgs {
     /// Reads the settings. A command calls this before it opens the store.
-    pub(crate) fn read_input(&mut self) -> Result<()> {
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_settings = read_json(self.settings.as_ref(), SETTINGS_FLAG)?;
         Ok(())
     }

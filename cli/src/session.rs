@@ -22,6 +22,8 @@ pub(crate) enum Access {
     Read,
     /// The command writes to a store that must exist.
     Write,
+    /// The command writes to a store of `file:` that must exist, although its journal may be lost.
+    WriteWithoutJournal,
     /// The command writes, and creates the store if it does not exist.
     Create,
 }
@@ -63,6 +65,7 @@ impl Session {
         access: Access,
     ) -> Result<Self> {
         let mut stores = Self::open_stores(&url, access).await?;
+        let access = if access == Access::WriteWithoutJournal { Access::Write } else { access };
         let mailbox = mailbox.filter(|mailbox| !url.is_same_store(mailbox)).cloned();
         if let Some(mailbox) = &mailbox {
             stores = stores.with_mailbox(&Self::open_stores(mailbox, access).await?)?;
@@ -78,6 +81,7 @@ impl Session {
             }
             Access::Read if url.outlives_process() => OpenOptions::new().read_only(),
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
+            Access::WriteWithoutJournal => OpenOptions::new().with_create(Create::Never).accepting_lost_journal(),
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),
         };
         let bar = Arc::new(TerminalProgress::new("reading logs"));

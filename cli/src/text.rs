@@ -123,7 +123,8 @@ pub(crate) fn rewind_target_text(to: &RewindTo) -> String {
         RewindTo::Start => "the start".to_owned(),
         RewindTo::Entry(entry) => format!("entry {entry}"),
         RewindTo::Checkpoint(number) => format!("before checkpoint {number}"),
-        // Both variants name a checkpoint: `Label` one on the path of the head, `Snapshot` one on any branch.
+        // Both variants name a checkpoint. That of `Label` is on the path of the head. That of `Snapshot` can be on any
+        // branch.
         RewindTo::Label(name) | RewindTo::Snapshot(name) => format!("before checkpoint `{name}`"),
     }
 }

@@ -162,7 +162,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// The counts for each area of each contract, in the order of the lists.
+    /// The counts for each area of each contract, in the order in which the case lists of the contracts name the areas.
     fn counts_by_area(&self) -> Vec<(String, [usize; 5])> {
         let mut areas: Vec<(String, [usize; 5])> = Vec::new();
         for row in &self.rows {

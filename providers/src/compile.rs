@@ -11,7 +11,7 @@ use crate::{
     calls::{AnsweredCall, Calls, IdRule, malformed_arguments},
     loss::{Action, Loss, LossKind, Losses, Position},
     media::{describe_media, media_kind},
-    native::{FormDiff, Native, OF_FIRST_BLOCK, unknown_fields},
+    native::{FormDiff, HELD_FOR_FIRST_BLOCK, Native, unknown_fields},
     normalize::OPAQUE_MESSAGE,
     provider::Target,
     value::{Object, Value, child_pointer},
@@ -175,7 +175,7 @@ impl<'a> Compiler<'a> {
             part.is_own |= is_own;
             let is_first = self.parts.len() == start;
             // If the first block is opaque, it cannot hold the form of its message. Then a later block holds the form.
-            let form = part.native.message.take_if(|form| !is_first && form.has(OF_FIRST_BLOCK));
+            let form = part.native.message.take_if(|form| !is_first && form.has(HELD_FOR_FIRST_BLOCK));
             if let (Some(form), Some(first_part)) = (form, self.parts.get_mut(start)) {
                 first_part.native.message = Some(form);
             }
@@ -245,7 +245,7 @@ impl<'a> Compiler<'a> {
             return Ok(Native::default());
         }
         if !is_own {
-            let is_bound = |pointer: &str| api.bound_fields().contains(&pointer);
+            let is_bound = |pointer: &str| api.fields_bound_to_model().contains(&pointer);
             self.report_native_fields(&position, &native, is_bound);
             for form in native.message.iter_mut().chain([&mut native.part]) {
                 form.diff.set.retain(|(pointer, _)| !is_bound(pointer));
@@ -306,7 +306,7 @@ impl<'a> Compiler<'a> {
             return Ok(Some(data));
         }
         if self.target.has_api_and_platform_of(&opaque.origin) {
-            return Ok(self.without_bound_fields(part, data));
+            return Ok(self.without_fields_bound_to_model(part, data));
         }
         let kind = data.as_object().and_then(|data| data.text("type")).unwrap_or_default();
         let is_tool = ["tool_use", "_call", "_result", "_output"].iter().any(|end| kind.ends_with(end));
@@ -315,9 +315,9 @@ impl<'a> Compiler<'a> {
         Ok(None)
     }
 
-    /// Removes the bound fields of a block that another model of the same API made. Only that model accepts these
-    /// fields. A block that is not valid without them is lost.
-    fn without_bound_fields(&mut self, part: &Part<'_>, mut data: Value) -> Option<Value> {
+    /// Removes from a block that another model of the same API made the fields that only that model accepts. A block
+    /// that is not valid without them is lost.
+    fn without_fields_bound_to_model(&mut self, part: &Part<'_>, mut data: Value) -> Option<Value> {
         let api = self.target.provider.api;
         let is_whole_message = opaque_message(&data).is_some();
         let Value::Object(object) = &mut data else { return Some(data) };
@@ -326,13 +326,13 @@ impl<'a> Compiler<'a> {
             Some(Value::Object(message)) => message,
             _ => object,
         };
-        for pointer in api.bound_fields() {
+        for pointer in api.fields_bound_to_model() {
             let name = pointer.trim_start_matches('/');
             if object.remove(name).is_none() {
                 continue;
             }
             let reason = "only the model that made it accepts it";
-            if !api.keeps_blocks_without_bound_fields() {
+            if !api.keeps_blocks_without_fields_bound_to_model() {
                 self.losses.add(&part.position, LossKind::of_field(name), Action::Dropped, reason);
                 return None;
             }

@@ -11,7 +11,7 @@ use crate::value::{Diff, Object, Value};
 
 /// Flag: the form belongs to the provider's message that begins with the first block of the stored message. If that
 /// block is opaque, it cannot hold the form. Then a later block holds the form, with this flag.
-pub(crate) const OF_FIRST_BLOCK: &str = "of first block";
+pub(crate) const HELD_FOR_FIRST_BLOCK: &str = "of first block";
 
 /// The provider's own form of a block, as far as the block itself does not hold it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

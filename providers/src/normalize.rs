@@ -1,4 +1,4 @@
-//! Reads bodies of providers as messages.
+//! Reads the requests and replies of provider APIs as messages.
 
 use store_core::{
     Block, BlockKind, Error, Json, Message, Opaque, Origin, Provenance, Result, Role, Thinking, TokenCounts, ToolUse,
@@ -6,12 +6,12 @@ use store_core::{
 };
 
 use crate::{
-    native::{FormDiff, Native, OF_FIRST_BLOCK},
+    native::{FormDiff, HELD_FOR_FIRST_BLOCK, Native},
     provider::Target,
     value::{Diff, Object, Value, lossy_text},
 };
 
-/// The messages of a body.
+/// The messages of a request or a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Normalized {
@@ -29,7 +29,7 @@ pub struct Normalized {
 /// encrypted, and otherwise equal as JSON (SE-8). Fields and block types that are not known are kept.
 ///
 /// # Errors
-/// `Invalid` if the body is not a body of the API of `source`.
+/// `Invalid` if `body` is not a request, a reply or a list of events of the API of `source`.
 ///
 /// ```
 /// use providers::{Target, normalize};
@@ -58,7 +58,7 @@ pub fn normalize(source: &Target, body: &Json) -> Result<Normalized> {
     Ok(Normalized { messages: reader.messages, settings: Value::from(reader.settings).to_json()? })
 }
 
-/// Collects the messages of a body while an API reads it.
+/// Collects the messages of a request or a reply while the module of its API reads it.
 pub(crate) struct Reader {
     pub(crate) origin: Origin,
     pub(crate) messages: Vec<Message>,
@@ -77,13 +77,16 @@ impl Reader {
         self.block_of_form(kind, part)
     }
 
+    /// Creates a block of `kind` with a form. `part` is the form: it says how the provider's JSON of the block differs
+    /// from the JSON that is written for the block by default.
     pub(crate) fn block_of_form(&self, kind: BlockKind, part: FormDiff) -> Result<Block> {
         let mut block = Block::new(kind);
         self.update_native(&mut block, |native| native.part = part)?;
         Ok(block)
     }
 
-    /// Creates the block of a content that is one text with half of a surrogate pair. `json` is the JSON of that text.
+    /// Creates the block for a `content` that is not a list, but a single string with half of a surrogate pair. `json`
+    /// is the JSON of that string.
     pub(crate) fn half_surrogate_text(&self, json: &str) -> Result<Block> {
         let text = lossy_text(json);
         let default = Object::new().with_text("content", &text);
@@ -108,17 +111,18 @@ impl Reader {
         thinking
     }
 
-    /// Adds a message. `form` is the form of the provider's message that begins with it, or `None` if it belongs to the
-    /// provider's message before it.
+    /// Adds a message. A message of the provider can become several messages. For the first of them, `form` is the form
+    /// of the provider's message. For the others it is `None`.
     pub(crate) fn push(&mut self, role: Role, mut blocks: Vec<Block>, form: Option<FormDiff>) -> Result<()> {
-        // An opaque block cannot hold a form, so the first other block holds it.
+        // An opaque block cannot hold a form. The first other block holds it, and if another block comes before that
+        // one, a flag says so.
         let holder = blocks.iter_mut().enumerate().find(|(_, block)| !matches!(block.kind, BlockKind::Opaque(_)));
         if let Some((at, block)) = holder {
             match form {
                 None => self.update_native(block, |native| native.continues = true)?,
                 Some(form) if form.is_empty() => {}
                 Some(mut form) => {
-                    form.flags.extend((at > 0).then(|| OF_FIRST_BLOCK.to_owned()));
+                    form.flags.extend((at > 0).then(|| HELD_FOR_FIRST_BLOCK.to_owned()));
                     self.update_native(block, |native| native.message = Some(form))?;
                 }
             }

@@ -43,15 +43,15 @@ pub(crate) trait Api: Sync {
     /// origin that does not name the API.
     fn api_names(&self) -> &'static [Option<&'static str>];
 
-    /// JSON pointers to the bound fields of a block in the provider's own form. Only the model that made a bound field
-    /// accepts it.
-    fn bound_fields(&self) -> &'static [&'static str];
+    /// JSON pointers to the fields of a block, in the provider's own form, that only the model that made them accepts.
+    fn fields_bound_to_model(&self) -> &'static [&'static str];
 
     /// The fields of a request that hold the history.
     fn history_fields(&self) -> &'static [&'static str];
 
-    /// Whether a block that only the provider understands is still valid without its bound fields.
-    fn keeps_blocks_without_bound_fields(&self) -> bool {
+    /// Whether a block that only the provider understands is still valid without the fields that are bound to its
+    /// model.
+    fn keeps_blocks_without_fields_bound_to_model(&self) -> bool {
         false
     }
 

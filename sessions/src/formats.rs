@@ -197,7 +197,7 @@ impl FormatName {
         Self::all().map(Self::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The format with this name.
+    /// The format with this name. The result is never `None`, because names are made only from the list of formats.
     pub(crate) fn format(self) -> Option<&'static dyn Format> {
         FORMATS.iter().find(|format| format.names().contains(&self)).copied()
     }

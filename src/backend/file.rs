@@ -13,7 +13,8 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     use store_core::Error;
     use store_file::{Create, Durability, FileConfig, FileStore};
 
-    let OpenOptions { durability, read_only, create, clock, ids, limits, progress } = options.clone();
+    let OpenOptions { durability, read_only, create, clock, ids, limits, progress, accept_lost_journal } =
+        options.clone();
     let mut config =
         FileConfig::default().with_clock(clock).with_limits(limits).with_progress(progress).with_create(match create {
             crate::Create::Missing => Create::Missing,
@@ -21,6 +22,7 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
         });
     config.ids = ids;
     config.read_only = read_only;
+    config.accept_lost_journal = accept_lost_journal;
     if let Some(durability) = durability {
         config.durability = match durability {
             crate::Durability::Sync => Durability::Sync,

@@ -13,7 +13,7 @@ use store_core::{
 
 use crate::{
     error,
-    index::{Index, Snapshot},
+    index::{Index, Key, Snapshot},
     log::{Position, Span},
     table,
 };
@@ -26,15 +26,13 @@ pub(crate) struct LogRow {
     pub(crate) generation: u64,
     /// Up to where the index covers the log.
     pub(crate) end: Position,
-    /// Up to which offset the log is durable.
-    pub(crate) synced: u64,
 }
 
 impl Codec for LogRow {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
         object.field("tenant", &self.tenant).field("thread", &self.thread).field("generation", &self.generation);
-        object.field("end", &self.end.offset).field("crc", &self.end.crc).field("synced", &self.synced);
+        object.field("end", &self.end.offset).field("crc", &self.end.crc);
         object.close();
     }
 
@@ -45,7 +43,6 @@ impl Codec for LogRow {
             thread: fields.take("thread")?,
             generation: fields.take("generation")?,
             end: Position { offset: fields.take("end")?, crc: fields.take("crc")? },
-            synced: fields.take("synced")?,
         })
     }
 }
@@ -279,7 +276,17 @@ pub(crate) fn narrow(wide: &[u64]) -> std::result::Result<Span, DecodeError> {
 pub(crate) trait Get {
     /// The value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// The value of a key that is JSON, decoded.
+    fn decoded<T: Row>(&self, what: &'static str, key: &Key) -> Result<Option<T>> {
+        self.get(key.as_bytes())?.map(|bytes| read(what, &bytes)).transpose()
+    }
 }
+
+/// A value that is JSON.
+pub(crate) trait Row: Codec + Clone + Send + 'static {}
+
+impl<T: Codec + Clone + Send + 'static> Row for T {}
 
 impl Get for Index {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -304,25 +311,21 @@ pub(crate) fn read<T: Codec>(what: &'static str, bytes: &[u8]) -> Result<T> {
     T::read(text).map_err(|e| damaged(what).with_source(e))
 }
 
-fn load<T: Codec>(get: &(impl Get + ?Sized), what: &'static str, key: &crate::index::Key) -> Result<Option<T>> {
-    get.get(key.as_bytes())?.map(|bytes| read(what, &bytes)).transpose()
-}
-
 /// Typed reads of the index.
 pub(crate) trait Rows: Get {
     fn thread_row(&self, tenant: &TenantId, id: &ThreadId) -> Result<Option<ThreadRow>> {
-        load(self, "thread", &table::thread(tenant, id))
+        self.decoded("thread", &table::thread(tenant, id))
     }
 
     fn log_row(&self, log: u64) -> Result<Option<LogRow>> {
-        load(self, "log", &table::log(log))
+        self.decoded("log", &table::log(log))
     }
 
     /// The row of a log, also of one that waits for its purge.
     fn any_log_row(&self, log: u64) -> Result<Option<LogRow>> {
         match self.log_row(log)? {
             Some(row) => Ok(Some(row)),
-            None => load(self, "purge", &table::purge(log)),
+            None => self.decoded("purge", &table::purge(log)),
         }
     }
 
@@ -334,13 +337,13 @@ pub(crate) trait Rows: Get {
 
     /// What is remembered of an id; that of a thread without a record of its own follows from the thread.
     fn id_record(&self, tenant: &TenantId, id: &ThreadId, stored: Option<&StoredThread>) -> Result<ThreadIdRecord> {
-        let found = load(self, "thread id", &table::id(tenant, id))?;
+        let found: Option<ThreadIdRecord> = self.decoded("thread id", &table::id(tenant, id))?;
         let generation = stored.map_or(0, |stored| stored.thread.generation());
         Ok(found.unwrap_or_else(|| ThreadIdRecord { generation, ..ThreadIdRecord::default() }))
     }
 
     fn run_row(&self, tenant: &TenantId, id: &RunId) -> Result<Option<RunRow>> {
-        load(self, "run", &table::run(tenant, id))
+        self.decoded("run", &table::run(tenant, id))
     }
 
     /// The row of a run whose thread was not deleted.
@@ -366,11 +369,11 @@ pub(crate) trait Rows: Get {
     }
 
     fn marks_of(&self, log: u64, seq: u64) -> Result<EntryMarks> {
-        Ok(load(self, "marks", &table::marks(log, seq))?.unwrap_or_default())
+        Ok(self.decoded("marks", &table::marks(log, seq))?.unwrap_or_default())
     }
 
     fn state_value(&self, log: u64, key: &str) -> Result<Option<Json>> {
-        load(self, "state", &table::state(log, key))
+        self.decoded("state", &table::state(log, key))
     }
 
     fn input_rank(&self, log: u64, id: &EntryId) -> Result<Option<u64>> {
@@ -384,15 +387,15 @@ pub(crate) trait Rows: Get {
     }
 
     fn decision(&self, log: u64, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>> {
-        load(self, "decision", &table::decision(log, run, ticket))
+        self.decoded("decision", &table::decision(log, run, ticket))
     }
 
     fn scope_state(&self, tenant: &TenantId, scope: &Scope) -> Result<ScopeState> {
-        Ok(load(self, "scope", &table::scope(tenant, scope))?.unwrap_or_default())
+        Ok(self.decoded("scope", &table::scope(tenant, scope))?.unwrap_or_default())
     }
 
     fn event_row(&self, tenant: &TenantId, id: &EventId) -> Result<Option<EventRow>> {
-        load(self, "event", &table::event(tenant, id))
+        self.decoded("event", &table::event(tenant, id))
     }
 
     /// Whether an event is still in one of its scopes.
@@ -411,7 +414,7 @@ pub(crate) trait Rows: Get {
     }
 
     fn event_key_row(&self, tenant: &TenantId, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRow>> {
-        load(self, "event key", &table::event_key(tenant, writer, key))
+        self.decoded("event key", &table::event_key(tenant, writer, key))
     }
 
     /// The number of the log that holds the events of an id outside of its thread's.
@@ -421,7 +424,7 @@ pub(crate) trait Rows: Get {
     }
 
     fn outbox_row(&self, tenant: &TenantId, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
-        load(self, "outbox row", &table::outbox_row(tenant, id))
+        self.decoded("outbox row", &table::outbox_row(tenant, id))
     }
 
     /// Where the payload of a row stands: in which log, and where there.
@@ -436,4 +439,4 @@ pub(crate) trait Rows: Get {
     }
 }
 
-impl<G: Get + ?Sized> Rows for G {}
+impl<G: Get> Rows for G {}

@@ -1,23 +1,11 @@
 //! How a store is opened.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use store_core::{Clock, IdSource, IgnoreProgress, Limits, Progress, SystemClock, UuidSource};
 
-use crate::{files::DEFAULT_OPEN_FILES, pool::DEFAULT_THREADS};
-
-/// When what was acknowledged is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Before it is acknowledged: it survives a power cut.
-    #[default]
-    Sync,
-    /// At most this long after it was acknowledged: it survives a killed process, and a power cut may take the last of
-    /// it, never the middle and never half a commit (FI-12).
-    Interval(Duration),
-    /// When the system gets to it: as `Interval`, without a bound.
-    None,
-}
+pub use crate::journal::Durability;
+use crate::{files::DEFAULT_OPEN_FILES, journal::DEFAULT_BYTES, pool::DEFAULT_THREADS};
 
 /// What happens to a root that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +39,11 @@ pub struct FileConfig {
     /// How many logs stay open for reading, 256 unless given. Beside them stay open those of up to 512 threads that
     /// were written last, and 64 files of the index: whatever the number of threads (FI-13).
     pub open_files: usize,
+    /// How large the journal becomes, 64 MiB unless given. What it holds is written to the logs again after a crash.
+    pub journal_bytes: u64,
+    /// Open a root although its journal is lost or damaged: what the journal had and the logs have not is lost. The
+    /// opening says so, and is a new incarnation.
+    pub accept_lost_journal: bool,
     /// How many threads work at most.
     pub threads: usize,
 }
@@ -66,6 +59,8 @@ impl Default for FileConfig {
             limits: Limits::default(),
             progress: Arc::new(IgnoreProgress),
             open_files: DEFAULT_OPEN_FILES,
+            journal_bytes: DEFAULT_BYTES,
+            accept_lost_journal: false,
             threads: DEFAULT_THREADS,
         }
     }
@@ -83,6 +78,20 @@ impl FileConfig {
     #[must_use]
     pub const fn with_create(mut self, create: Create) -> Self {
         self.create = create;
+        self
+    }
+
+    /// The same with a journal of this size.
+    #[must_use]
+    pub const fn with_journal_bytes(mut self, bytes: u64) -> Self {
+        self.journal_bytes = bytes;
+        self
+    }
+
+    /// The same for a root whose journal may be lost.
+    #[must_use]
+    pub const fn accepting_a_lost_journal(mut self) -> Self {
+        self.accept_lost_journal = true;
         self
     }
 

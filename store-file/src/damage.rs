@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use store_core::{Detail, TenantId, ThreadId};
 
-use crate::{shared::ThreadKey, vfs::FilePath};
+use crate::{names::ThreadKey, vfs::FilePath};
 
 /// Why threads cannot be read, as the opening found it: their logs are damaged, or of a later release.
 #[derive(Debug, Default)]

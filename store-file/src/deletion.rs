@@ -1,10 +1,5 @@
 //! Facts about several threads: deletion, pruning, remembered ids, tenants that are removed.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
-
 use store_core::{
     ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId, ThreadId,
     ThreadListKey, ThreadOrder, Timestamp,
@@ -15,151 +10,71 @@ use store_core::{
 
 use crate::{
     codec::{Rows, ThreadRow, read},
-    dispatches::MailboxRows,
-    error,
-    fold::{self, Owner, Told},
+    dispatch_rows::MailboxRows,
+    facts::remove,
+    fold::{self, Owner},
     index::{Direction, Key},
     line::{Fact, Named},
-    log::AppendError,
-    purge,
-    root::RootLog,
-    shared::{Loaded, LogKey, Part, Shared, Slot, TenantState, ThreadKey, guard},
+    names::{LogKey, Part, ThreadKey, outbox_log_id},
+    purge, records,
+    shared::{Shared, TenantState},
     staged::Staged,
     table,
+    writer::{How, Round, alone},
 };
 
 /// How many threads a step removes from the index.
 const STEP: usize = 1_000;
 
-/// Writes a fact to the root log and shows what it changes.
-pub(crate) fn record(shared: &Shared, fact: &Fact, staged: Staged<'_>) -> Result<()> {
-    let mut staged = staged;
-    let mut root = guard(&shared.root);
-    let path = RootLog::path()?;
-    let line = fact.encode();
-    shared.make_room(length(line.len())).map_err(|source| error::io(&path, source))?;
-    let end = match root.append(&*shared.vfs, &line) {
-        // A quota may be full where the disk has space.
-        Err(AppendError::Full(_)) if shared.use_reserve() => root.append(&*shared.vfs, &line),
-        first => first,
-    };
-    let end = end.map_err(|failed| shared.append_failed(failed, &path))?;
-    staged.put(table::fact("root"), encode_position(end));
-    // The fact is in the log: whatever happens now, the next opening shows it.
-    shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))
-}
-
-/// A position as a value of the index.
-pub(crate) fn encode_position(position: crate::log::Position) -> Vec<u8> {
-    [position.offset.to_be_bytes().as_slice(), position.crc.to_be_bytes().as_slice()].concat()
-}
-
-/// Remembers the highest claim number of an id that has no thread (CM-32). The slot of the thread is held.
-pub(crate) fn remember_fence(shared: &Shared, key: &LogKey, fence: Option<ClaimNumber>, told: &mut Told) -> Result<()> {
-    if told.id.fence == fence {
-        return Ok(());
-    }
-    let (tenant, thread, _) = key.clone();
-    let mut id = told.id.clone();
-    id.fence = fence;
-    let mut staged = Staged::new(&shared.index);
-    staged.put(table::id(&tenant, &thread), id.encode());
-    record(shared, &Fact::Fence { tenant, thread, fence }, staged)?;
-    told.id = id;
-    Ok(())
-}
-
 /// Deletes a thread, and its descendants or the parent of its children, in one step (TH-17 to TH-20).
 pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -> Result<Deletion> {
     shared.check_writable()?;
-    let family = shared.family(&key.0);
-    let _family = guard(&family);
-    let mut threads = DeletionSet::begin(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
-    while let Some(thread) = threads.next_to_expand(shared.limits.deletion_threads) {
-        threads.add_children(children(shared, &key.0, &thread)?);
-    }
-    let held = Slots::take(shared, &key.0, threads.all());
-    let mut slots = held.lock();
-    let row = shared.known_thread(&key.0, &key.1)?;
-    let stored = row.map(|row| crate::view::stamp(row.stored, shared.meta.incarnation()));
-    threads.check(&key.1, stored.as_ref(), request, &shared.limits)?;
-    apply(shared, &key.0, (threads.deleted(), threads.detached()), &mut slots)?;
-    Ok(Deletion::from(threads))
-}
-
-/// The slots of several threads, locked in the order of their ids.
-struct Slots {
-    slots: Vec<Arc<Slot>>,
-}
-
-impl Slots {
-    fn take<'a>(shared: &Shared, tenant: &TenantId, threads: impl Iterator<Item = &'a ThreadId>) -> Self {
-        let mut threads: Vec<_> = threads.collect();
-        threads.sort();
-        threads.dedup();
-        Self {
-            slots: threads
-                .into_iter()
-                .map(|thread| shared.slot(&(tenant.clone(), thread.clone(), Part::Thread)))
-                .collect(),
+    alone(shared, key_of(&key.0, &key.1), How::Frees, |round| {
+        let mut threads = DeletionSet::begin(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
+        while let Some(thread) = threads.next_to_expand(shared.limits.deletion_threads) {
+            threads.add_children(children(shared, &key.0, &thread)?);
         }
-    }
-
-    fn lock(&self) -> Vec<MutexGuard<'_, Option<Loaded>>> {
-        self.slots.iter().map(|slot: &Arc<Mutex<Option<Loaded>>>| guard(slot)).collect()
-    }
+        let row = shared.known_thread(&round.staged, &key.0, &key.1)?;
+        let stored = row.map(|row| records::stamp(row.stored, shared.meta.incarnation()));
+        threads.check(&key.1, stored.as_ref(), request, &shared.limits)?;
+        apply(round, &key.0, (threads.deleted(), threads.detached()))?;
+        Ok(Deletion::from(threads))
+    })
 }
 
-/// Writes a deletion. The family is held, so that no thread gets or loses a parent meanwhile.
-fn apply(
-    shared: &Shared,
-    tenant: &TenantId,
-    threads: (&[ThreadId], &[ThreadId]),
-    slots: &mut [MutexGuard<'_, Option<Loaded>>],
-) -> Result<()> {
-    let now = shared.time.now();
-    let mut staged = Staged::new(&shared.index);
+/// The log of a thread.
+fn key_of(tenant: &TenantId, thread: &ThreadId) -> LogKey {
+    (tenant.clone(), thread.clone(), Part::Thread)
+}
+
+/// Plans a deletion.
+fn apply(round: &mut Round<'_>, tenant: &TenantId, threads: (&[ThreadId], &[ThreadId])) -> Result<()> {
+    let now = round.shared.time.now();
     let mut fact = (Vec::new(), Vec::new());
     for id in threads.0 {
-        if let Some(row) = shared.index.thread_row(tenant, id)? {
-            // Its events live on in its log: with relaxed durability they must not go with a power cut behind the fact.
-            shared.settle_named(&(tenant.clone(), id.clone()), row.stored.thread.generation())?;
-            let fence = shared.index.id_record(tenant, id, Some(&row.stored))?.fence;
+        if let Some(row) = round.staged.thread_row(tenant, id)? {
+            let fence = round.staged.id_record(tenant, id, Some(&row.stored))?.fence;
             fact.0.push(named(id, &row.stored, fence));
-            remove(&mut staged, tenant, (&row, now))?;
+            remove(&mut round.staged, tenant, (&row, now))?;
+            round.forget(&key_of(tenant, id));
         }
     }
     for id in threads.1 {
-        if let Some(row) = shared.index.thread_row(tenant, id)? {
+        if let Some(row) = round.staged.thread_row(tenant, id)? {
             let detached = thread::detach(row.stored.clone(), now);
             fact.1.push(named(id, &detached, None));
             let generation = detached.thread.generation();
             let owner = Owner { tenant: tenant.clone(), thread: id.clone(), generation, log: row.log };
-            fold::put_thread(&mut staged, &owner, Some(&row.stored), &detached);
+            fold::put_thread(&mut round.staged, &owner, Some(&row.stored), &detached);
+            round.forget(&key_of(tenant, id));
         }
     }
-    let fact = Fact::Delete { tenant: tenant.clone(), deleted: fact.0, detached: fact.1, at: now };
-    slots.iter_mut().for_each(|slot| **slot = None);
-    record(shared, &fact, staged)
+    round.fact(&Fact::Delete { tenant: tenant.clone(), deleted: fact.0, detached: fact.1, at: now })
 }
 
 fn named(id: &ThreadId, stored: &StoredThread, fence: Option<ClaimNumber>) -> Named {
     let thread = &stored.thread;
     Named { thread: id.clone(), generation: thread.generation(), revision: thread.revision.number(), fence }
-}
-
-/// Takes a thread out of the index; what its log left there waits for the purge.
-pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadRow, Timestamp)) -> Result<()> {
-    let (row, now) = what;
-    let thread = &row.stored.thread;
-    let log_row = staged.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
-    let id = staged.id_record(tenant, &thread.id, Some(&row.stored))?;
-    fold::remove_thread(staged, tenant, &row.stored);
-    staged.put(table::id(tenant, &thread.id), thread::id_record_after_deletion(&id, &row.stored, now).encode());
-    staged.delete(table::log(row.log));
-    staged.delete(table::changed(row.log));
-    staged.put(table::purge(row.log), log_row.encode());
-    Ok(())
 }
 
 /// The direct children of a thread.
@@ -223,16 +138,14 @@ fn choose(shared: &Shared, tenant: &TenantId, choice: &mut PruneSelection) -> Re
 
 /// Deletes a thread if it is still to be pruned (TH-27).
 fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, choice: &PruneSelection) -> Result<bool> {
-    let family = shared.family(tenant);
-    let _family = guard(&family);
-    let held = Slots::take(shared, tenant, std::iter::once(id));
-    let mut slots = held.lock();
-    let Some(row) = shared.index.thread_row(tenant, id)? else { return Ok(false) };
-    if !choice.is_unused(&row.stored) || !children(shared, tenant, id)?.is_empty() {
-        return Ok(false);
-    }
-    apply(shared, tenant, (std::slice::from_ref(id), &[]), &mut slots)?;
-    Ok(true)
+    alone(shared, key_of(tenant, id), How::Frees, |round| {
+        let Some(row) = round.staged.thread_row(tenant, id)? else { return Ok(false) };
+        if !choice.is_unused(&row.stored) || !children(shared, tenant, id)?.is_empty() {
+            return Ok(false);
+        }
+        apply(round, tenant, (std::slice::from_ref(id), &[]))?;
+        Ok(true)
+    })
 }
 
 /// Forgets deleted ids that are old enough (TH-25), and the claim numbers with them.
@@ -253,36 +166,42 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
         shared.index.persist()?;
     }
     for batch in threads.chunks(STEP) {
-        let held = Slots::take(shared, tenant, batch.iter());
-        let mut slots = held.lock();
-        let mut staged = Staged::new(&shared.index);
-        let mut gone = Vec::new();
-        for thread in batch {
-            // Nobody may have made it anew meanwhile.
-            if shared.index.thread_row(tenant, thread)?.is_none() {
-                staged.delete(table::id(tenant, thread));
-                gone.push(thread.clone());
+        let Some(first) = batch.first() else { continue };
+        alone(shared, key_of(tenant, first), How::Frees, |round| {
+            let mut gone = Vec::new();
+            for thread in batch {
+                // It may have been made anew meanwhile.
+                if round.staged.thread_row(tenant, thread)?.is_none() {
+                    round.staged.delete(table::id(tenant, thread));
+                    round.forget(&key_of(tenant, thread));
+                    gone.push(thread.clone());
+                }
             }
-        }
-        slots.iter_mut().for_each(|slot| **slot = None);
-        record(shared, &Fact::Forget { tenant: tenant.clone(), threads: gone }, staged)?;
+            round.fact(&Fact::Forget { tenant: tenant.clone(), threads: gone })
+        })?;
     }
     Ok(())
 }
 
+/// A log of a tenant, whichever: for what concerns all of it.
+fn any_log(tenant: &TenantId) -> Result<LogKey> {
+    Ok((tenant.clone(), outbox_log_id()?, Part::Events))
+}
+
 /// Removes a closed tenant: its threads and what is remembered of its ids, in bounded steps (TN-8).
 pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantState) -> Result<()> {
-    // Who began to write before the tenant was closed has ended when this lock is had.
-    drop(shared.writing.write());
-    let mut staged = Staged::new(&shared.index);
-    // A tenant of this name that is made anew claims above what was claimed so far.
-    let claims = claims(shared, &staged, tenant).inspect_err(|_| state.reopen())?;
-    if let Some(claims) = claims {
-        staged.put(table::fact("claims"), claims.to_be_bytes());
-    }
-    let fact = Fact::DropTenant { tenant: tenant.clone(), claims };
-    staged.put(table::dropping(tenant), []);
-    record(shared, &fact, staged).inspect_err(|_| state.reopen())?;
+    // What began to write before the tenant was closed has ended when this has its turn.
+    let dropped = alone(shared, any_log(tenant)?, How::Frees, |round| {
+        // A tenant of this name that is made anew claims above what was claimed so far.
+        let claims = claims(shared, &round.staged, tenant)?;
+        if let Some(claims) = claims {
+            round.staged.put(table::fact("claims"), claims.to_be_bytes());
+        }
+        round.staged.put(table::dropping(tenant), []);
+        round.forget_tenant(tenant);
+        round.fact(&Fact::DropTenant { tenant: tenant.clone(), claims })
+    });
+    dropped.inspect_err(|_| state.reopen())?;
     state.end_waits();
     finish_drop(shared, tenant).map_err(begun)
 }
@@ -293,42 +212,41 @@ fn claims(shared: &Shared, staged: &Staged<'_>, tenant: &TenantId) -> Result<Opt
     Ok(own.max(staged.number(&table::fact("claims"))?))
 }
 
-/// Takes all events of a tenant, its outbox and its mailbox out of the index. Their logs wait for the purge.
-fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
-    let outbox = crate::outbox::log_id()?;
-    loop {
-        let snapshot = shared.index.snapshot();
-        let mut staged = Staged::new(&shared.index);
-        let (mut keys, mut slots) = (0, Vec::new());
-        for pair in snapshot.prefix(table::event_logs(tenant).as_bytes(), Direction::Forward).take(STEP) {
-            let (key, value) = pair?;
-            let log = table::last_number(&value).ok_or_else(|| crate::codec::damaged("log of events"))?;
-            let (_, id) = table::read_event_log(&key).ok_or_else(|| crate::codec::damaged("log of events"))?;
-            let id = ThreadId::new(id)?;
-            slots.push((id == outbox, shared.slot(&(tenant.clone(), id, Part::Events))));
-            if let Some(row) = staged.log_row(log)? {
-                staged.delete(table::log(log));
-                staged.put(table::purge(log), row.encode());
-            }
-            staged.delete(Key::from_bytes(&key));
+/// Takes all events of a tenant, its outbox and its mailbox out of the index, up to a bound. Their logs wait for the
+/// purge. Whether there was anything to do.
+fn drop_events(round: &mut Round<'_>, tenant: &TenantId) -> Result<bool> {
+    let snapshot = round.shared.index.snapshot();
+    let mut keys = 0;
+    for pair in snapshot.prefix(table::event_logs(tenant).as_bytes(), Direction::Forward).take(STEP) {
+        let (key, value) = pair?;
+        let log = table::last_number(&value).ok_or_else(|| crate::codec::damaged("log of events"))?;
+        if let Some(row) = round.staged.log_row(log)? {
+            round.staged.delete(table::log(log));
+            round.staged.put(table::purge(log), row.encode());
+        }
+        round.staged.delete(Key::from_bytes(&key));
+        keys += 1;
+    }
+    let others = table::outbox_of(tenant).into_iter().chain(table::mailbox_of(tenant));
+    for list in table::events_of(tenant).into_iter().chain(others) {
+        for pair in snapshot.prefix(list.as_bytes(), Direction::Forward).take(STEP) {
+            round.staged.delete(Key::from_bytes(&pair?.0));
             keys += 1;
         }
-        let others = table::outbox_of(tenant).into_iter().chain(table::mailbox_of(tenant));
-        for list in table::events_of(tenant).into_iter().chain(others) {
-            for pair in snapshot.prefix(list.as_bytes(), Direction::Forward).take(STEP) {
-                staged.delete(Key::from_bytes(&pair?.0));
-                keys += 1;
-            }
-        }
-        if keys == 0 {
-            return Ok(());
-        }
-        // Held until nobody finds the logs any more; that of the outbox is taken behind others, as verify does it.
-        slots.sort_by_key(|(is_outbox, _)| *is_outbox);
-        let mut loaded: Vec<_> = slots.iter().map(|(_, slot): &(bool, Arc<Slot>)| guard(slot)).collect();
-        loaded.iter_mut().for_each(|slot| **slot = None);
-        shared.index.apply(staged.into_changes())?;
     }
+    Ok(keys > 0)
+}
+
+/// Takes threads of a tenant out of the index, up to a bound. Whether there were any.
+fn drop_threads(round: &mut Round<'_>, tenant: &TenantId) -> Result<bool> {
+    let snapshot = round.shared.index.snapshot();
+    let mut is_done = true;
+    for pair in snapshot.prefix(table::threads(tenant).as_bytes(), Direction::Forward).take(STEP) {
+        let row: ThreadRow = read("thread", &pair?.1)?;
+        remove(&mut round.staged, tenant, (&row, Timestamp::MIN))?;
+        is_done = false;
+    }
+    Ok(!is_done)
 }
 
 /// The error of a call that is done in part: the rest is done by calling it again, or by the next opening.
@@ -341,35 +259,19 @@ fn begun(error: Error) -> Error {
 
 /// Goes on with the removal of a tenant.
 pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
-    loop {
-        let snapshot = shared.index.snapshot();
-        let mut staged = Staged::new(&shared.index);
-        let mut threads = BTreeMap::new();
-        for pair in snapshot.prefix(table::threads(tenant).as_bytes(), Direction::Forward).take(STEP) {
-            let row: ThreadRow = read("thread", &pair?.1)?;
-            threads.insert(row.stored.thread.id.clone(), row);
-        }
-        let held = Slots::take(shared, tenant, threads.keys());
-        let mut slots = held.lock();
-        for row in threads.values() {
-            remove(&mut staged, tenant, (row, Timestamp::MIN))?;
-        }
-        slots.iter_mut().for_each(|slot| **slot = None);
-        shared.index.apply(staged.into_changes())?;
-        if threads.is_empty() {
-            break;
-        }
-    }
-    drop_events(shared, tenant)?;
+    let key = any_log(tenant)?;
+    while alone(shared, key.clone(), How::Frees, |round| drop_threads(round, tenant))? {}
+    while alone(shared, key.clone(), How::Frees, |round| drop_events(round, tenant))? {}
     purge::all(shared, Some(tenant))?;
     shared.remove_folder(tenant)?;
-    shared.forget_slots(tenant);
-    let mut staged = Staged::new(&shared.index);
-    staged.delete_all(&table::ids(tenant))?;
-    shared.index.apply(staged.into_changes())?;
-    // Behind the next fact nobody removes what an index that lags behind may still say of the tenant.
+    alone(shared, key.clone(), How::Frees, |round| {
+        round.forget_tenant(tenant);
+        round.staged.delete_all(&table::ids(tenant))
+    })?;
+    // Behind the next fact nothing removes what an index that lags behind may still say of the tenant.
     shared.index.persist()?;
-    let mut staged = Staged::new(&shared.index);
-    staged.delete(table::dropping(tenant));
-    record(shared, &Fact::TenantGone { tenant: tenant.clone() }, staged)
+    alone(shared, key, How::Frees, |round| {
+        round.staged.delete(table::dropping(tenant));
+        round.fact(&Fact::TenantGone { tenant: tenant.clone() })
+    })
 }

@@ -18,32 +18,24 @@ use store_core::{
 use crate::{
     codec::{PlaceRow, Rows, damaged},
     error,
-    index::{self, Key, Snapshot, after_prefix},
-    line, opening, pages,
-    shared::{Part, Shared},
-    staged::Staged,
+    index::{self, Key, Snapshot},
+    line,
+    mutex::guard,
+    names::{Part, scope_log_id},
+    pages, records, refresh,
+    shared::Shared,
+    sweep::{STEP, sweep_step},
     table,
     tenant::Tenant,
-    view,
     writer::{Answer, Ask},
 };
 
-/// How long a store that is open for reading waits before it looks for what others wrote.
+/// A store that is open for reading looks for what others wrote at least this often: not every file system tells.
 const POLL: Duration = Duration::from_millis(200);
 /// Events that a subscriber takes in one go.
 const BATCH: usize = 256;
 /// It takes no more once it has so many bytes.
 const BATCH_BYTES: u32 = 4 << 20;
-/// How many events a step of a sweep removes.
-const STEP: usize = 1_000;
-
-/// The id whose log of events a scope belongs to.
-pub(crate) fn log_id(scope: &Scope) -> Result<ThreadId> {
-    match scope {
-        Scope::Thread(thread) => Ok(thread.clone()),
-        Scope::Run(run) => ThreadId::new(run.as_str()),
-    }
-}
 
 /// What a call about a scope comes after: a run may be of any thread.
 fn about(scope: &Scope) -> CallScope {
@@ -60,12 +52,12 @@ impl EventWriter for Tenant {
         let first = request.drafts.iter().flat_map(|draft| &draft.scopes).min();
         let (id, part) = match (fenced, first) {
             (Some(thread), _) => (thread, Part::Thread),
-            (None, Some(scope)) => (log_id(scope)?, Part::Events),
+            (None, Some(scope)) => (scope_log_id(scope)?, Part::Events),
             // It has no scope, which its writer refuses.
             (None, None) => (ThreadId::new("none")?, Part::Events),
         };
         let ids: BTreeSet<ThreadId> =
-            request.drafts.iter().flat_map(|draft| &draft.scopes).map(log_id).collect::<Result<_>>()?;
+            request.drafts.iter().flat_map(|draft| &draft.scopes).map(scope_log_id).collect::<Result<_>>()?;
         let about = Some(id.clone()).filter(|_| ids.len() == 1);
         match self.write_to((id, part), about, Ask::Emit(Box::new(request))).await? {
             Answer::Emitted(appended) => Ok(*appended),
@@ -82,7 +74,7 @@ impl EventReader for Tenant {
             let snapshot = shared.index.snapshot();
             match snapshot.event_row(tenant, &id)? {
                 Some(row) if snapshot.is_in_scope(tenant, &row)? => {
-                    let stored = view::read(shared, row.log, row.span, line::decode_event)?;
+                    let stored = records::read(shared, row.log, row.span, line::decode_event)?;
                     Ok(Some(event::event_with_cursors(&stored, (tenant, &shared.cursor_key))))
                 }
                 _ => Ok(None),
@@ -166,7 +158,7 @@ impl<'a> Scoped<'a> {
         if !shared.config.read_only || cursor.is_none_or(|at| at <= scoped.state.count) {
             return Ok(scoped);
         }
-        opening::refresh(shared)?;
+        refresh::refresh(shared)?;
         Self::new(shared, tenant, scope)
     }
 
@@ -201,7 +193,7 @@ impl<'a> Scoped<'a> {
     }
 
     fn load(&self, place: &PlaceRow) -> Result<StoredEvent> {
-        view::read(self.shared, place.log, place.span, line::decode_event)
+        records::read(self.shared, place.log, place.span, line::decode_event)
     }
 }
 
@@ -222,35 +214,16 @@ fn whole(snapshot: &Snapshot, list: &Key, state: &ScopeState) -> Result<u64> {
     Ok(if is_empty { state.floor } else { count })
 }
 
-/// The events of a scope behind a place, as a trim by time looks at them.
-pub(crate) fn oldest(
-    shared: &Shared,
-    tenant: &TenantId,
-    scope: &Scope,
-    floor: u64,
-) -> impl Iterator<Item = Result<Event>> {
-    let snapshot = shared.index.snapshot();
-    let list = table::event_places(tenant, scope);
-    let end = after_prefix(list.as_bytes());
-    let mut at = list.number(floor).into_bytes();
-    std::iter::from_fn(move || {
-        at.push(0);
-        let next = snapshot.range(&at, &end, index::Direction::Forward).next()?;
-        let found = next.and_then(|(key, value)| {
-            at = key;
-            let place = PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?;
-            view::read(shared, place.log, place.span, line::decode_event)
-        });
-        Some(found.map(|stored| stored.event))
-    })
-}
-
 #[async_trait]
 impl EventSubscriber for Tenant {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
         let Subscribe { scope, start, filter, .. } = request;
         // Before anything is read: what is appended from now on is heard of.
         let changes = self.shared.followers.follow(&(self.id.clone(), scope.clone()));
+        let seen = match self.shared.config.read_only {
+            true => self.shared.watch.changes(self.shared.vfs.root()),
+            false => 0,
+        };
         let (about, of) = (about(&scope), scope.clone());
         let (after, started_after) = self
             .read(about, move |shared, tenant| {
@@ -264,7 +237,7 @@ impl EventSubscriber for Tenant {
                 Ok((after, (after > 0).then(|| event::cursor_after(&of, after, tenant_and_cursor_key))))
             })
             .await?;
-        let source = Source { of: self.clone(), scope, filter };
+        let source = Source { of: self.clone(), scope, filter, seen };
         Ok(Subscription::new(started_after, event::event_stream(source, after, changes)))
     }
 }
@@ -274,6 +247,8 @@ struct Source {
     of: Tenant,
     scope: Scope,
     filter: EventFilter,
+    /// How many changes of the holder were seen, in a store that is open for reading.
+    seen: u64,
 }
 
 #[async_trait]
@@ -303,16 +278,17 @@ impl EventSource for Source {
 
     async fn wait(&mut self, changes: &mut ChangeFollower) -> Result<()> {
         match self.of.shared.config.read_only {
-            true => self.of.look_again(POLL).await,
-            false => changes.next().await,
+            true => self.seen = self.of.look_again(self.seen, POLL).await?,
+            false => changes.next().await?,
         }
+        Ok(())
     }
 }
 
 #[async_trait]
 impl EventRetention for Tenant {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let (id, scope) = (log_id(&request.scope)?, request.scope.clone());
+        let (id, scope) = (scope_log_id(&request.scope)?, request.scope.clone());
         let about = about(&scope);
         let answer = self.write_to((id, Part::Events), about, Ask::Trim(Box::new(request))).await?;
         let Answer::Trimmed(trimmed) = answer else { return Err(Error::closed()) };
@@ -324,48 +300,12 @@ impl EventRetention for Tenant {
 
 /// Removes from the index what lies below the floor of a scope, in bounded steps.
 pub(crate) fn sweep(shared: &Shared, tenant: &TenantId, scope: &Scope) -> Result<()> {
-    while sweep_step(&shared.index, (tenant, scope), shared.time.now())? {}
-    Ok(())
-}
-
-/// One step of it; `false` if there was nothing to do.
-pub(crate) fn sweep_step(index: &index::Index, what: (&TenantId, &Scope), now: store_core::Timestamp) -> Result<bool> {
-    let (tenant, scope) = what;
-    let snapshot = index.snapshot();
-    let floor = snapshot.scope_state(tenant, scope)?.floor;
-    let mut staged = Staged::new(index);
-    let mut swept = false;
-    for pair in snapshot.prefix(table::event_places(tenant, scope).as_bytes(), index::Direction::Forward).take(STEP) {
-        let (key, value) = pair?;
-        if table::last_number(&key).is_none_or(|seq| seq > floor) {
-            break;
-        }
-        swept = true;
-        staged.delete(Key::from_bytes(&key));
-        let place = PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?;
-        let Some(row) = staged.event_row(tenant, &place.id)? else { continue };
-        if staged.is_in_scope(tenant, &row)? {
-            continue;
-        }
-        staged.delete(table::event(tenant, &place.id));
-        staged.delete(table::log_events(row.log).number(row.span.offset));
-        if let Some((writer, name)) = &row.key
-            && let Some(key) = staged.event_key_row(tenant, writer, name)?
-        {
-            let mut has_event = false;
-            // The last ones go last.
-            for id in key.record.events.iter().rev() {
-                has_event = staged.event_row(tenant, id)?.is_some();
-                if has_event {
-                    break;
-                }
-            }
-            if !event::must_keep_event_key(&key.record, has_event, now) {
-                staged.delete(table::event_key(tenant, writer, name));
-                staged.delete(table::log_event_key(key.log, writer, name));
-            }
+    loop {
+        // Not beside the writer, who may look at what is removed.
+        let _writer = guard(&shared.writer);
+        shared.check_sound()?;
+        if !sweep_step(&shared.index, (tenant, scope), shared.time.now())? {
+            return Ok(());
         }
     }
-    index.apply(staged.into_changes())?;
-    Ok(swept)
 }

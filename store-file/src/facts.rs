@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store_core::{ClaimNumber, Result, TenantId, ThreadId, Timestamp, codec::Codec, thread::ThreadIdRecord};
+use store_core::{
+    ClaimNumber, Result, TenantId, ThreadId, Timestamp,
+    codec::Codec,
+    thread::{self, ThreadIdRecord},
+};
 
 use crate::{
-    codec::{Rows, damaged},
-    deletion,
+    codec::{Rows, ThreadRow, damaged},
     fold::{self, Owner},
     index::{Direction, Index},
     line::{Fact, Named},
-    shared::ThreadKey,
+    names::ThreadKey,
     staged::Staged,
     table,
 };
@@ -97,7 +100,7 @@ impl Facts {
             if let Some(row) = staged.thread_row(tenant, thread)?
                 && row.stored.thread.generation() <= generation
             {
-                deletion::remove(staged, tenant, (&row, at))?;
+                remove(staged, tenant, (&row, at))?;
             }
         }
         Ok(())
@@ -146,4 +149,18 @@ impl Facts {
         }
         Ok(())
     }
+}
+
+/// Takes a thread out of the index; what its log left there waits for the purge.
+pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadRow, Timestamp)) -> Result<()> {
+    let (row, now) = what;
+    let thread = &row.stored.thread;
+    let log_row = staged.log_row(row.log)?.ok_or_else(|| damaged("log"))?;
+    let id = staged.id_record(tenant, &thread.id, Some(&row.stored))?;
+    fold::remove_thread(staged, tenant, &row.stored);
+    staged.put(table::id(tenant, &thread.id), thread::id_record_after_deletion(&id, &row.stored, now).encode());
+    staged.delete(table::log(row.log));
+    staged.delete(table::changed(row.log));
+    staged.put(table::purge(row.log), log_row.encode());
+    Ok(())
 }

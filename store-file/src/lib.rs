@@ -1,33 +1,36 @@
-//! Durable state for AI agents on files: one readable log per thread, checksums, one sync per commit.
+//! Durable state for AI agents on files: one readable log per thread, checksums, one journal with one sync for
+//! all that wait.
 //!
-//! # Layout
-//! The engine, which knows nothing of threads and commits:
-//! - `vfs`: what is asked of a disk, the real one and a simulated one
-//! - `log`: header lines and groups of lines with a chain of checksums; recovery of torn tails
-//! - `meta`, `lock`, `registry`: what a root is, and who holds it
-//! - `index`: an ordered map of derived data
-//! - `pool`: threads that take jobs and drain the queue of a key together
-//! - `files`, `readers`: a bounded number of open files, and who reads them now
-//! - `error`: from the system's errors to those of the contracts
-//!
-//! The store, in the roles that every backend has:
-//! - `store`, `config`, `tenant`, `shared`: opening, closing, options, handles, and what all handles share
-//! - `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts
-//! - `codec`, `line`, `table`: how records stand in logs and in the index
-//! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists;
-//!   `pages`: where a page begins in one
-//! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
-//! - `held`: what a writer holds besides its log; `give_back`: claims whose answer nobody received
-//! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
-//! - `space`: what a full disk leaves to work with
-//! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way
-//! - `inspect`: verify and repair
+//! # Layers
+//! Each module imports only what comes before it; `cargo xtask tidy` checks this.
+//! 1. What the system gives. `vfs`: what is asked of a disk, the real one and a simulated one; `error`: from the
+//!    system's errors to those of the contracts; `pool`: threads that take jobs and drain a queue together; `mutex`
+//! 2. Files below the root. `line`, `log`: records, and groups of lines with a chain of checksums; recovery of torn
+//!    tails; `files`, `readers`: a bounded number of open files, and who reads them now; `names`: where logs stand
+//! 3. The root. `journal`: changes of many logs committed together with one sync, redo after a crash; `overlay`: a
+//!    journal, read as if it were in the logs; `meta`, `lock`, `registry`, `config`: what a root is, and who holds it;
+//!    `root`: the log of facts about several threads; `tails`: what is not written yet; `watch`: changes of a holder
+//! 4. The index. `index`: an ordered map of derived data; `table`, `codec`: its keys and rows; `walk`, `pages`: steps
+//!    through lists; `staged`, `recent`: the index with changes that nobody else sees yet, and what was read of it
+//! 5. What a group changes in the index. `fold`, `dispatch_rows`, `outbox_rows`, `sweep`
+//! 6. From the logs to the index. `catch_up`: by the journal; `replay`, `decoded`, `facts`: by the logs; `recovery`:
+//!    what an opening makes of both
+//! 7. What all handles share, and what the rules of core look at. `shared`, `remembered`, `space`, `records`,
+//!    `dispatches`, `dispatch_lists`, `view`
+//! 8. Changes. `writer`: planning and writing the groups of a round; `deletion`, `purge`: facts about several threads,
+//!    and what deletions left behind; `refresh`: what a holder wrote; `opening`
+//! 9. The contracts. `tenant`, `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`;
+//!    `store`; `inspect`: verify and repair
 
+mod catch_up;
 mod codec;
 mod commit;
 mod config;
 mod damage;
+mod decoded;
 mod deletion;
+mod dispatch_lists;
+mod dispatch_rows;
 mod dispatches;
 mod entries;
 mod error;
@@ -35,42 +38,53 @@ mod events;
 mod facts;
 mod files;
 mod fold;
-mod give_back;
-mod held;
 mod index;
 mod inspect;
+mod journal;
 mod line;
 mod lock;
 mod log;
 mod mailbox;
 mod meta;
+mod mutex;
+mod names;
 mod opening;
 mod outbox;
+mod outbox_rows;
+mod overlay;
 mod pages;
 mod pending;
 mod pool;
 mod purge;
 mod readers;
+mod recent;
+mod records;
+mod recovery;
+mod refresh;
 mod registry;
+mod remembered;
 mod replay;
+mod report;
 mod root;
-mod rows;
 mod runs;
 mod shared;
 mod space;
 mod staged;
 mod store;
+mod sweep;
 mod table;
+mod tails;
 mod tenant;
 mod threads;
 mod vfs;
 mod view;
 mod walk;
+mod watch;
 mod writer;
 
 pub use self::{
     config::{Create, Durability, FileConfig},
-    opening::{Opening, SetAside},
+    report::{Opening, SetAside},
     store::FileStore,
 };
 
@@ -83,9 +97,9 @@ pub mod testing {
     pub use crate::{
         index::Journal,
         log::{
-            AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
-            Recovery, Scanner, Span, Tail, add_checksum, classify, encode_group, read_header, read_line, read_lines,
-            recover, rewrite_tail, set_aside, verified_checksum,
+            Aside, Group, Header, Known, MAX_GROUP_BYTES, Placed, Position, Recovered, Recovery, Scanner, Span, Tail,
+            add_checksum, classify, encode_group, read_header, read_line, read_lines, recover, rewrite_tail, set_aside,
+            verified_checksum,
         },
         vfs::{
             Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,

@@ -116,6 +116,11 @@ impl Lock {
         self.former.as_ref()
     }
 
+    /// The first opening behind the last clean close. If the record is unreadable, it may have been any.
+    pub(crate) fn since_of_former(&self) -> u64 {
+        self.former().map_or(0, |former| former.since)
+    }
+
     /// Whether the root was closed by its last holder.
     pub(crate) fn was_clean(&self) -> bool {
         self.former.as_ref().is_some_and(|holder| holder.clean)

@@ -11,8 +11,10 @@ use crate::{
     vfs::{FilePath, Vfs, read_small, replace},
 };
 
-/// The format of a root that this release reads and writes.
-pub(crate) const FORMAT: u64 = 1;
+/// The format of a root that this release writes.
+pub(crate) const FORMAT: u64 = 2;
+/// The format of the first release, which had no journal. Such a root gets one when it is opened.
+const WITHOUT_JOURNAL: u64 = 1;
 const NAME: &str = "agentstore.json";
 const MAX_BYTES: u64 = 64 * 1024;
 
@@ -20,6 +22,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Meta {
     fields: Map<String, Value>,
+    format: u64,
     key: [u8; 32],
     incarnation: u64,
 }
@@ -33,7 +36,7 @@ impl Meta {
         let mut key = [0; 32];
         getrandom::fill(&mut key)
             .map_err(|source| Error::unavailable("random bytes are not available").with_source(source))?;
-        Ok(Self { fields: Map::new(), key, incarnation: 0 })
+        Ok(Self { fields: Map::new(), format: FORMAT, key, incarnation: 0 })
     }
 
     /// Reads it, `None` if there is none.
@@ -60,6 +63,22 @@ impl Meta {
         &self.key
     }
 
+    /// The name of the root that its journal carries.
+    pub(crate) fn name(&self) -> String {
+        crate::vfs::hash_of(&hex(&self.key))
+    }
+
+    /// Whether it has a journal.
+    pub(crate) const fn has_journal(&self) -> bool {
+        self.format != WITHOUT_JOURNAL
+    }
+
+    /// The same root with a journal, to be saved.
+    #[must_use]
+    pub(crate) fn with_journal(&self) -> Self {
+        Self { format: FORMAT, ..self.clone() }
+    }
+
     /// The number of times that the root was opened in a state that may be older than what was given out (FI-12).
     pub(crate) const fn incarnation(&self) -> u64 {
         self.incarnation
@@ -73,7 +92,7 @@ impl Meta {
 
     fn encode(&self) -> Result<Vec<u8>> {
         let mut fields = self.fields.clone();
-        fields.insert("format".to_owned(), FORMAT.into());
+        fields.insert("format".to_owned(), self.format.into());
         fields.insert("key".to_owned(), hex(&self.key).into());
         fields.insert("incarnation".to_owned(), self.incarnation.into());
         Ok(add_checksum(&Value::Object(fields).to_string())?.0)
@@ -85,7 +104,7 @@ impl Meta {
         let mut fields: Map<String, Value> = serde_json::from_slice(line).map_err(|e| damaged().with_source(e))?;
         // The format is checked before the sum, because a newer format may have its sum in another place or form.
         let format = fields.get("format").and_then(Value::as_u64).ok_or_else(damaged)?;
-        if format != FORMAT {
+        if format != FORMAT && format != WITHOUT_JOURNAL {
             let (found, supported) = (format!("format {format}"), format!("format {FORMAT}"));
             return Err(Error::schema_mismatch(found, supported, SchemaRemedy::Release));
         }
@@ -95,7 +114,7 @@ impl Meta {
         for derived in ["format", "crc"] {
             fields.remove(derived);
         }
-        Ok(Self { fields, key, incarnation })
+        Ok(Self { fields, format, key, incarnation })
     }
 }
 
@@ -166,10 +185,10 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_named_and_damage_is_found() {
-        let (newer, _) = add_checksum(r#"{"format":2,"key":"?"}"#).unwrap();
+        let (newer, _) = add_checksum(r#"{"format":3,"key":"?"}"#).unwrap();
         let error = Meta::parse(&newer).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
-        assert!(error.to_string().contains("format 2"), "{error}");
+        assert!(error.to_string().contains("format 3"), "{error}");
         let good = Meta::new().unwrap().encode().unwrap();
         for bit in 0..(good.len() - 1) * 8 {
             let mut bytes = good.clone();

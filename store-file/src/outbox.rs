@@ -4,30 +4,25 @@ use async_trait::async_trait;
 use store_core::{
     ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
     OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
-    Requeued, Result, SettleOutbox, TenantId, ThreadId, Timestamp, merge_ordered,
+    Requeued, Result, SettleOutbox, TenantId, Timestamp, merge_ordered,
     outbox::{OutboxList, OutboxPosition, StoredOutboxRow},
 };
 
 use crate::{
     codec::{Rows, damaged},
     index::{self, Snapshot},
-    line, pages,
-    shared::{Part, Shared},
+    line,
+    names::{Part, outbox_log_id},
+    pages, records,
+    shared::Shared,
     table,
     tenant::Tenant,
-    view,
     writer::{Answer, Ask, OutboxAnswer, OutboxAsk},
 };
 
-/// The id whose log has what becomes of rows, and rows that outlive their thread. A thread may have the same id: the
-/// log of generation 0 is no thread's.
-pub(crate) fn log_id() -> Result<ThreadId> {
-    ThreadId::new("#outbox")
-}
-
 impl Tenant {
     async fn ask_outbox(&self, ask: OutboxAsk) -> Result<OutboxAnswer> {
-        match self.write_to((log_id()?, Part::Events), None, Ask::Outbox(ask)).await? {
+        match self.write_to((outbox_log_id()?, Part::Events), None, Ask::Outbox(ask)).await? {
             Answer::Outbox(answer) => Ok(*answer),
             _ => Err(Error::closed()),
         }
@@ -37,7 +32,7 @@ impl Tenant {
 #[async_trait]
 impl OutboxStore for Tenant {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        match self.ask_outbox(OutboxAsk::Claim(request, self.give_back(log_id()?))).await? {
+        match self.ask_outbox(OutboxAsk::Claim(request, self.give_back(outbox_log_id()?))).await? {
             OutboxAnswer::Claimed(claimed) => claimed.received().ok_or_else(Error::closed),
             _ => Err(Error::closed()),
         }
@@ -94,13 +89,13 @@ impl OutboxStore for Tenant {
 
 /// Refuses to tell what became of rows where the log that says so is damaged.
 fn check(shared: &Shared, tenant: &TenantId) -> Result<()> {
-    shared.check_damage(tenant, &log_id()?)
+    shared.check_damage(tenant, &outbox_log_id()?)
 }
 
 /// A row with its payload.
 fn load(shared: &Shared, tenant: &TenantId, snapshot: &Snapshot, stored: StoredOutboxRow) -> Result<OutboxRow> {
     let (log, span) = snapshot.outbox_payload(tenant, &stored.id)?.ok_or_else(|| damaged("outbox row"))?;
-    Ok(OutboxRow::new(stored, view::read(shared, log, span, line::decode_payload)?))
+    Ok(OutboxRow::new(stored, records::read(shared, log, span, line::decode_payload)?))
 }
 
 fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<OutboxRow>> {

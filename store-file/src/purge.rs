@@ -6,14 +6,17 @@ use store_core::{Error, ErrorKind, EventId, Outcome, Result, RunId, TenantId};
 
 use crate::{
     codec::{LogRow, Rows, read},
-    error, fold,
-    held::{Held, Resource},
+    decoded::remove_run,
+    error,
     index::{Direction, Key},
+    journal::LogName,
     line::{self, EventKeyLine, Line},
-    shared::{Part, Shared, guard},
-    staged::Staged,
-    table, view,
-    writer::{append_to, move_rows, move_states},
+    mutex::guard,
+    names::{Part, log_path, mailbox_log_id, outbox_log_id},
+    records,
+    shared::Shared,
+    table,
+    writer::{How, Round, alone},
 };
 
 /// How many keys a step removes.
@@ -90,7 +93,12 @@ pub(crate) enum Step {
 
 /// Removes what is left of a log, up to a bound.
 pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
-    let _purging = guard(&shared.purging);
+    let key = (row.tenant.clone(), row.thread.clone(), Part::of(row.generation));
+    alone(shared, key, How::Frees, |round| plan(round, log, row))
+}
+
+fn plan(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<Step> {
+    let shared = round.shared;
     if shared.index.get(table::purge(log).as_bytes())?.is_none() {
         return Ok(Step::Gone);
     }
@@ -98,118 +106,99 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     if shared.damage.unread.contains(&(row.tenant.clone(), row.thread.clone(), row.generation)) {
         return Ok(Step::Gone);
     }
+    shared.make_room(0).map_err(|source| error::io("the index", source))?;
     // Events and rows of the outbox outlive their thread, and not their tenant.
     let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
     if !is_dropped
         && row.generation > 0
-        && (adopt(shared, log, row)? || adopt_rows(shared, log, row)? || adopt_states(shared, log, row)?)
+        && (adopt(round, log, row)? || adopt_rows(round, log, row)? || adopt_states(round, log, row)?)
     {
         return Ok(Step::Goes);
     }
     let snapshot = shared.index.snapshot();
-    let mut staged = Staged::new(&shared.index);
-    let mut held = Held::new(shared, &row.tenant);
     let mut keys = 0;
     let under = table::OF_LOG.iter().chain(&table::LEFT_BY_LOG).map(|sort| table::of_log(*sort, log));
     for prefix in under {
         for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(KEYS - keys) {
             let (key, _) = pair?;
             if let Some(run) = table::read_log_run(&key) {
-                let run = RunId::new(run)?;
-                // Until it is applied: another thread may be about to use the id again.
-                held.take(Resource::Run(run.clone()), true);
-                remove_run(&mut staged, (log, &row.tenant), &run)?;
+                remove_run(&mut round.staged, (log, &row.tenant), &RunId::new(run)?)?;
             }
-            staged.delete(Key::from_bytes(&key));
+            round.staged.delete(Key::from_bytes(&key));
             keys += 1;
         }
     }
     if keys > 0 {
-        shared.index.apply(staged.into_changes())?;
         return Ok(Step::Goes);
     }
-    if !is_dropped {
-        // What took the place of its dispatches must not be lost behind it: they would be as before.
-        shared.settle_named(&(row.tenant.clone(), crate::mailbox::log_id()?), 0)?;
-    }
-    remove_file(shared, row)?;
-    let mut staged = Staged::new(&shared.index);
-    staged.delete(table::purge(log));
-    shared.index.apply(staged.into_changes())?;
+    // Who began to read before the deletion has ended when this returns; nobody later sees the thread.
+    shared.readers.wait_for_earlier_readers();
+    let path = log_path(&row.tenant, &row.thread, row.generation)?;
+    round.drop_log(LogName { number: log, path });
+    round.staged.delete(table::purge(log));
     Ok(Step::Ends)
+}
+
+/// Nothing is written to a tenant that is closed.
+fn check_tenant(shared: &Shared, row: &LogRow) -> Result<()> {
+    let is_closed = guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed());
+    if is_closed { Err(Error::closed()) } else { Ok(()) }
 }
 
 /// Writes events that outlive their thread, and what is remembered of their keys, to the log of events of its id, up to
 /// a bound. Whether there was anything to do.
-fn adopt(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
+fn adopt(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
+    let shared = round.shared;
     let snapshot = shared.index.snapshot();
-    let (mut ids, mut keys, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let (mut lines, mut bytes, mut found) = (Vec::new(), 0, false);
     for pair in snapshot.prefix(table::log_events(log).as_bytes(), Direction::Forward).take(KEYS) {
         let (key, value) = pair?;
+        found = true;
         let id = String::from_utf8(value).ok().and_then(|id| EventId::new(id).ok());
         let id = id.ok_or_else(|| crate::codec::damaged("event"))?;
-        let event = snapshot.event_row(&row.tenant, &id)?.filter(|event| event.log == log);
-        bytes += event.as_ref().map_or(0, |event| u64::from(event.span.len));
-        ids.push((key, id, event));
+        match snapshot.event_row(&row.tenant, &id)?.filter(|event| event.log == log) {
+            // It may have been trimmed.
+            Some(event) if snapshot.is_in_scope(&row.tenant, &event)? => {
+                bytes += u64::from(event.span.len);
+                lines.push(Line::Event(Box::new(records::read(shared, log, event.span, line::decode_event)?)));
+            }
+            event => {
+                round.staged.delete(Key::from_bytes(&key));
+                if event.is_some() {
+                    round.staged.delete(table::event(&row.tenant, &id));
+                }
+            }
+        }
         if bytes > BYTES {
             break;
         }
     }
-    if ids.is_empty() {
+    if !found {
         for pair in snapshot.prefix(table::log_event_keys(log).as_bytes(), Direction::Forward).take(KEYS) {
             let (key, _) = pair?;
+            found = true;
             let (writer, name) = table::read_log_event_key(&key).ok_or_else(|| crate::codec::damaged("event key"))?;
-            keys.push((key, writer, name));
-        }
-    }
-    let mut held = Held::new(shared, &row.tenant);
-    let places = ids.iter().filter_map(|(_, _, event)| event.as_ref()).flat_map(|event| &event.places);
-    let scopes = places.map(|(scope, _)| Resource::Scope(scope.clone()));
-    let names = keys.iter().map(|(_, writer, name)| Resource::EventKey(writer.clone(), name.clone()));
-    held.take_all(scopes.chain(names).collect(), true);
-    // Behind what is held, as writers do it: who deletes the tenant waits for this, and nothing is written to one that
-    // is closed.
-    let _writing = shared.writing.read();
-    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
-        return Err(Error::closed());
-    }
-    let (mut lines, mut staged) = (Vec::new(), Staged::new(&shared.index));
-    for (key, id, event) in &ids {
-        match event {
-            // It may have been trimmed meanwhile.
-            Some(event) if shared.index.is_in_scope(&row.tenant, event)? => {
-                let stored = view::read(shared, log, event.span, line::decode_event)?;
-                lines.push(Line::Event(Box::new(stored)));
-            }
-            _ => {
-                staged.delete(Key::from_bytes(key));
-                if event.is_some() {
-                    staged.delete(table::event(&row.tenant, id));
+            match snapshot.event_key_row(&row.tenant, &writer, &name)?.filter(|found| found.log == log) {
+                Some(found) => {
+                    let line = EventKeyLine { writer, key: name, record: found.record };
+                    lines.push(Line::EventKey(Box::new(line)));
                 }
+                None => round.staged.delete(Key::from_bytes(&key)),
             }
         }
     }
-    for (key, writer, name) in &keys {
-        match shared.index.event_key_row(&row.tenant, writer, name)?.filter(|found| found.log == log) {
-            Some(found) => {
-                let line = EventKeyLine { writer: writer.clone(), key: name.clone(), record: found.record };
-                lines.push(Line::EventKey(Box::new(line)));
-            }
-            None => staged.delete(Key::from_bytes(key)),
-        }
-    }
-    shared.index.apply(staged.into_changes())?;
     if !lines.is_empty() {
-        let key = (row.tenant.clone(), row.thread.clone(), Part::Events);
-        append_to(shared, &key, lines, true)?;
+        check_tenant(shared, row)?;
+        round.enter((row.tenant.clone(), row.thread.clone(), Part::Events))?;
+        round.put_events(lines)?;
     }
-    Ok(!ids.is_empty() || !keys.is_empty())
+    Ok(found)
 }
 
 /// Writes rows of the outbox that outlive their thread to the log of the outbox, up to a bound. Whether there was
 /// anything to do.
-fn adopt_rows(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
-    let snapshot = shared.index.snapshot();
+fn adopt_rows(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
+    let snapshot = round.shared.index.snapshot();
     let (mut ids, mut bytes) = (Vec::new(), 0);
     for pair in snapshot.prefix(table::log_outbox(log).as_bytes(), Direction::Forward).take(KEYS) {
         let id = table::read_log_outbox(&pair?.0).ok_or_else(|| crate::codec::damaged("outbox row"))?;
@@ -222,69 +211,28 @@ fn adopt_rows(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
     if ids.is_empty() {
         return Ok(false);
     }
-    let _writing = shared.writing.read();
-    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
-        return Err(Error::closed());
-    }
-    let key = (row.tenant.clone(), crate::outbox::log_id()?, Part::Events);
-    move_rows(shared, &key, log, &ids)?;
+    check_tenant(round.shared, row)?;
+    round.enter((row.tenant.clone(), outbox_log_id()?, Part::Events))?;
+    round.move_rows(log, &ids)?;
     // What was moved, or is gone, does not stand under this log any more.
-    let mut staged = Staged::new(&shared.index);
-    ids.iter().for_each(|id| staged.delete(table::log_outbox(log).text(id.as_str())));
-    shared.index.apply(staged.into_changes())?;
+    ids.iter().for_each(|id| round.staged.delete(table::log_outbox(log).text(id.as_str())));
     Ok(true)
 }
 
 /// Writes what settlements that came with commits made of dispatches to the log of the mailbox, up to a bound. Whether
 /// there was anything to do.
-fn adopt_states(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
-    let mut held = Held::new(shared, &row.tenant);
-    held.take(Resource::Mailbox(row.thread.clone()), true);
-    let _writing = shared.writing.read();
-    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
-        return Err(Error::closed());
-    }
-    let snapshot = shared.index.snapshot();
+fn adopt_states(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
+    let snapshot = round.shared.index.snapshot();
     let keys = snapshot.prefix(table::log_mailbox(log).as_bytes(), Direction::Forward);
     let ids = keys.filter_map(|pair| pair.map(|(key, _)| table::read_log_mailbox(&key)).transpose());
     let mut ids = ids.take(KEYS).collect::<Result<Vec<_>>>()?;
     if ids.is_empty() {
         return Ok(false);
     }
-    let key = (row.tenant.clone(), crate::mailbox::log_id()?, Part::Events);
-    ids.truncate(move_states(shared, &key, (log, BYTES), &ids)?);
+    check_tenant(round.shared, row)?;
+    round.enter((row.tenant.clone(), mailbox_log_id()?, Part::Events))?;
+    ids.truncate(round.move_states((log, BYTES), &ids)?);
     // What was moved, or is gone, does not stand under this log any more.
-    let mut staged = Staged::new(&shared.index);
-    ids.iter().for_each(|id| staged.delete(table::log_mailbox(log).text(id.as_str())));
-    shared.index.apply(staged.into_changes())?;
+    ids.iter().for_each(|id| round.staged.delete(table::log_mailbox(log).text(id.as_str())));
     Ok(true)
-}
-
-/// Removes the log itself.
-fn remove_file(shared: &Shared, row: &LogRow) -> Result<()> {
-    // Who began to read before the deletion has ended when this lock is had; nobody later sees the thread.
-    shared.readers.wait_for_earlier_readers();
-    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
-    shared.files.forget(&path);
-    match shared.vfs.unlink(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error::io(&path, source)),
-        _ => {}
-    }
-    match shared.vfs.sync_dir(&path.parent()) {
-        // The folder of a tenant that was removed.
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        synced => synced.map_err(|source| shared.write_failed(&path, source)),
-    }
-}
-
-/// Removes a run, unless its id was used again.
-pub(crate) fn remove_run(staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
-    let (log, tenant) = log;
-    if let Some(row) = staged.run_row(tenant, id)?.filter(|row| row.log == log) {
-        for place in fold::run_places(tenant, id.as_str(), &row) {
-            staged.delete(place);
-        }
-        staged.delete(table::run(tenant, id));
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::{
     mpsc::{Receiver, Sender, channel},
 };
 
-use crate::shared::guard;
+use crate::mutex::guard;
 
 /// Readers, by when they began. Those that come never wait for a purge, and a purge only for those before it.
 #[derive(Debug, Default)]

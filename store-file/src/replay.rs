@@ -2,25 +2,26 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use store_core::{Error, ErrorKind, Result, RunId, Scope, TenantId, ThreadId, length};
+use store_core::{Error, ErrorKind, Result, Scope, TenantId, ThreadId, length};
 
 use crate::{
-    codec::{LogRow, Rows, damaged, read},
+    codec::{LogRow, damaged, read},
     config::FileConfig,
     damage::{Damage, without_generation},
+    decoded::{decode, forget, own_header, told},
     error,
-    events::sweep_step,
     facts::Facts,
-    fold::{self, Lines, Owner, Told},
+    fold::{self, Owner},
     index::{Direction, Index},
-    line::{CommitLine, Line, ThreadHeader},
-    log::{Group, Header, Position, Recovery, check_version, read_header, recover},
-    opening::{Opening, SetAside},
-    purge,
-    shared::Shared,
+    journal::lacks_batches,
+    line::Line,
+    log::{Position, Recovery, recover},
+    names::mailbox_log_id,
+    report::{Opening, SetAside},
     staged::Staged,
+    sweep::sweep_step,
     table,
-    vfs::{FilePath, Kind, Open, Vfs, VfsFile, name_of},
+    vfs::{FilePath, Kind, Open, Vfs, name_of},
 };
 
 /// A step of the index holds about so many changes.
@@ -30,6 +31,26 @@ const LARGE_STEP: usize = 131_072;
 
 type Known = HashMap<(TenantId, ThreadId, u64), (u64, LogRow, bool)>;
 
+/// What is known of the logs before they are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From {
+    /// The last batch that was committed.
+    pub(crate) last_batch: u64,
+    /// Whether logs may have later ones: what a power cut took of the journal with relaxed durability.
+    pub(crate) may_be_ahead: bool,
+    /// Whether they may not be durable: those of the first release after an unclean close.
+    pub(crate) rewrite: bool,
+    /// Whether what was being made when the last holder ended is removed.
+    pub(crate) unclean: bool,
+}
+
+impl From {
+    /// The last batch whose groups are read. One that is behind the journal and should not be is an error.
+    const fn readable(&self) -> u64 {
+        if self.may_be_ahead { self.last_batch } else { u64::MAX }
+    }
+}
+
 /// Reads logs into the index.
 pub(crate) struct Replay<'a> {
     vfs: &'a dyn Vfs,
@@ -38,31 +59,40 @@ pub(crate) struct Replay<'a> {
     config: &'a FileConfig,
     /// What was read, and is not in the index yet.
     staged: Staged<'a>,
+    /// What of the root the index does not cover, and how far the logs can be trusted.
+    from: From,
     /// Whether the index knows no log.
     is_new: bool,
     /// Logs that the index knows: number, row, and whether they wait for their purge.
     known: Known,
     next_log: u64,
     damage: Damage,
-    /// Logs that are read again from their beginning, though the index is not ahead of them.
-    again: BTreeSet<u64>,
+    /// Whether a log has a batch that the journal should have.
+    is_ahead: bool,
     /// Scopes of events that were trimmed.
     trimmed: BTreeSet<(TenantId, Scope)>,
 }
 
 impl<'a> Replay<'a> {
-    pub(crate) fn new(vfs: &'a dyn Vfs, index: &'a Index, facts: &'a Facts, config: &'a FileConfig) -> Result<Self> {
+    pub(crate) fn new(
+        vfs: &'a dyn Vfs,
+        index: &'a Index,
+        known: (&'a Facts, From),
+        config: &'a FileConfig,
+    ) -> Result<Self> {
+        let (facts, from) = known;
         let mut replay = Self {
             vfs,
             index,
             facts,
             config,
             staged: Staged::new(index),
+            from,
             is_new: false,
             known: Known::new(),
             next_log: 1,
             damage: Damage::default(),
-            again: BTreeSet::new(),
+            is_ahead: false,
             trimmed: BTreeSet::new(),
         };
         let snapshot = index.snapshot();
@@ -82,7 +112,6 @@ impl<'a> Replay<'a> {
     pub(crate) fn all(&mut self, opening: &mut Opening) -> Result<()> {
         self.load_known()?;
         self.is_new = self.known.is_empty();
-        self.again = self.with_lost_rows()?;
         let files = self.files()?;
         let total = Some(length(files.len()));
         for (done, path) in (1..).zip(&files) {
@@ -92,6 +121,9 @@ impl<'a> Replay<'a> {
                 return Err(Error::unavailable("the opening was stopped while it read the logs"));
             }
         }
+        if self.is_ahead {
+            return Err(lacks_batches());
+        }
         show(&mut self.staged, self.index, 0)?;
         self.forget_lost()?;
         for (tenant, scope) in std::mem::take(&mut self.trimmed) {
@@ -100,24 +132,15 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Takes out of the index what it says of logs that have no file. One of which a part was durable is damaged
-    /// instead, and its first use says so.
+    /// Takes out of the index what it says of logs that wait for their purge and have no file: it was under way. Any
+    /// other log without a file is damage, which its first use reports.
     fn forget_lost(&mut self) -> Result<()> {
-        for ((tenant, thread, generation), (log, row, purged)) in std::mem::take(&mut self.known) {
-            // A purge that was under way has removed its file.
-            if !purged && row.synced > 0 {
-                continue;
-            }
-            let owner = Owner { tenant, thread, generation, log };
-            self.forget(&owner)?;
-            // What is remembered of the id is in the facts.
-            let mut staged = Staged::new(self.index);
+        for ((tenant, thread, generation), (log, _, purged)) in std::mem::take(&mut self.known) {
             if purged {
-                staged.delete(table::purge(log));
-            } else if staged.thread_row(&owner.tenant, &owner.thread)?.is_none() {
-                staged.delete(table::id(&owner.tenant, &owner.thread));
+                forget(&mut self.staged, &Owner { tenant, thread, generation, log })?;
+                self.staged.delete(table::purge(log));
+                show(&mut self.staged, self.index, 0)?;
             }
-            self.index.apply(staged.into_changes())?;
         }
         Ok(())
     }
@@ -132,51 +155,13 @@ impl<'a> Replay<'a> {
         }
         // What becomes of rows of the outbox is worked in behind the rows themselves; settlements that came with
         // commits, behind the dispatches.
-        let mailbox = format!("/{}.0.jsonl", name_of(crate::mailbox::log_id()?.as_str()));
+        let mailbox = format!("/{}.0.jsonl", name_of(mailbox_log_id()?.as_str()));
         files.sort_by_key(|path| match path.as_str() {
             path if path.ends_with(&mailbox) => 0,
             path if !path.ends_with(".0.jsonl") => 1,
             _ => 2,
         });
         Ok(files)
-    }
-
-    /// The logs that have something of outbox and mailbox of a tenant of which the index says more than is durable:
-    /// what it says of a row or a dispatch is from several logs, and is worked out from all of them again.
-    fn with_lost_rows(&self) -> Result<BTreeSet<u64>> {
-        let snapshot = self.index.snapshot();
-        let own = [crate::outbox::log_id()?, crate::mailbox::log_id()?];
-        let mut tenants = BTreeSet::new();
-        for ((tenant, thread, generation), (_, row, _)) in &self.known {
-            if !tenants.contains(tenant) && self.is_ahead((tenant, thread, *generation), row)? {
-                tenants.insert(tenant);
-            }
-        }
-        let mut logs = BTreeSet::new();
-        for ((_, thread, generation), (log, ..)) in
-            self.known.iter().filter(|((tenant, ..), _)| tenants.contains(tenant))
-        {
-            let mut has_part = *generation == 0 && own.contains(thread);
-            for list in [table::log_outbox(*log), table::log_mailbox(*log)] {
-                has_part |= snapshot.prefix(list.as_bytes(), Direction::Forward).next().transpose()?.is_some();
-            }
-            if has_part {
-                logs.insert(*log);
-            }
-        }
-        Ok(logs)
-    }
-
-    /// Whether the index says more of a log of a tenant with an outbox or a mailbox than is durable, or there.
-    fn is_ahead(&self, of: (&TenantId, &ThreadId, u64), row: &LogRow) -> Result<bool> {
-        let snapshot = self.index.snapshot();
-        let lists = [table::outbox_rows(of.0), table::mailboxes(of.0)];
-        if lists.iter().all(|list| snapshot.prefix(list.as_bytes(), Direction::Forward).next().is_none()) {
-            return Ok(false);
-        }
-        let path = Shared::log_path(of.0, of.1, of.2)?;
-        let len = self.vfs.open(&path, Open::Read).and_then(|file| file.len()).unwrap_or(row.end.offset);
-        Ok(row.end.offset > len.min(row.synced))
     }
 
     fn load_known(&mut self) -> Result<()> {
@@ -210,12 +195,7 @@ impl<'a> Replay<'a> {
         drop(file);
         let Some((header, start)) = header else { return self.headless(path, opening) };
         let known = self.known.remove(&(header.tenant.clone(), header.thread.clone(), header.generation));
-        let again = known.as_ref().is_some_and(|(log, ..)| self.again.contains(log));
-        if let Some((_, row, _)) = &known
-            && !again
-            && row.end.offset == len
-            && row.synced == len
-        {
+        if known.as_ref().is_some_and(|(_, row, _)| row.end.offset == len) {
             return Ok(());
         }
         let log = known.as_ref().map_or(self.next_log, |(log, ..)| *log);
@@ -227,24 +207,17 @@ impl<'a> Replay<'a> {
         }
         let purged = known.as_ref().is_some_and(|(.., purged)| *purged);
         let is_deleted = purged || self.facts.is_deleted(&owner.tenant, &owner.thread, owner.generation);
-        let row = known.map(|(_, row, _)| row);
-        // An index that is ahead of its log, or of what is durable of it, may speak of what is lost: what it says of
-        // this log is worked out again.
-        let durable = row.as_ref().map_or(0, |row| row.synced);
-        let ahead = again || row.as_ref().is_some_and(|row| row.end.offset > len.min(row.synced));
-        if ahead {
-            self.forget(&owner)?;
-        }
-        let from = row.filter(|_| !ahead).map(|row| row.end).filter(|end| *end != Position::default());
-        self.read(path, (&owner, is_deleted), (from, start, durable), opening)
+        let from = known.map(|(_, row, _)| row.end).filter(|end| *end != Position::default());
+        self.read(path, (&owner, is_deleted), (from, start), opening)
     }
 
     /// A file that does not begin as a log: one that was being made is removed, anything else is left and reported.
     fn headless(&mut self, path: &FilePath, opening: &mut Opening) -> Result<()> {
-        let known = Recovery { read_only: true, ..Recovery::default() };
+        let last_batch = self.from.readable();
+        let known = Recovery { read_only: true, last_batch, ..Recovery::default() };
         let made = recover(self.vfs, path, known, |_| Ok(())).is_ok_and(|found| found.header.is_none());
-        if made && !self.config.read_only && opening.unclean {
-            let set = Recovery { rewrite_from: None, ..Recovery::default() };
+        if made && !self.config.read_only && self.from.unclean {
+            let set = Recovery { last_batch: self.from.readable(), ..Recovery::default() };
             let found = recover(self.vfs, path, set, |_| Ok(()))?;
             opening.set_aside.extend(found.aside.as_ref().map(SetAside::of));
             return self.vfs.unlink(path).map_err(|source| error::io(path, source));
@@ -260,51 +233,28 @@ impl<'a> Replay<'a> {
     /// The log of a deleted thread, of which the index covers what it has of events up to `end`.
     fn wait_for_purge(&mut self, owner: &Owner, end: Position) {
         let Owner { tenant, thread, generation, log } = owner.clone();
-        let row = LogRow { tenant, thread, generation, end, synced: end.offset };
+        let row = LogRow { tenant, thread, generation, end };
         self.staged.put(table::purge(log), store_core::codec::Codec::encode(&row));
     }
 
-    /// Takes out of the index what it says of a log.
-    fn forget(&self, owner: &Owner) -> Result<()> {
-        let mut staged = Staged::new(self.index);
-        if let Some(row) = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log) {
-            fold::remove_thread(&mut staged, &owner.tenant, &row.stored);
-        }
-        for key in staged.keys(&table::log_runs(owner.log))? {
-            let run = table::read_log_run(&key).ok_or_else(|| damaged("run"))?;
-            purge::remove_run(&mut staged, (owner.log, &owner.tenant), &RunId::new(run)?)?;
-        }
-        for sort in table::OF_LOG {
-            staged.delete_all(&table::of_log(sort, owner.log))?;
-        }
-        fold::events::forget(&mut staged, &owner.tenant, owner.log)?;
-        fold::outbox::forget(&mut staged, owner)?;
-        fold::mailbox::forget(&mut staged, owner)?;
-        if owner.generation == 0 {
-            staged.delete(table::event_log(&owner.tenant, &owner.thread));
-        }
-        staged.delete(table::log(owner.log));
-        staged.delete(table::changed(owner.log));
-        self.index.apply(staged.into_changes())
-    }
-
-    /// Reads a log from where the index covers it. What is known to be durable of it was acknowledged.
+    /// Reads a log from where the index covers it: up to there it was acknowledged.
     fn read(
         &mut self,
         path: &FilePath,
         whose: (&Owner, bool),
-        known: (Option<Position>, Position, u64),
+        known: (Option<Position>, Position),
         opening: &mut Opening,
     ) -> Result<()> {
         opening.logs_read += 1;
         let (owner, is_deleted) = whose;
         // A log of events has no thread.
         let is_alone = is_deleted || owner.generation == 0;
-        let (from, start, durable) = known;
+        let (from, start) = known;
         let known = Recovery {
             from,
-            acknowledged: durable,
-            rewrite_from: opening.unclean.then_some(durable),
+            acknowledged: from.map_or(0, |from| from.offset),
+            last_batch: self.from.readable(),
+            rewrite_from: self.from.rewrite.then_some(0),
             read_only: self.config.read_only,
         };
         let (index, staged) = (self.index, &mut self.staged);
@@ -312,7 +262,9 @@ impl<'a> Replay<'a> {
         let mut before = told(staged, owner)?;
         let mut told = before.clone();
         let (mut end, mut has_group) = (from.unwrap_or(start), from.is_some());
+        let (last_batch, is_ahead) = (self.from.last_batch, &mut self.is_ahead);
         let found = recover(self.vfs, path, known, |group| {
+            *is_ahead |= group.batch.is_some_and(|batch| batch > last_batch);
             let lines = decode(path, group)?;
             let trims = lines.lines.iter().filter_map(|(line, _)| match line {
                 Line::Trim(scope, _) => Some((owner.tenant.clone(), scope.clone())),
@@ -330,9 +282,8 @@ impl<'a> Replay<'a> {
             end = lines.end;
             has_group = true;
             if staged.len() > step {
-                // No more of it is known to be durable before its end is written again.
                 if !is_deleted {
-                    fold::finish(staged, owner, (&before, &told), (end, durable));
+                    fold::finish(staged, owner, (&before, &told), end);
                     before = told.clone();
                 }
                 show(staged, index, 0)?;
@@ -359,11 +310,11 @@ impl<'a> Replay<'a> {
         if is_deleted {
             self.wait_for_purge(owner, end);
         } else if told.stored.is_some() || (is_alone && has_group) {
-            fold::finish(&mut self.staged, owner, (&before, &told), (end, end.offset));
+            fold::finish(&mut self.staged, owner, (&before, &told), end);
         } else if recovered.is_none() && !is_alone {
             // What its first group has left in the index stands under its number.
-            fold::put_log(&mut self.staged, owner, end, end.offset);
-        } else if recovered.is_some() && !self.config.read_only {
+            fold::put_log(&mut self.staged, owner, end);
+        } else if recovered.is_some() && !self.config.read_only && self.from.unclean {
             // It has no whole group: it was being made, and nothing of it was acknowledged.
             self.vfs.unlink(path).map_err(|source| error::io(path, source))?;
         }
@@ -372,44 +323,9 @@ impl<'a> Replay<'a> {
 }
 
 /// Lets the index take what is staged, if that is more than so many changes.
-fn show<'a>(staged: &mut Staged<'a>, index: &'a Index, most: usize) -> Result<()> {
+pub(crate) fn show<'a>(staged: &mut Staged<'a>, index: &'a Index, most: usize) -> Result<()> {
     if staged.len() <= most {
         return Ok(());
     }
     index.apply(std::mem::replace(staged, Staged::new(index)).into_changes())
-}
-
-/// The header of a log that stands under its own name, and where its first group starts.
-pub(crate) fn own_header(file: &dyn VfsFile, path: &FilePath) -> std::io::Result<Option<(ThreadHeader, Position)>> {
-    let Header::Good(line, start) = read_header(file)? else { return Ok(None) };
-    let header = ThreadHeader::decode(&line).ok().filter(|header| {
-        Shared::log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path)
-    });
-    Ok(header.map(|header| (header, start)))
-}
-
-/// The thread as the index knows it.
-fn told(staged: &Staged<'_>, owner: &Owner) -> Result<Told> {
-    let row = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log);
-    let stored = row.map(|row| row.stored);
-    let id = staged.id_record(&owner.tenant, &owner.thread, stored.as_ref())?;
-    Ok(Told { stored, id })
-}
-
-/// The lines of a group, decoded.
-pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
-    check_version(path, group.commit.1)?;
-    let text = |span: crate::log::Span, line: &'_ [u8]| {
-        let place = || error::corrupt(path, Some(span.offset));
-        std::str::from_utf8(line).map(str::to_owned).map_err(|e| place().with_source(e))
-    };
-    let mut lines = Vec::with_capacity(group.lines.len());
-    for (span, line) in &group.lines {
-        let place = || error::corrupt(path, Some(span.offset));
-        lines.push((Line::decode(&text(*span, line)?).map_err(|e| place().with_source(e))?, *span));
-    }
-    let (commit_span, commit) = group.commit;
-    let place = || error::corrupt(path, Some(commit_span.offset));
-    let commit = CommitLine::decode(&text(commit_span, commit)?).map_err(|e| place().with_source(e))?;
-    Ok(Lines { lines, commit, commit_span, end: group.end })
 }

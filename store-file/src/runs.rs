@@ -10,11 +10,10 @@ use store_core::{
 use crate::{
     codec::{Rows, RunRow},
     index::Snapshot,
-    line,
+    line, records,
     shared::Shared,
     table,
     tenant::Tenant,
-    view,
 };
 
 #[async_trait]
@@ -48,7 +47,7 @@ impl RunReader for Tenant {
 
 /// A run from its log.
 pub(crate) fn load(shared: &Shared, row: &RunRow) -> Result<Run> {
-    view::read(shared, row.log, row.span, line::decode_run)
+    records::read(shared, row.log, row.span, line::decode_run)
 }
 
 fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &RunQuery) -> Result<Page<Run>> {

@@ -17,17 +17,20 @@ use crate::{
     config::{Durability, FileConfig},
     deletion,
     index::{self, after_prefix},
-    opening::{self, Opening},
+    mutex::guard,
+    names::log_path,
+    opening,
     pool::Queues,
     registry,
-    shared::{Shared, guard},
+    report::Opening,
+    shared::Shared,
     table,
-    tenant::{Tenant, Writers},
+    tenant::Tenant,
     vfs::Vfs,
-    writer,
+    writer::{self, Writers},
 };
 
-/// How many requests of one thread a writer takes together.
+/// How many requests the writer takes together.
 const TOGETHER: usize = 1_024;
 
 /// A store in a folder. Cheap to clone; all clones are the same store.
@@ -83,14 +86,14 @@ impl FileStore {
     /// Opens a store on any disk, with its index in memory: for tests of crashes.
     #[doc(hidden)]
     pub fn open_on(vfs: Arc<dyn Vfs>, config: FileConfig) -> Result<Self> {
-        let shared = opening::open_on(vfs, config, |_| Ok((index::Index::in_memory(), index::Condition::New)))?;
+        let shared = opening::open_on(vfs, config, false, |_| Ok((index::Index::in_memory(), index::Condition::New)))?;
         Ok(Self(Opened::new(shared, PathBuf::new())))
     }
 
     /// The same with an index that outlives the store.
     #[doc(hidden)]
     pub fn open_with(vfs: Arc<dyn Vfs>, config: FileConfig, journal: &index::Journal) -> Result<Self> {
-        let shared = opening::open_on(vfs, config, |_| Ok(index::Index::journaled(journal)))?;
+        let shared = opening::open_on(vfs, config, false, |_| Ok(index::Index::journaled(journal)))?;
         Ok(Self(Opened::new(shared, PathBuf::new())))
     }
 
@@ -112,8 +115,8 @@ impl FileStore {
     /// Those of reading.
     pub fn log_path(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
         let shared = &self.0.shared;
-        let Some(row) = shared.known_thread(tenant, thread)? else { return Ok(None) };
-        let path = Shared::log_path(tenant, thread, row.stored.thread.generation())?;
+        let Some(row) = shared.known_thread(&shared.index.snapshot(), tenant, thread)? else { return Ok(None) };
+        let path = log_path(tenant, thread, row.stored.thread.generation())?;
         Ok(Some(self.0.path.join(path.as_str())))
     }
 }
@@ -127,8 +130,8 @@ impl fmt::Debug for FileStore {
 impl Opened {
     fn new(shared: Arc<Shared>, path: PathBuf) -> Arc<Self> {
         let state = Arc::clone(&shared);
-        let writers = Queues::new(shared.pool.clone(), TOGETHER, move |key, requests| {
-            writer::handle(&state, key, requests);
+        let writers = Queues::new(shared.pool.clone(), TOGETHER, move |(), requests| {
+            writer::handle(&state, requests);
         });
         if let Durability::Interval(every) = shared.config.durability {
             let shared = Arc::downgrade(&shared);
@@ -144,7 +147,7 @@ fn sync_every(shared: &Weak<Shared>, every: std::time::Duration) {
         std::thread::sleep(every);
         let Some(shared) = shared.upgrade().filter(|shared| shared.check_writable().is_ok()) else { return };
         // A failed sync has poisoned the store; the next write says so.
-        let _ = shared.sync_dirty();
+        let _ = shared.sync();
     }
 }
 
@@ -199,7 +202,7 @@ impl Store for FileStore {
         let shared = Arc::clone(&self.0.shared);
         shared.check_writable()?;
         let pool = shared.pool.clone();
-        pool.run(move || shared.sync_dirty()).await?
+        pool.run(move || shared.sync()).await?
     }
 
     async fn close(&self) -> Result<()> {

@@ -8,15 +8,12 @@ use store_core::{
 };
 
 use crate::{
-    give_back::GiveBack,
-    opening,
-    pool::{Lost, Queues},
-    shared::{LogKey, Part, Shared, TenantState},
-    writer::{Answer, Ask, Wanted},
+    names::Part,
+    pool::Lost,
+    refresh,
+    shared::{Shared, TenantState},
+    writer::{Answer, Ask, GiveBack, Wanted, Writers},
 };
-
-/// The queues of a store's threads.
-pub(crate) type Writers = Queues<LogKey, Wanted, Result<Answer>>;
 
 /// The contracts of a store for one tenant.
 #[derive(Debug, Clone)]
@@ -73,13 +70,16 @@ impl Tenant {
         answer?
     }
 
-    /// Waits a little, and reads what others wrote to a store that is open for reading.
-    pub(crate) async fn look_again(&self, after: Duration) -> Result<()> {
+    /// Waits until the holder of a store that is open for reading has written, or for so long, and reads what it wrote.
+    /// `seen` is how many of its changes were seen before.
+    pub(crate) async fn look_again(&self, seen: u64, at_most: Duration) -> Result<u64> {
         self.check_open()?;
         let shared = Arc::clone(&self.shared);
         let looking = move || {
-            std::thread::sleep(after);
-            shared.check_open().and_then(|()| opening::refresh(&shared))
+            let seen = shared.watch.wait(seen, at_most);
+            shared.check_open()?;
+            refresh::refresh(&shared)?;
+            Ok(seen)
         };
         self.shared.pool.run(looking).await?
     }
@@ -106,16 +106,17 @@ impl Tenant {
         self.check_open()?;
         let (thread, part) = log;
         self.state.abandoned.wait(&about).await;
-        let key = match &ask {
+        let commit_key = match &ask {
             Ask::Commit(commit) => commit.key.clone(),
             _ => None,
         };
         let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, about);
-        let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work: work_guard };
-        let answer = self.writers.push((self.id.clone(), thread, part), wanted).await;
+        let key = (self.id.clone(), thread, part);
+        let wanted = Wanted { ask, key, tenant: Arc::clone(&self.state), work: work_guard };
+        let answer = self.writers.push((), wanted).await;
         caller_guard.answered();
         match answer {
-            Err(Lost::Panicked) => Err(Error::commit_unknown(key).with_source(Lost::Panicked)),
+            Err(Lost::Panicked) => Err(Error::commit_unknown(commit_key).with_source(Lost::Panicked)),
             answer => answer?,
         }
     }

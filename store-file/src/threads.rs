@@ -13,8 +13,10 @@ use crate::{
     codec::Rows,
     deletion,
     index::Snapshot,
+    mutex::guard,
     purge::{self, Step},
-    shared::{Shared, guard},
+    records,
+    shared::Shared,
     table,
     tenant::Tenant,
     writer::{Answer, Ask, shown},
@@ -25,7 +27,7 @@ impl ThreadReader for Tenant {
     async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
         let id = id.clone();
         self.read(Some(id.clone()), move |shared, tenant| {
-            Ok(shared.thread_row(&shared.index, tenant, &id)?.map(|row| shown(shared, row.stored)))
+            Ok(shared.thread_row(&*shared.index, tenant, &id)?.map(|row| shown(shared, row.stored)))
         })
         .await
     }
@@ -51,10 +53,10 @@ impl ThreadReader for Tenant {
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
         let (thread, parent) = (thread.clone(), parent.clone());
         self.read(None, move |shared, tenant| {
-            if shared.thread_row(&shared.index, tenant, &thread)?.is_none() {
+            if shared.thread_row(&*shared.index, tenant, &thread)?.is_none() {
                 return Err(Error::not_found("thread", &thread));
             }
-            thread::check_parent(&thread, &parent, &ancestors(shared, tenant, &parent)?)
+            thread::check_parent(&thread, &parent, &records::ancestors(shared, &*shared.index, tenant, &parent)?)
         })
         .await
     }
@@ -132,18 +134,6 @@ impl Tenant {
     }
 }
 
-/// A thread's parent and all above it, the nearest first; empty if it does not exist.
-pub(crate) fn ancestors(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec<ThreadId>> {
-    let mut found = Vec::new();
-    let mut next = Some(parent.clone());
-    while let Some(id) = next {
-        let Some(row) = shared.known_thread(tenant, &id)? else { break };
-        found.push(id);
-        next = row.stored.thread.parent_thread_id;
-    }
-    Ok(found)
-}
-
 fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &ThreadQuery) -> Result<Page<Thread>> {
     let limit = query.page.checked_limit()?;
     let scope = CursorScope::new(tenant, "threads", &query.cursor_binding());
@@ -158,7 +148,7 @@ fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &ThreadQuery) -> Result<
         let position = Position { extra_number: bound, ..Position::new(time, thread.id.as_str()) };
         let item = query.filter.admits(thread).then(|| {
             let mut thread = thread.clone();
-            crate::view::stamp_thread(&mut thread, shared.meta.incarnation());
+            records::stamp_thread(&mut thread, shared.meta.incarnation());
             thread
         });
         page.offer(position, bytes, item)

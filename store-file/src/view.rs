@@ -1,10 +1,8 @@
 //! What the plan of a commit looks at: the index with the changes of the batch before it.
 
-use std::collections::HashMap;
-
 use store_core::{
-    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, PendingInput, Result, Run,
-    RunId, Scope, TenantId, Thread, ThreadId, Timestamp, Version, WriterId,
+    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
+    TenantId, ThreadId, Timestamp, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
@@ -21,28 +19,19 @@ use crate::{
     fold::Told,
     index::Direction,
     line::{self, CommitLine},
-    log::{Span, read_line},
-    rows,
+    log::Span,
+    outbox_rows, records,
     shared::Shared,
     staged::Staged,
     table,
+    tails::Tails,
 };
-
-/// Records of the batch whose groups are not written yet, so that no file holds them.
-#[derive(Debug, Default)]
-pub(crate) struct Unwritten {
-    pub(crate) runs: HashMap<RunId, Run>,
-    pub(crate) keys: HashMap<CommitKey, CommitKeyRecord>,
-    pub(crate) inputs: HashMap<EntryId, PendingInput>,
-    pub(crate) events: HashMap<EventId, StoredEvent>,
-    pub(crate) payloads: HashMap<DispatchId, Json>,
-}
 
 /// The view of one thread in a batch.
 pub(crate) struct View<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) staged: &'a Staged<'a>,
-    pub(crate) unwritten: &'a Unwritten,
+    pub(crate) tails: &'a Tails,
     pub(crate) tenant: &'a TenantId,
     pub(crate) told: &'a Told,
     /// The number of the thread's log; none before its first group.
@@ -50,6 +39,15 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
+    fn read<T>(
+        &self,
+        log: u64,
+        span: Span,
+        decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+    ) -> Result<T> {
+        records::read_beside(self.shared, self.tails, (log, span), decode)
+    }
+
     fn row(&self, seq: u64) -> Result<NodeRow> {
         self.staged.expect_node(self.log.ok_or_else(|| damaged("log"))?, seq)
     }
@@ -88,14 +86,7 @@ impl LogView for View<'_> {
 impl EventView for View<'_> {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
         self.shared.check_scope(self.tenant, scope)?;
-        let state = self.staged.scope_state(self.tenant, scope)?;
-        // With relaxed durability a power cut must not take an event and leave a later one of the scope.
-        if let Some(place) = self.staged.event_place(self.tenant, scope, state.count)?
-            && self.log != Some(place.log)
-        {
-            self.shared.settle_log(place.log)?;
-        }
-        Ok(state)
+        self.staged.scope_state(self.tenant, scope)
     }
 
     fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
@@ -103,12 +94,9 @@ impl EventView for View<'_> {
     }
 
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
-        if let Some(stored) = self.unwritten.events.get(id) {
-            return Ok(Some(stored.clone()));
-        }
         match self.staged.event_row(self.tenant, id)? {
             Some(row) if self.staged.is_in_scope(self.tenant, &row)? => {
-                read(self.shared, row.log, row.span, line::decode_event).map(Some)
+                self.read(row.log, row.span, line::decode_event).map(Some)
             }
             _ => Ok(None),
         }
@@ -121,26 +109,22 @@ impl EventView for View<'_> {
 
 impl OutboxView for View<'_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
-        // With relaxed durability a power cut must not take a row and leave a receipt that names it.
-        if let Some((log, _)) = self.staged.outbox_payload(self.tenant, id)?.filter(|(log, _)| self.log != Some(*log)) {
-            self.shared.settle_log(log)?;
-        }
         self.staged.outbox_row(self.tenant, id)
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPosition>) -> Result<Option<OutboxPosition>> {
-        rows::place(self.staged, self.tenant, list, (after, Direction::Forward))
+        outbox_rows::place(self.staged, self.tenant, list, (after, Direction::Forward))
     }
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPosition>> {
-        rows::place(self.staged, self.tenant, list, (None, Direction::Backward))
+        outbox_rows::place(self.staged, self.tenant, list, (None, Direction::Backward))
     }
 }
 
 impl View<'_> {
     /// The mailbox that a claim of the thread is of.
     fn table(&self) -> MailboxTable<'_, Staged<'_>> {
-        MailboxTable::new(self.staged, self.shared, self.tenant).beside(self.log, self.unwritten)
+        MailboxTable::new(self.staged, self.shared, self.tenant).beside(self.tails)
     }
 }
 
@@ -185,39 +169,28 @@ impl CommitView for View<'_> {
     }
 
     fn thread(&self) -> Result<Option<StoredThread>> {
-        Ok(self.told.stored.clone().map(|stored| stamp(stored, self.incarnation())))
+        Ok(self.told.stored.clone().map(|stored| records::stamp(stored, self.incarnation())))
     }
 
     fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
         let Some(log) = self.log else { return Ok(None) };
-        if let Some(record) = self.unwritten.keys.get(key) {
-            return Ok(Some(record.clone()));
-        }
         let Some(span) = self.staged.commit_span(log, key)? else { return Ok(None) };
-        let commit = read(self.shared, log, span, CommitLine::decode)?;
+        let commit = self.read(log, span, CommitLine::decode)?;
         let Some((key, digest, receipt)) = commit.key else { return Err(damaged("commit key")) };
         Ok(Some(CommitKeyRecord::new(key, digest, receipt)))
     }
 
     fn thread_exists(&self, id: &ThreadId) -> Result<bool> {
-        let Some(row) = self.shared.known_thread(self.tenant, id)? else { return Ok(false) };
-        self.shared.settle_named(&(self.tenant.clone(), id.clone()), row.stored.thread.generation())?;
-        Ok(true)
+        Ok(self.shared.known_thread(self.staged, self.tenant, id)?.is_some())
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        if let Some(run) = self.unwritten.runs.get(id) {
-            return Ok(Some(run.clone()));
-        }
-        match self.shared.index.live_run_row(self.tenant, id)? {
-            Some(row) => {
-                let run = read(self.shared, row.log, row.span, line::decode_run)?;
-                if self.log != Some(row.log) {
-                    self.shared.settle_log(row.log)?;
-                }
-                Ok(Some(run))
+        match self.staged.run_row(self.tenant, id)? {
+            // That of a deleted thread is as good as gone; the log of this one may be on its way.
+            Some(row) if self.log == Some(row.log) || self.staged.log_row(row.log)?.is_some() => {
+                self.read(row.log, row.span, line::decode_run).map(Some)
             }
-            None => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -228,11 +201,8 @@ impl CommitView for View<'_> {
     fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
         let Some(log) = self.log else { return Ok(None) };
         let Some(rank) = self.staged.input_rank(log, id)? else { return Ok(None) };
-        if let Some(input) = self.unwritten.inputs.get(id) {
-            return Ok(Some(StoredInput::new(input.clone(), rank)));
-        }
         let row = self.staged.expect_input(log, rank)?;
-        let stored = read(self.shared, log, row.span, line::decode_input)?;
+        let stored = self.read(log, row.span, line::decode_input)?;
         Ok(Some(StoredInput::new(stored.input, rank)))
     }
 
@@ -245,32 +215,5 @@ impl CommitView for View<'_> {
         let ranks = self.staged.keys(&table::inputs(log))?;
         let rank = |key: Vec<u8>| table::last_number(&key).ok_or_else(|| damaged("pending input"));
         ranks.into_iter().map(|key| Ok(self.staged.expect_input(log, rank(key)?)?.id)).collect()
-    }
-}
-
-/// Reads one line of a log.
-pub(crate) fn read<T>(
-    shared: &Shared,
-    log: u64,
-    span: Span,
-    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
-) -> Result<T> {
-    let (file, path) = shared.open_log(log)?;
-    let bytes = read_line(&*file, &path, span)?;
-    let place = || crate::error::corrupt(&path, Some(span.offset));
-    let text = std::str::from_utf8(&bytes).map_err(|e| place().with_source(e))?;
-    decode(text).map_err(|e| place().with_source(e))
-}
-
-/// The thread with the incarnation of the store in its versions.
-pub(crate) fn stamp(mut stored: StoredThread, incarnation: u64) -> StoredThread {
-    stamp_thread(&mut stored.thread, incarnation);
-    stored
-}
-
-/// Sets the incarnation of the store in a thread's versions: logs and index do not know it.
-pub(crate) fn stamp_thread(thread: &mut Thread, incarnation: u64) {
-    for version in [&mut thread.version, &mut thread.revision] {
-        *version = Version::new(version.number(), version.generation(), incarnation);
     }
 }

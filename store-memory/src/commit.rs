@@ -99,11 +99,11 @@ fn write_optimistically(
     needs: &NeededKeys,
 ) -> Result<Receipt> {
     loop {
-        let external_records = tenant.index.read().external_records(needs);
+        let index_records = tenant.index.read().records_for_plan(needs);
         let events = TenantEventsView { events: &Events::default(), tenant };
         let view = PlanView {
             slot: parts.slot,
-            external_records: &external_records,
+            index_records: &index_records,
             events,
             outbox: &Outbox::default(),
             mailbox: parts.mailbox.as_deref(),
@@ -113,7 +113,7 @@ fn write_optimistically(
             CommitDecision::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
-        if index.are_run_owners_unchanged(needs, &external_records) {
+        if index.are_run_owners_unchanged(needs, &index_records) {
             return apply(&mut index, parts, commit, *plan);
         }
     }
@@ -129,11 +129,10 @@ fn write_with_index_locked(
     needs: &NeededKeys,
 ) -> Result<Receipt> {
     let mut index = tenant.index.write();
-    let external_records = index.external_records(needs);
+    let index_records = index.records_for_plan(needs);
     let events = TenantEventsView { events: &index.events, tenant };
     let mailbox = parts.mailbox.as_deref();
-    let view =
-        PlanView { slot: parts.slot, external_records: &external_records, events, outbox: &index.outbox, mailbox };
+    let view = PlanView { slot: parts.slot, index_records: &index_records, events, outbox: &index.outbox, mailbox };
     match commit::plan(&view, commit, tenant.decision_context())? {
         CommitDecision::Repeat(receipt) => Ok(*receipt),
         CommitDecision::Write(plan) => apply(&mut index, parts, commit, *plan),

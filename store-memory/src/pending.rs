@@ -37,15 +37,10 @@ impl MemoryPending {
         tenant.slots.write(thread, |slot| {
             // The index contains the runs of all threads. Only those of this thread matter for the plan, and they do
             // not change while the slot is locked. The plan reads no events and no outbox rows.
-            let external_records = tenant.index.read().external_runs(runs);
+            let index_records = tenant.index.read().runs_for_plan(runs);
             let events = TenantEventsView { events: &Events::default(), tenant };
-            let view = PlanView {
-                slot,
-                external_records: &external_records,
-                events,
-                outbox: &Outbox::default(),
-                mailbox: None,
-            };
+            let view =
+                PlanView { slot, index_records: &index_records, events, outbox: &Outbox::default(), mailbox: None };
             let decision = plan(&view, tenant)?;
             if let Some(plan) = decision.plan {
                 apply_queue_plan(tenant, slot, *plan);

@@ -14,13 +14,13 @@ use store_core::{
 
 use crate::{
     slot::{ThreadContents, ThreadSlot},
-    tenant::{Events, ExternalRecords, Outbox, Tenant},
+    tenant::{Events, IndexRecords, Outbox, Tenant},
 };
 
 /// The stored data, in the form in which the rules read it while they plan a write.
 pub(crate) struct PlanView<'a> {
     pub(crate) slot: &'a ThreadSlot,
-    pub(crate) external_records: &'a ExternalRecords,
+    pub(crate) index_records: &'a IndexRecords,
     pub(crate) events: TenantEventsView<'a>,
     /// The mailbox, if the commit names a claim.
     pub(crate) mailbox: Option<&'a InMemoryMailbox>,
@@ -138,11 +138,11 @@ impl CommitView for PlanView<'_> {
     }
 
     fn thread_exists(&self, _parent: &ThreadId) -> Result<bool> {
-        Ok(self.external_records.has_parent)
+        Ok(self.index_records.has_parent)
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        Ok(self.external_records.runs.get(id).map(|run| Run::clone(run)))
+        Ok(self.index_records.runs.get(id).map(|run| Run::clone(run)))
     }
 
     fn state(&self, key: &str) -> Result<Option<Json>> {

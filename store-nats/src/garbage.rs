@@ -15,8 +15,8 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::DataRef, log::Log, mailbox::free_ids, server_names::LogSubject};
 
-/// How long garbage is kept. A process searches the log for its own decision, and loads payloads to which messages
-/// refer. Both take less time than this.
+/// How long garbage is kept. A process that lost the answer to a decision searches the log for that decision. A process
+/// that reads a message loads the payloads and results to which the message refers. Both take less time than this.
 pub(crate) const GARBAGE_RETENTION: Duration = Duration::from_secs(90);
 /// The longest interval between two collections.
 const COLLECTION_INTERVAL: Duration = Duration::from_secs(5);

@@ -27,7 +27,7 @@ const STEPS_BETWEEN_CLOCK_CHECKS: i32 = 1_000;
 /// Lets reads begin only while it is open. The writer closes it when the WAL has become long: the WAL can be restarted
 /// when no read is running.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct ReadGate {
     state: Mutex<GateState>,
     opened: Condvar,
     /// The number of pages in the WAL while a read prevents its restart.
@@ -42,7 +42,7 @@ struct GateState {
     is_held_by_other_program: bool,
 }
 
-impl Gate {
+impl ReadGate {
     fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ impl Readers {
         let (reply, answer) = oneshot::channel();
         let (time_limit, store_context) = (self.time_limit, Arc::clone(&self.store_context));
         let job = move |conn: Option<&Connection>| {
-            store_context.gate.wait_until_open(time_limit);
+            store_context.read_gate.wait_until_open(time_limit);
             let read = match conn {
                 // No caller waits for the answer.
                 _ if reply.is_closed() => return,

@@ -25,7 +25,7 @@ use crate::{
     error::sql_error,
     mailbox::TenantMailbox,
     notifications::Notifications,
-    readers::{Gate, Readers},
+    readers::{ReadGate, Readers},
     rows::{get, query_all, query_one},
     schema, sql,
     tenant::{SharedState, StoreContext, Tenant},
@@ -113,7 +113,7 @@ impl SqliteMailbox {
             cursor_key: opened_database.cursor_key,
             // A process that sets a clock has exclusive use of the file.
             has_other_writers: config.clock.is_none(),
-            gate: Gate::default(),
+            read_gate: ReadGate::default(),
             notify_file: database_file.notify_file(),
         });
         let tenants = Arc::<Tenants>::default();
@@ -130,7 +130,7 @@ impl SqliteMailbox {
     /// or 0 if there is no such reader (SQ-5).
     #[must_use]
     pub fn wal_bytes_in_use_by_readers(&self) -> u64 {
-        u64::try_from(self.state.shared.store_context.gate.blocked_pages()).unwrap_or_default() * 4_096
+        u64::try_from(self.state.shared.store_context.read_gate.blocked_pages()).unwrap_or_default() * 4_096
     }
 
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> TenantHandle {

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     notifications::Notifications,
-    readers::{Gate, Readers},
+    readers::{ReadGate, Readers},
     rows::{RowCache, Rows, TenantRow, get, query_one, unsigned},
     sql,
     writer::{NestedResult, TenantCall, Writer},
@@ -35,7 +35,7 @@ pub(crate) struct StoreContext {
     pub(crate) cursor_key: CursorKey,
     /// Whether other processes may write.
     pub(crate) has_other_writers: bool,
-    pub(crate) gate: Gate,
+    pub(crate) read_gate: ReadGate,
     pub(crate) notify_file: std::path::PathBuf,
 }
 

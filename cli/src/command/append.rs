@@ -33,10 +33,10 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn read_input(&mut self) -> Result<()> {
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
         match &self.model {
             Some(model) => self.provider_messages = self.message.read_body(&model.target())?,
-            None => self.message.read_input()?,
+            None => self.message.read_document_args()?,
         }
         Ok(())
     }

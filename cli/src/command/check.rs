@@ -19,8 +19,8 @@ use crate::{
 #[command(
     group = required_model(),
     after_help = "Example:\n  agentstore check t-42 --provider google --model gemini-2.5-flash\n\n\
-    Tools record details of results for people. No model gets these details, so they do not count as losses; --json \
-    lists them, too.\n\n\
+    Besides its result, a tool can record details that only people see. No model gets these details, so they do not \
+    count as losses; --json lists them, too.\n\n\
     Exit codes: 0 the model gets the whole history, 1 something would be lost or refused, 2 invalid command line."
 )]
 pub(crate) struct Args {
@@ -38,8 +38,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.compile.read_input()
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
+        self.compile.read_document_args()
     }
 }
 
@@ -61,6 +61,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {
+    // Each warning is a reason why the API of the model refuses the request.
     for warning in &report.warnings {
         out.print_line(format!("{} {}", out.style("refused:").red().bold(), terminal_safe(warning)))?;
     }
@@ -69,7 +70,8 @@ fn print(report: &Report, out: &mut Output) -> Result<()> {
     if report.compatible { out.print_line(out.style(summary).green()) } else { out.print_line(summary) }
 }
 
-/// Prints losses as a table. Details of results for people are left out, because most tool results have such details.
+/// Prints losses as a table. Details of tool results that only people see are left out, because most tool results have
+/// such details.
 pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
     let mut losses = losses.iter().filter(|loss| !loss.kind.is_for_people_only()).peekable();
     if losses.peek().is_none() {
@@ -83,7 +85,7 @@ pub(super) fn print_losses(losses: &[Loss], out: &mut Output) -> Result<()> {
     out.print_table(table)
 }
 
-/// Returns how many parts of the history are lost, and how many details of results are only for people.
+/// Returns how many parts of the history are lost, and how many tool results have details that only people see.
 pub(super) fn losses_text(losses: &[Loss]) -> String {
     let detail_count = losses.iter().filter(|loss| loss.kind.is_for_people_only()).count();
     let lost = match losses.len() - detail_count {
@@ -93,5 +95,5 @@ pub(super) fn losses_text(losses: &[Loss]) -> String {
     if detail_count == 0 {
         return lost;
     }
-    format!("{lost}; {} (details of results) not meant for models", with_noun(detail_count as u64, "record"))
+    format!("{lost}; the details of {} are for people only", with_noun(detail_count as u64, "tool result"))
 }

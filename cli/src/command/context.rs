@@ -44,8 +44,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.compile.read_input()
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
+        self.compile.read_document_args()
     }
 }
 

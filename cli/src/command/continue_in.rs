@@ -33,7 +33,7 @@ use crate::{
     The command first prints where it would write and what the tool will not see, and asks for confirmation. If an \
     earlier `continue-in` of the same thread wrote files there, these are kept under another name, because the tool may \
     have added to them. The session that the thread was imported from is never replaced.\n\n\
-    Exit codes: 0 written, or already there, 1 not written, 2 not confirmed, or invalid command line.")]
+    Exit codes: 0 written or already there, 1 not written, 2 not confirmed or invalid command line.")]
 pub(crate) struct Args {
     /// The tool, or a version of its format
     #[arg(value_name = "TOOL", value_parser = tool_parser())]
@@ -118,7 +118,7 @@ fn may_be_original_failure(file: &Path, thread: &ThreadId) -> Failure {
     // The error message shortens a long name, so the advice repeats the whole name.
     Failure::from(Error::already_exists("file", &file)).with_advice(terminal_safe(&format!(
         "`{file}` may be the session that the thread was imported from, and is not replaced: make a copy of the thread \
-         with `agentstore step {thread} --fork`, and continue the copy, which is written beside it"
+         with `agentstore step {thread} --fork`, and continue the copy, which gets a file of its own"
     )))
 }
 
@@ -129,9 +129,7 @@ fn question(planned_export: &Exported, existing: &[PathBuf], folder: &Path) -> S
         return format!("Write {files} to {folder}?");
     }
     let existing_files = with_noun(existing.len() as u64, "file");
-    format!(
-        "Write {files} to {folder} and replace {existing_files} of an earlier `continue-in`, kept under another name?"
-    )
+    format!("Rename {existing_files} of an earlier `continue-in` in {folder}, and write {files} there?")
 }
 
 /// The folders of the user, and the environment variables that move the folders of tools.

@@ -23,8 +23,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn read_input(&mut self) -> Result<()> {
-        self.message.read_input()
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
+        self.message.read_document_args()
     }
 }
 

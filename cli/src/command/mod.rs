@@ -167,17 +167,17 @@ impl SessionCommand {
         }
     }
 
-    /// Reads the input of the command. This happens before a store is opened, so that no store is locked while a user
-    /// types.
-    fn read_input(&mut self) -> Result<()> {
+    /// Reads the documents that arguments of the command give: on the command line, in a file or on standard input.
+    /// This happens before a store is opened, so that no store is locked while a user types.
+    fn read_document_args(&mut self) -> Result<()> {
         match self {
-            Self::Append(args) => args.read_input(),
-            Self::Context(args) => args.read_input(),
-            Self::Check(args) => args.read_input(),
-            Self::Convert(args) => args.read_input(),
-            Self::Fork(args) => args.read_input(),
-            Self::Pending(args) => args.read_input(),
-            Self::Mailbox(args) => args.read_input(),
+            Self::Append(args) => args.read_document_args(),
+            Self::Context(args) => args.read_document_args(),
+            Self::Check(args) => args.read_document_args(),
+            Self::Convert(args) => args.read_document_args(),
+            Self::Fork(args) => args.read_document_args(),
+            Self::Pending(args) => args.read_document_args(),
+            Self::Mailbox(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -228,7 +228,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,
         Command::Session(mut command) => {
-            command.read_input()?;
+            command.read_document_args()?;
             let session = Session::open(&global, command.access()).await?;
             let ending = command.run(&session, out).await;
             let close_result = session.close().await;

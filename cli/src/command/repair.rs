@@ -19,7 +19,8 @@ use crate::{
 ///
 /// Accepted data is never changed. If it is damaged, restore it from a backup.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  agentstore repair --dry-run\n  agentstore repair --yes\n\n\
+#[command(after_help = "Examples:\n  agentstore repair --dry-run\n  agentstore repair --yes\n  \
+    agentstore repair --yes --accept-lost-journal\n\n\
     The command first prints what it would do, and asks for confirmation. The exit code is 1 if it cannot repair \
     everything.")]
 pub(crate) struct Args {
@@ -29,11 +30,18 @@ pub(crate) struct Args {
     /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
+    /// Open a store of `file:` although its journal is lost or damaged: what only the journal had is lost
+    #[arg(long, requires = "yes")]
+    accept_lost_journal: bool,
 }
 
 impl Args {
     pub(crate) const fn access(&self) -> Access {
-        if self.dry_run { Access::Read } else { Access::Write }
+        match (self.dry_run, self.accept_lost_journal) {
+            (true, _) => Access::Read,
+            (false, true) => Access::WriteWithoutJournal,
+            (false, false) => Access::Write,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use agentstore::{
     Detail, Error,
-    inspect::{Finding, Inspection, Inspector, RepairStatus},
+    inspect::{Finding, Inspection, Inspector, Note, RepairStatus},
 };
 
 use super::Ending;
@@ -47,6 +47,14 @@ pub(super) fn inspector(session: &Session) -> Result<&dyn Inspector> {
 pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
     for finding in &inspection.findings {
         print_finding(finding, out)?;
+    }
+    for Note { place, detail, .. } in &inspection.notes {
+        out.print_line(format!(
+            "{} {}\n  {}",
+            out.style("note".to_owned()).bold(),
+            terminal_safe(place),
+            terminal_safe(detail)
+        ))?;
     }
     let Inspection { tenants, threads, entries, runs, findings, stopped, .. } = inspection;
     let read_counts = [(tenants, "tenant"), (threads, "thread"), (entries, "entry"), (runs, "run")];

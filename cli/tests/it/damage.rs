@@ -47,9 +47,9 @@ fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let mut position = Position { offset: bytes.len() as u64, crc: verified_checksum(header.as_bytes()).unwrap() };
     for group in groups {
         let (lines, commit) = group.rsplit_once('\n').unwrap();
-        let fields = &commit[r#"{"t":"commit","v":1,"#.len()..commit.rfind(r#","synced":"#).unwrap()];
+        let fields = &commit[r#"{"t":"commit","v":2,"#.len()..commit.rfind(r#","batch":"#).unwrap()];
         let lines: Vec<&str> = lines.lines().collect();
-        position = encode_group(&mut bytes, position, position.offset, &lines, &format!("{{{fields}}}")).unwrap().end;
+        position = encode_group(&mut bytes, position, 1, &lines, &format!("{{{fields}}}")).unwrap().end;
     }
     fs::write(log, bytes).unwrap();
 }
@@ -281,10 +281,32 @@ fn damage_in_the_middle_of_the_root_log_is_located() {
     }
     let data_before = accepted_data(&store);
     flip_bit(store.path().join("root.log"), 1);
+    let response = store.run(&["verify"]);
+    assert!(response.code == 1 && response.out.contains("root.log at byte "), "{response:?}");
+    // Without an index, the records must be read to open the store.
+    fs::remove_dir_all(store.path().join("index")).unwrap();
     store.run(&["verify"]).expect_failure(1, &["root.log at byte "]);
     let error = store.run(&["verify", "--json"]);
     assert_eq!((error.code, value_at(&error.error(), "/kind")), (1, &"corrupt".into()));
     flip_bit(store.path().join("root.log"), 1);
     assert!(accepted_data(&store) == data_before);
     store.run(&["verify"]).expect_success();
+}
+
+/// Tests FI-4: a store whose journal is lost is refused with advice, and `repair --accept-lost-journal` opens it.
+#[test]
+fn a_store_without_its_journal_is_opened_on_request() {
+    let store = store_with_two_threads();
+    for name in ["journal.0", "journal.1"] {
+        fs::remove_file(store.path().join(name)).unwrap();
+    }
+    fs::remove_dir_all(store.path().join("index")).unwrap();
+    let data_before = accepted_data(&store);
+    store.run(&["repair", "--yes"]).expect_failure(1, &["the journal", "--accept-lost-journal"]);
+    store.run(&["repair", "--accept-lost-journal"]).expect_failure(2, &["--yes"]);
+    assert!(accepted_data(&store) == data_before);
+    let response = store.run(&["repair", "--yes", "--accept-lost-journal"]);
+    assert!(response.code == 1 && response.out.contains("is lost"), "{response:?}");
+    store.run(&["verify"]).expect_success();
+    store.append("sound", "five");
 }

@@ -201,7 +201,7 @@ fn a_second_continue_in_keeps_the_earlier_file() {
         assert!(code == Some(0) && out.starts_with("is there already: "), "{tool}: {out}");
         store.append("t", &format!("more for {tool}"));
         let (code, _, err) = continue_in(&store, &[tool, "t"]);
-        assert!(code == Some(2) && err.contains("replace 1 file of an earlier `continue-in`"), "{tool}: {err}");
+        assert!(code == Some(2) && err.contains("Rename 1 file of an earlier `continue-in`"), "{tool}: {err}");
         assert_eq!(files_below(&tools), first, "{tool}");
         let (code, _, err) = continue_in(&store, &[tool, "t", "--yes"]);
         assert!(code == Some(0) && err.contains(".replaced"), "{tool}: {err}");

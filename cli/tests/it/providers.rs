@@ -99,7 +99,7 @@ fn a_check_ends_with_0_if_the_history_is_sent_unchanged() {
         {"tool_result": {"tool_use_id": "c1", "blocks": [{"text": "4 C"}], "details": {"ms": 12}}}]});
     store.run_with_input(&["append", "t"], &result.to_string()).expect_success();
     let checked = store.run(&with_target(&["check", "t"], CLAUDE)).expect_success();
-    assert_eq!(checked.out, "nothing is lost; 1 record (details of results) not meant for models\n");
+    assert_eq!(checked.out, "nothing is lost; the details of 1 tool result are for people only\n");
     let report = store.json(&with_target(&["check", "t"], CLAUDE));
     assert_eq!(
         (value_at(&report, "/compatible"), value_at(&report, "/losses/0/kind")),

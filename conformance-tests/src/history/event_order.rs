@@ -22,9 +22,11 @@ pub enum EventAct {
     /// Appends these events together.
     Append(Vec<u64>),
     /// Lists the events after this one, or all events from the beginning.
-    ReadOn(Option<u64>),
+    #[serde(rename = "ReadOn")]
+    ReadAfter(Option<u64>),
     /// Lists the newest events, backwards.
-    ReadBack,
+    #[serde(rename = "ReadBack")]
+    ReadBackward,
     /// Subscribes from now on, from an event on, or from the beginning.
     Follow {
         /// Whether the subscription starts now.
@@ -72,10 +74,10 @@ pub fn check_order(scope: &str, names: &[u64], history: &[Operation<EventOp, Eve
     for Operation { op, invoked, returned } in operations_of_scope() {
         let Some((returned, answer)) = returned else { continue };
         let result = match (&op.act, answer) {
-            (EventAct::ReadOn(after), EventAnswer::Read { names, is_end }) => {
+            (EventAct::ReadAfter(after), EventAnswer::Read { names, is_end }) => {
                 order.check_read(*after, names, is_end.then_some(*invoked))
             }
-            (EventAct::ReadBack, EventAnswer::Read { names, is_end }) => {
+            (EventAct::ReadBackward, EventAnswer::Read { names, is_end }) => {
                 order.check_backward_read(names, *is_end, *invoked)
             }
             (EventAct::Follow { is_now, .. }, EventAnswer::Began(after)) => {

@@ -34,9 +34,11 @@ use crate::{
     test_length::TestLength,
 };
 
-/// The payload of each event is a number, its name. This is the smallest name of a final event; the names of the other
-/// events are smaller. Each scope gets two final events after all others, so that a follower that misses the first of
-/// them still stops.
+/// The smallest name of a final event. The name of an event is a number, and is its payload. The names of all events
+/// that are not final are smaller.
+///
+/// Each scope gets two final events after all others. A follower is a task that receives the events of a subscription
+/// until a final one arrives. Because there are two, a follower that misses the first one still stops.
 const FIRST_FINAL_NAME: u64 = 1 << 40;
 /// The time that a follower waits for its next event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -243,10 +245,10 @@ impl EventOrderState {
             let is_done = self.is_done.load(Ordering::SeqCst);
             let full_query = EventQuery::new(scope.clone());
             match random.below(4) {
-                0 => drop(self.list(EventAct::ReadOn(None), full_query.with_page(PageRequest::first(50))).await?),
+                0 => drop(self.list(EventAct::ReadAfter(None), full_query.with_page(PageRequest::first(50))).await?),
                 1 => {
                     let back = full_query.with_direction(Direction::Backward).with_page(PageRequest::first(50));
-                    drop(self.list(EventAct::ReadBack, back).await?);
+                    drop(self.list(EventAct::ReadBackward, back).await?);
                 }
                 _ => {
                     let limit = 1 + u32::try_from(random.below(400)).unwrap_or(1);
@@ -254,7 +256,7 @@ impl EventOrderState {
                     if let Some((_, cursor)) = &last_read {
                         page = page.after(cursor.clone());
                     }
-                    let act = EventAct::ReadOn(last_read.as_ref().map(|(name, _)| *name));
+                    let act = EventAct::ReadAfter(last_read.as_ref().map(|(name, _)| *name));
                     let (seen, is_end) = self.list(act, full_query.with_page(page)).await?;
                     if let Some(event) = seen.last() {
                         let cursor = event.cursor(&scope).cloned();
@@ -372,7 +374,7 @@ impl FollowerRecord {
         let names = self.names.clone();
         Ok([
             operation(EventAct::Follow { is_now: self.is_now, after }, EventAnswer::Began(after)),
-            operation(EventAct::ReadOn(after), EventAnswer::Read { names, is_end: false }),
+            operation(EventAct::ReadAfter(after), EventAnswer::Read { names, is_end: false }),
         ])
     }
 }

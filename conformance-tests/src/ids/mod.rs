@@ -1,5 +1,6 @@
-//! Cases about ids and values (promises ID of the contract). The cases in the inner braces of the list
-//! do not depend on the contract, and run only once, for threads. The others run for every contract.
+//! Cases about ids and values (the promises ID of `docs/contract.md`). They run for each trait that stores records,
+//! with the records of that trait. The cases in the inner braces of the list would do the same for every trait, so they
+//! run only once, for `Contract::ThreadRunStore`.
 
 mod corpus;
 mod enum_names;

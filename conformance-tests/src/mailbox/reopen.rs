@@ -132,7 +132,8 @@ pub(super) async fn every_end_of_a_dispatch_survives_a_reopen(given: &Given) -> 
     expect_unchanged_by_reopen(given, "purge").await
 }
 
-/// If a refused write of the holder superseded its dispatch, the dispatch is still superseded after a reopen.
+/// After an interrupt, the next write of the claim's holder is refused, and the dispatch becomes superseded. It is
+/// still superseded after a reopen.
 pub(super) async fn a_dispatch_superseded_by_a_refused_write_stays_so_after_a_reopen(given: &Given) -> Verdict {
     let claimed = enqueue_and_claim(given, "a").await?;
     interrupt_thread_t(given).await?;

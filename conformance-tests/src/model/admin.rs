@@ -238,6 +238,7 @@ fn find_prunable_thread(tenant: &TenantData, idle: Duration, env: &Environment<'
 #[async_trait]
 impl ThreadAdmin for TenantHandle {
     async fn create_thread(&self, mut thread: NewThread) -> Result<Thread> {
+        // Only the planted bug `CaseFolded` changes the id.
         thread.id = self.lookup_id(&thread.id)?;
         self.write(|tenant, env| create(tenant, thread, &env))
     }

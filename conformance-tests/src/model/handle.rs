@@ -117,7 +117,8 @@ impl TenantHandle {
         others.into_iter().next().unwrap_or_else(|| self.clone())
     }
 
-    /// Returns the id under which the store looks up a thread.
+    /// Returns the id under which the store looks up a thread. This is the given id, unless the planted bug
+    /// `CaseFolded` changes it.
     pub(super) fn lookup_id(&self, id: &ThreadId) -> Result<ThreadId> {
         match self.shared.bug {
             Some(Bug::CaseFolded) => ThreadId::new(id.as_str().to_lowercase()),

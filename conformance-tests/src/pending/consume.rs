@@ -87,7 +87,8 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
         (commit_of_both().await?.entry(user_entry("x").below(id("unknown"))), ErrorKind::Invalid),
         (commit_of_both().await?.entry(user_entry("a")), ErrorKind::AlreadyExists),
         (commit_of_both().await?.consuming([InputRef::new(id("unknown"), 1)]), ErrorKind::NotFound),
-        // Consumed input is checked before the entries (CM-43).
+        // The shape of a commit is checked first (CM-43), and here the id `a` occurs twice: as a consumed input and as
+        // a new entry. So neither the unknown input nor the unknown parent determines the answer.
         (
             commit_of_both().await?.consuming([InputRef::new(id("unknown"), 1)]).entry(user_entry("a").below(id("x"))),
             ErrorKind::AlreadyExists,

@@ -57,8 +57,8 @@ pub(crate) async fn times_do_not_decide_which_run_is_the_latest(given: &Given) -
     expect_latest_and_open_runs(given, "b", &["b", "a"]).await
 }
 
-/// Runs that are created at the same time in one thread are all open, each once. The latest run is one of those that
-/// were written last.
+/// If tasks create and change runs of one thread concurrently, each run that is not done is listed as open exactly
+/// once. The latest run is the last run of one of the tasks.
 pub(crate) async fn concurrent_runs_all_appear(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     let commits = given.commits()?;

@@ -55,7 +55,8 @@ pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
     check_whether_accepted(given, "wide", fields_with_wide_title, false).await
 }
 
-/// Metadata of 64 KiB in total is accepted. More is refused, even if an update adds only the last key.
+/// Metadata of 64 KiB in total is accepted. More is refused. It is also refused if an update adds only one small key to
+/// metadata that already has 64 KiB.
 pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
     check_whether_accepted(given, "at", fields_with_metadata(64 << 10), true).await?;
     check_whether_accepted(given, "above", fields_with_metadata((64 << 10) + 1), false).await?;

@@ -32,8 +32,8 @@ impl ListRequest {
             let (extra_number, rank, id) = sort_key;
             is_on_earlier_page || page.offer(Position { rank, id, extra_number }, bytes, Some(record))
         };
-        // `all` stops at the first record that does not fit. It needs a mutable iterator, so the braces move `records`
-        // into one.
+        // `all` stops at the first record that does not fit. It borrows the iterator mutably, which `records` does not
+        // allow. The braces move `records` into a temporary value, which can be borrowed so.
         let _is_last = match self.direction {
             Direction::Forward => { records }.all(&mut offer),
             Direction::Backward => records.rev().all(&mut offer),

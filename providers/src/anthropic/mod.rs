@@ -16,15 +16,17 @@ use crate::{
     value::{Object, Value, base64_of, text_of_base64},
 };
 
-/// Flag: the content of the message is a list, although it is one plain text.
+/// Flag: the content of the message was written as a list with one plain text. By default, one plain text is written as
+/// a string, except in messages of the assistant.
 const LIST: &str = "list";
-/// Flag: the content of the message is one text, although by default it is a list.
+/// Flag: the content of the assistant's message was written as a string. By default, it is written as a list.
 const TEXT: &str = "text";
 /// Flag: the system message stands inside the conversation.
 const INSIDE: &str = "inside";
 /// Flag: the message follows a message of the same role, and is not merged with it.
 const SEPARATE: &str = "separate";
-/// Flag: the content of the result is a list, although it is one plain text.
+/// Flag: the content of the result was written as a list with one plain text. By default, one plain text is written as
+/// a string.
 const RESULT_LIST: &str = "list";
 /// Flag: the result has no content.
 const NO_CONTENT: &str = "no content";
@@ -44,7 +46,7 @@ impl Api for Anthropic {
         &[Some("anthropic-messages"), None]
     }
 
-    fn bound_fields(&self) -> &'static [&'static str] {
+    fn fields_bound_to_model(&self) -> &'static [&'static str] {
         &[]
     }
 

@@ -17,7 +17,7 @@ use crate::{
     value::{Object, Value},
 };
 
-/// Flag: the content follows a content of the same role, and is not merged with it.
+/// Flag: the item of `contents` follows an item with the same role, and is not merged with it.
 const SEPARATE: &str = "separate";
 /// Flag: the text of the result is the whole `response`, as JSON.
 const WHOLE_RESPONSE: &str = "response";
@@ -39,11 +39,11 @@ impl Api for Google {
         &[Some("google-generative-ai"), Some("generate-content"), None]
     }
 
-    fn bound_fields(&self) -> &'static [&'static str] {
+    fn fields_bound_to_model(&self) -> &'static [&'static str] {
         &["/thoughtSignature", "/functionResponse/id"]
     }
 
-    fn keeps_blocks_without_bound_fields(&self) -> bool {
+    fn keeps_blocks_without_fields_bound_to_model(&self) -> bool {
         true
     }
 

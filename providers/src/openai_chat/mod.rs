@@ -16,7 +16,8 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// Flag: the content of the message is a list, although it is one plain text.
+/// Flag: the content of the message was written as a list with one plain text. By default, one plain text is written as
+/// a string.
 const LIST: &str = "list";
 /// Flag: the text is a refusal.
 const REFUSAL: &str = "refusal";
@@ -40,7 +41,7 @@ impl Api for OpenAiChat {
         &[Some("openai-completions"), Some("openai-chat"), Some("chat-completions")]
     }
 
-    fn bound_fields(&self) -> &'static [&'static str] {
+    fn fields_bound_to_model(&self) -> &'static [&'static str] {
         &["/audio"]
     }
 

@@ -18,9 +18,10 @@ use crate::{
     value::{Object, Value, split_data_url},
 };
 
-/// Flag: the content of the message is a list, although it is one plain text.
+/// Flag: the content of the message was written as a list. A message of another role than the assistant has this flag
+/// only if the list is one plain text, which is written as a string by default.
 const LIST: &str = "list";
-/// Flag: the content of the message is one text, although by default it is a list.
+/// Flag: the content of the assistant's message was written as a string and not as a list.
 const TEXT: &str = "text";
 /// Flag: the system message is an item of the input.
 const INPUT: &str = "input";
@@ -28,7 +29,8 @@ const INPUT: &str = "input";
 const REFUSAL: &str = "refusal";
 /// Flag: the tool that is called takes a text instead of JSON. The results of its calls have this flag, too.
 const CUSTOM: &str = "custom";
-/// Flag: the content of the result is a list, although it is one plain text.
+/// Flag: the content of the result was written as a list with one plain text. By default, one plain text is written as
+/// a string.
 const RESULT_LIST: &str = "list";
 /// Flag: the reasoning has its text in the field `content`.
 const CONTENT: &str = "content";
@@ -48,7 +50,7 @@ impl Api for OpenAiResponses {
         &[Some("openai-responses"), Some("responses"), Some("openai-codex-responses")]
     }
 
-    fn bound_fields(&self) -> &'static [&'static str] {
+    fn fields_bound_to_model(&self) -> &'static [&'static str] {
         &["/id", "/encrypted_content"]
     }
 

@@ -15,11 +15,12 @@ pub(super) fn drop_layout(block: &mut Block) {
     }
 }
 
-/// The data is in the form of `providers`: `message` and `part` say how the provider's JSON differs from the JSON that
-/// is written by default.
+/// Whether the data of a provider says only how an item is laid out. The data is in the form of `providers`: `message`
+/// and `part` say how the provider's JSON differs from the JSON that is written by default. The differences in the list
+/// `marks` are the flags of `providers`.
 fn says_only_layout(data: &Object<'_>) -> bool {
     let is_layout =
-        |mark: &str| parse_json_string(mark).is_some_and(|mark| matches!(mark.as_str(), "list" | "text" | "input"));
+        |flag: &str| parse_json_string(flag).is_some_and(|flag| matches!(flag.as_str(), "list" | "text" | "input"));
     let changes_only_layout = |form: Object<'_>| {
         form.object("set").is_none_or(|set| set.iter().all(|(_, value)| value == "null"))
             && form.list("marks").unwrap_or_default().into_iter().all(is_layout)

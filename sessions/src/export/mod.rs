@@ -56,8 +56,9 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// The losses by their kinds, in the order of the names of the kinds. A message can have several losses of one
-    /// kind, and every message of a thread can have the same losses.
+    /// The losses by their kinds, in the order of the names of the kinds. With these, a report for the user stays
+    /// short, although a message can have several losses of one kind, and every message of a thread can have the same
+    /// losses.
     #[must_use]
     pub fn losses_by_kind(&self) -> Vec<LossesOfKind<'_>> {
         loss::by_kind(&self.losses)
@@ -115,6 +116,7 @@ pub async fn export(
     let mut files = ExportFiles::new(target, name, thread.as_str().to_owned());
     let written = match name.format() {
         Some(format) => format.export(name, &source, &mut files).await,
+        // No such name exists: every `FormatName` is the name of a format in the list of formats.
         None => Ok(WrittenSession::default()),
     };
     let mut written = written?;

@@ -100,7 +100,7 @@ impl MultiEntryMessages {
     }
 
     /// The entry in the form that is written, or `None` if it is a part of an earlier one. Notes what is lost.
-    pub(crate) async fn written(
+    pub(crate) async fn entry_to_write(
         &self,
         source: &ExportSource<'_>,
         entry: &Arc<Entry>,
@@ -112,7 +112,7 @@ impl MultiEntryMessages {
         self.entry(source, entry).await
     }
 
-    /// The entry in the form that is written, or `None` if it is a part of an earlier one.
+    /// Like [`Self::entry_to_write`], but notes no losses.
     pub(crate) async fn entry(&self, source: &ExportSource<'_>, entry: &Arc<Entry>) -> Result<Option<Arc<Entry>>> {
         if self.is_merged(&entry.id) {
             return Ok(None);

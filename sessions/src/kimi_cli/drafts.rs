@@ -147,8 +147,8 @@ impl<'a> KimiDrafts<'a> {
                 None => Stage::WholeFiles(0),
             },
             Stage::WholeFiles(at) => match session.whole_files.get(at) {
-                Some((prefix, whole)) => {
-                    self.add_whole_file(prefix, whole)?;
+                Some((entry_id_prefix, whole)) => {
+                    self.add_whole_file(entry_id_prefix, whole)?;
                     Stage::WholeFiles(at + 1)
                 }
                 None => Stage::End,
@@ -198,8 +198,8 @@ impl<'a> KimiDrafts<'a> {
         Ok(())
     }
 
-    fn add_whole_file(&mut self, prefix: &str, whole: &WholeFile) -> Result<()> {
-        let id = self.layout().wire_ids.free_id(&whole_file_id(prefix, &whole.provenance))?;
+    fn add_whole_file(&mut self, entry_id_prefix: &str, whole: &WholeFile) -> Result<()> {
+        let id = self.layout().wire_ids.free_id(&whole_file_id(entry_id_prefix, &whole.provenance))?;
         let mut origin = ImportOrigin::new(self.session.info.format, 0);
         let bytes = whole.bytes()?;
         if whole.custom.data.as_str().as_bytes() != bytes {
@@ -215,12 +215,12 @@ impl<'a> KimiDrafts<'a> {
     }
 }
 
-/// The id of the entry of a whole file. It contains a hash of the name and the content of the file.
-pub(super) fn whole_file_id(prefix: &str, file: &FileProvenance) -> String {
+/// The id of the entry of a whole file. After the prefix, it contains a hash of the name and the content of the file.
+pub(super) fn whole_file_id(entry_id_prefix: &str, file: &FileProvenance) -> String {
     use sha2::{Digest, Sha256};
     let name = file.name.as_deref().unwrap_or_default();
     let digest = crate::source::hex(&Sha256::digest(format!("{name}\n{}", file.sha256)));
-    format!("{prefix}.{}", short_digest(&digest))
+    format!("{entry_id_prefix}.{}", short_digest(&digest))
 }
 
 /// The position of a line in its file, from 0.

@@ -105,11 +105,13 @@ struct SessionReader<'a> {
     /// The provenance of all files, in the order of their entries.
     provenance: Vec<FileProvenance>,
     contexts: Vec<LineFile<ContextLines>>,
+    /// The wire file, in which kimi-cli records events, if the folder has one.
     wire: Option<LineFile<WireRecords>>,
     /// The ids of all calls.
     call_ids: TextTable,
     version: Option<String>,
     state: Option<StateFile>,
+    /// The state and the unknown files, each with the prefix of the id of its entry.
     whole_files: Vec<(&'static str, WholeFile)>,
 }
 
@@ -201,18 +203,19 @@ impl<'a> SessionReader<'a> {
         }
         let names = folder.subagents.iter().filter_map(|found| found.name.clone());
         self.provenance.extend(names.map(|name| FileProvenance::without_entries(name, StoredAs::Thread)));
+        // This record states that the provenance names everything in the folder.
         self.provenance.push(FileProvenance::without_entries("", StoredAs::WholeFolder));
     }
 
     fn keep_whole_file(
         &mut self,
-        prefix: &'static str,
+        entry_id_prefix: &'static str,
         found: &FoundFile,
         whole_file: Option<WholeFile>,
     ) -> Result<()> {
         if let Some(whole_file) = whole_file {
             self.provenance.push(whole_file.provenance.clone());
-            self.whole_files.push((prefix, whole_file));
+            self.whole_files.push((entry_id_prefix, whole_file));
             return Ok(());
         }
         let name = found.name.clone().unwrap_or_default();

@@ -9,8 +9,8 @@ use crate::{
     json::{Object, parse_json_array, parse_json_string},
 };
 
-/// The role of the line with the instructions. The instructions become a system message. The format in its provenance
-/// names this role, which tells it apart from other system messages.
+/// The role of the line with the instructions. The instructions become a system message. The format in the provenance
+/// of that message ends with this role, so that an export can tell the message from other system messages.
 pub(super) const SYSTEM_PROMPT_ROLE: &str = "_system_prompt";
 
 /// The first part of the message that a compaction writes.
@@ -117,8 +117,8 @@ pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
     }
 }
 
-/// A text that is the same for all spellings of a message. Content that is a string equals a list with this text as its
-/// only part, null fields are left out, and the order of fields does not matter.
+/// Returns the same text for all spellings of a message. Content that is a string is equal to a list whose only part is
+/// a text part with that string. Null fields and the order of the fields do not matter.
 pub(super) fn comparable_form(object: &Object<'_>) -> String {
     let mut fields: Vec<_> = object.iter().filter(|(_, raw)| *raw != "null").collect();
     fields.sort_unstable();

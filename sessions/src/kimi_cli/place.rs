@@ -35,7 +35,8 @@ pub(super) fn place(thread: &ThreadId, folders: &ToolFolders) -> ToolPlace {
     let working_folder = without_dots(&folders.working_folder);
     let id = uuid_of(thread.as_str());
     let folder = kimi_folder.join("sessions").join(folder_hash(&working_folder)).join(&id);
-    // By itself, kimi-cli resolves the links in its working folder. It would then look in the folder of another hash.
+    // Without `--work-dir`, kimi-cli resolves the links in its working folder. The hash of the resolved path names
+    // another folder.
     let has_links = fs::canonicalize(&working_folder).is_ok_and(|real| real != working_folder);
     let option = if has_links {
         format!(" --work-dir {}", shell_word(&working_folder.to_string_lossy()))

@@ -1,5 +1,9 @@
-//! What version 4 adds: each line has a kind and a number, and the title and labels are facts outside of the tree. A
-//! lane has a name and a leaf. Each new entry of a lane becomes its leaf.
+//! What version 4 adds. Each line has a kind and a number.
+//!
+//! - A fact is a line of the kind `fact`. It is not part of the tree: it sets the title of the session, or the label of
+//!   an entry.
+//! - A lane of pi is a named pointer to an entry of the tree, which pi calls the leaf of the lane. Each new entry of a
+//!   lane becomes its leaf. This lane has nothing to do with the lane of an outbox row.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +83,8 @@ impl Lanes {
             let old_leaf = known.checked_sub(1).and_then(|at| changes.get(at)).and_then(|change| change.leaf.as_ref());
             let Some(last) = changes.last() else { continue };
             let mut add = |leaf: &String, text: Option<String>| {
-                // The leaf may return to an entry. It then needs another key.
+                // A lane may return to an entry that was its leaf before. The key of the new label must differ from
+                // that of the earlier one, so it contains the number of visits.
                 let visits = changes.iter().filter(|visit| visit.leaf.as_ref() == Some(leaf)).count();
                 let key = key(&[lane, leaf, &visits.to_string(), text.as_ref().map_or("removed", |_| "set")]);
                 labels.push(ImpliedLabel { key, line: last.line, target: leaf.clone(), text });

@@ -35,6 +35,7 @@ fn claim_of(commit: &Commit) -> Option<Claim> {
 fn call_of(commit: &Commit) -> ClaimCall {
     match &commit.settle {
         Some(Settlement::Ack { .. }) => ClaimCall::CommitAndAck,
+        // In the soak, a commit without entries has a fence and nothing else, so it takes the thread over (CM-32).
         _ if commit.entries.is_empty() => ClaimCall::TakeOver,
         _ => ClaimCall::Commit,
     }
@@ -48,7 +49,8 @@ impl CommitCoordinator for LoggedCommits {
         let act = call_of(&commit);
         let called = self.call_log.record_call(claim, act);
         let answer = self.inner.commit(commit).await;
-        let accepted_answer = |receipt: &Receipt| AcceptedAnswer { until: None, again: receipt.deduplicated };
+        let accepted_answer =
+            |receipt: &Receipt| AcceptedAnswer { lease_end: None, deduplicated: receipt.deduplicated };
         self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         answer
     }

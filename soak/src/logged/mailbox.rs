@@ -48,8 +48,10 @@ impl LoggedMailbox {
     ) -> Result<DispatchClaim> {
         let called = self.call_log.record_call(claim, act);
         let answer = call.await;
-        let accepted_answer =
-            |lease: &DispatchClaim| AcceptedAnswer { until: Some(lease.lease_until.as_millis()), again: false };
+        let accepted_answer = |lease: &DispatchClaim| AcceptedAnswer {
+            lease_end: Some(lease.lease_until.as_millis()),
+            deduplicated: false,
+        };
         self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         answer
     }
@@ -103,7 +105,8 @@ impl MailboxConsumer for LoggedMailbox {
         }
         let answers = self.inner.settle(settlements).await?;
         for ((claim, act, called), answer) in recorded_calls.into_iter().zip(&answers) {
-            let accepted_answer = |settled: &Settled| AcceptedAnswer { until: None, again: settled.deduplicated };
+            let accepted_answer =
+                |settled: &Settled| AcceptedAnswer { lease_end: None, deduplicated: settled.deduplicated };
             self.call_log.record_answer((claim, act), called, answer.as_ref().map(accepted_answer));
         }
         Ok(answers)

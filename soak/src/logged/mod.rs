@@ -68,9 +68,9 @@ struct CallLog(Arc<Log>);
 #[derive(Clone, Copy, Default)]
 struct AcceptedAnswer {
     /// The end of the lease by store time in milliseconds, if the answer contains it.
-    until: Option<u64>,
+    lease_end: Option<u64>,
     /// Whether the call was deduplicated.
-    again: bool,
+    deduplicated: bool,
 }
 
 impl CallLog {
@@ -91,7 +91,9 @@ impl CallLog {
     /// Records the answer to a call, unless the answer leaves the outcome unknown.
     fn record_answer(&self, (claim, act): (Claim, ClaimCall), called: u64, answer: Result<AcceptedAnswer, &Error>) {
         let did = match answer {
-            Ok(AcceptedAnswer { until, again }) => LoggedAction::Accepted { claim, act, until, again },
+            Ok(AcceptedAnswer { lease_end, deduplicated }) => {
+                LoggedAction::Accepted { claim, act, until: lease_end, again: deduplicated }
+            }
             Err(error) if error.outcome() == Outcome::Unknown => return,
             Err(error) => LoggedAction::Refused { claim, act, kind: error.kind().name().to_owned() },
         };

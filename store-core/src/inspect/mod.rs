@@ -6,7 +6,7 @@ mod rules;
 mod store;
 
 pub use self::{
-    record::{Finding, FindingKind, Inspection, RepairStatus},
+    record::{Finding, FindingKind, Inspection, Note, RepairStatus},
     rules::{ThreadCheckResult, ThreadRecords, check_thread},
     store::Inspector,
 };

@@ -18,8 +18,28 @@ pub struct Inspection {
     pub runs: u64,
     /// The damage, in the order in which it was found.
     pub findings: Vec<Finding>,
+    /// What is not damage: derived data that the store rebuilds by itself.
+    pub notes: Vec<Note>,
     /// Whether the inspection was stopped before its end.
     pub stopped: bool,
+}
+
+/// Derived data that the store rebuilds by itself when it is opened for writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Note {
+    /// What is rebuilt.
+    pub place: String,
+    /// Why it is rebuilt, and when.
+    pub detail: String,
+}
+
+impl Note {
+    /// Makes a note about `place`.
+    #[must_use]
+    pub fn new(place: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { place: place.into(), detail: detail.into() }
+    }
 }
 
 /// One case of damage.

@@ -52,7 +52,8 @@ pub struct ThreadCheckResult {
     pub entries: u64,
     /// The number of runs read.
     pub runs: u64,
-    /// The damage; the store adds the tenant and the thread.
+    /// The damage that was found. The findings do not name the tenant and the thread yet. The store adds both to each
+    /// finding.
     pub findings: Vec<Finding>,
     /// The thread as derived from its log, runs and state.
     pub thread: StoredThread,

@@ -34,14 +34,17 @@ pub fn queue_position(stored: &StoredDispatch) -> Option<QueuePosition> {
     })
 }
 
-/// A summary of the queue of a thread at some time. Only dispatches of the thread's current epoch are considered.
+/// A summary of the queue of a thread at some time. Only dispatches of the thread's current epoch are considered. A
+/// dispatch is available from its [`due`](QueuePosition::due) on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSummary {
     /// The priority of the first available dispatch. No available dispatch has a lower priority number.
     pub first_priority: Option<u8>,
-    /// The earliest `due` of the dispatches that are available. It has no meaning if none is available.
+    /// The time since which a dispatch has been available: the earliest `due` of the available dispatches. It has no
+    /// meaning if none is available.
     pub earliest_due: Option<Timestamp>,
-    /// The earliest `due` of the dispatches that are not available yet.
+    /// The time at which the next dispatch becomes available: the earliest `due` of the dispatches that are not yet
+    /// available.
     pub next_due: Option<Timestamp>,
 }
 

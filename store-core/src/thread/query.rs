@@ -120,7 +120,7 @@ impl Default for ThreadQuery {
 }
 
 impl ThreadQuery {
-    /// Creates a query for the threads that pass `filter`, last active first.
+    /// Creates a query for the threads that pass `filter`, the most recently active first.
     #[must_use]
     pub fn new(filter: ThreadFilter) -> Self {
         Self { filter, ..Self::default() }

@@ -5,8 +5,7 @@ use store_core::{EventId, Result, Scope, TenantId, Timestamp, codec::Codec, even
 
 use super::{Lines, Owner};
 use crate::{
-    codec::{EventKeyRow, EventRow, PlaceRow, Rows, damaged},
-    index::Key,
+    codec::{EventKeyRow, EventRow, PlaceRow, Rows},
     line::{EventKeyLine, Line},
     log::Span,
     staged::Staged,
@@ -94,35 +93,5 @@ fn trim(staged: &mut Staged<'_>, tenant: &TenantId, scope: &Scope, floor: u64) -
     state.count = state.count.max(floor);
     staged.put(table::scope(tenant, scope), state.after_trim(floor).encode());
     staged.tell(tenant, scope);
-    Ok(())
-}
-
-/// Takes out of the index what it says of the events of a log, which may be more than the log has.
-pub(crate) fn forget(staged: &mut Staged<'_>, tenant: &TenantId, log: u64) -> Result<()> {
-    let mut scopes = std::collections::BTreeSet::new();
-    for key in staged.keys(&table::log_events(log))? {
-        let id = crate::codec::Get::get(staged, &key)?.and_then(|id| String::from_utf8(id).ok());
-        let id = EventId::new(id.ok_or_else(|| damaged("event"))?)?;
-        if let Some(row) = staged.event_row(tenant, &id)?.filter(|row| row.log == log) {
-            for (scope, seq) in row.places {
-                staged.delete(table::event_places(tenant, &scope).number(seq));
-                scopes.insert(scope);
-            }
-            staged.delete(table::event(tenant, &id));
-        }
-        staged.delete(Key::from_bytes(&key));
-    }
-    for key in staged.keys(&table::log_event_keys(log))? {
-        let (writer, of) = table::read_log_event_key(&key).ok_or_else(|| damaged("event key"))?;
-        staged.delete(table::event_key(tenant, &writer, &of));
-        staged.delete(Key::from_bytes(&key));
-    }
-    for scope in scopes {
-        let last = staged.keys(&table::event_places(tenant, &scope))?.pop();
-        let last = last.and_then(|key| table::last_number(&key)).unwrap_or_default();
-        let mut state = staged.scope_state(tenant, &scope)?;
-        state.count = last.max(state.floor);
-        staged.put(table::scope(tenant, &scope), state.encode());
-    }
     Ok(())
 }

@@ -14,7 +14,7 @@ use store_core::{
 use super::Owner;
 use crate::{
     codec::damaged,
-    dispatches::{DispatchRow, MailboxRow, MailboxRows, PlacedRow},
+    dispatch_rows::{DispatchRow, MailboxRow, MailboxRows, PlacedRow},
     index::{Direction, Key},
     line::{DispatchLine, InterruptLine, Line, MailboxLine},
     log::Span,
@@ -110,7 +110,7 @@ fn put(staged: &mut Staged<'_>, tenant: &TenantId, old: Option<&DispatchRow>, ne
             staged.put(table::queue_place(list, at.priority, at.number), at.due.as_millis().to_be_bytes());
         }
     }
-    staged.put(table::dispatch(tenant, &new.body.id), new.encode());
+    staged.put_row(table::dispatch(tenant, &new.body.id), new.clone());
     Ok(())
 }
 
@@ -167,7 +167,7 @@ fn record(staged: &mut Staged<'_>, owner: &Owner, line: &MailboxLine) -> Result<
     let old = staged.mailbox_row(tenant, thread)?;
     if old.is_none_or(|old| is_newer(owner, mailbox.revision, old.mailbox.revision)) {
         let row = MailboxRow { log: owner.log, mailbox: mailbox.clone() };
-        staged.put(table::mailbox(tenant, thread), row.encode());
+        staged.put_row(table::mailbox(tenant, thread), row);
     }
     turn(staged, tenant, thread, mailbox.last_time)
 }
@@ -189,7 +189,7 @@ pub(crate) fn turn(staged: &mut Staged<'_>, tenant: &TenantId, thread: &ThreadId
     for key in thread_places(tenant, thread, &new) {
         staged.put(key, []);
     }
-    staged.put(table::placed(tenant, thread), new.encode());
+    staged.put_row(table::placed(tenant, thread), new);
     Ok(())
 }
 
@@ -258,13 +258,8 @@ fn thread_places(tenant: &TenantId, thread: &ThreadId, row: &PlacedRow) -> impl 
     [ready, due, lease].into_iter().flatten()
 }
 
-/// Makes available what is due at `now`, of every thread that `may` be changed.
-pub(crate) fn turn_all(
-    staged: &mut Staged<'_>,
-    tenant: &TenantId,
-    now: Timestamp,
-    mut may: impl FnMut(&ThreadId) -> bool,
-) -> Result<()> {
+/// Makes available what is due at `now`, of every thread.
+pub(crate) fn turn_all(staged: &mut Staged<'_>, tenant: &TenantId, now: Timestamp) -> Result<()> {
     let key = table::mailbox_turned(tenant);
     let turned = staged.time(&key)?;
     let mut threads = Vec::new();
@@ -282,23 +277,11 @@ pub(crate) fn turn_all(
         }
         threads.push(thread);
     }
-    threads.retain(|thread| may(thread));
     for thread in &threads {
         turn(staged, tenant, thread, now)?;
     }
     if !threads.is_empty() {
         staged.put(key, now.as_millis().to_be_bytes());
-    }
-    Ok(())
-}
-
-/// Takes out of the index what it says of a log. The log of the mailbox takes all of it along.
-pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
-    staged.delete_all(&table::log_mailbox(owner.log))?;
-    if owner.generation == 0 && owner.thread == crate::mailbox::log_id()? {
-        for list in table::mailbox_of(&owner.tenant) {
-            staged.delete_all(&list)?;
-        }
     }
     Ok(())
 }

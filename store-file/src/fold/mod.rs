@@ -42,6 +42,13 @@ pub(crate) struct Told {
     pub(crate) id: ThreadIdRecord,
 }
 
+impl Told {
+    /// The generation of the thread; that of a new one if there is none.
+    pub(crate) fn generation(&self) -> u64 {
+        self.stored.as_ref().map_or(1, |stored| stored.thread.generation())
+    }
+}
+
 /// A group, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lines {
@@ -92,7 +99,7 @@ pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, grou
 
 /// Writes where groups have led, once for all that show together: the thread, what is remembered of its id, and how far
 /// the index covers the log.
-pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told), covered: (Position, u64)) {
+pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told), covered: Position) {
     let (before, after) = told;
     if owner.generation == 0 {
         staged.put(table::event_log(&owner.tenant, &owner.thread), owner.log.to_be_bytes());
@@ -103,13 +110,13 @@ pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told
     if let Some(stored) = &after.stored {
         put_thread(staged, owner, before.stored.as_ref(), stored);
     }
-    put_log(staged, owner, covered.0, covered.1);
+    put_log(staged, owner, covered);
 }
 
 /// Writes how far the index covers a log.
-pub(crate) fn put_log(staged: &mut Staged<'_>, owner: &Owner, end: Position, synced: u64) {
+pub(crate) fn put_log(staged: &mut Staged<'_>, owner: &Owner, end: Position) {
     let Owner { tenant, thread, generation, log } = owner.clone();
-    staged.put(table::log(log), LogRow { tenant, thread, generation, end, synced }.encode());
+    staged.put(table::log(log), LogRow { tenant, thread, generation, end }.encode());
 }
 
 /// Writes a thread, and moves its places in lists.
@@ -123,10 +130,8 @@ pub(crate) fn put_thread(staged: &mut Staged<'_>, owner: &Owner, before: Option<
     for place in new.difference(&old) {
         staged.put(Key::from_bytes(place), []);
     }
-    staged.put(
-        table::thread(&owner.tenant, &owner.thread),
-        ThreadRow { log: owner.log, stored: stored.clone() }.encode(),
-    );
+    let row = ThreadRow { log: owner.log, stored: stored.clone() };
+    staged.put_row(table::thread(&owner.tenant, &owner.thread), row);
 }
 
 /// Removes a thread and its places; what its log left in the index stays for the purge.
@@ -213,6 +218,7 @@ impl Work<'_, '_> {
         self.marks.apply_entry(&StoredMarks(self.staged, log), stored, entry, node)?;
         let row = NodeRow { span, id: entry.id.clone(), node: node.clone() };
         self.staged.put(table::node(log, node.seq), row.encode());
+        self.staged.know_absent(table::marks(log, node.seq));
         self.staged.put(table::entry(log, &entry.id), node.seq.to_be_bytes());
         self.staged.put(table::children(log, node.parent.unwrap_or_default()).number(node.seq), []);
         self.appended.push(node.clone());
@@ -318,7 +324,7 @@ impl Work<'_, '_> {
                     staged.put(table::snapshots(log).text(name).number(seq), giver.to_be_bytes());
                 }
             }
-            staged.put(table::marks(log, seq), new.encode());
+            staged.put_row(table::marks(log, seq), new);
         }
         Ok(())
     }

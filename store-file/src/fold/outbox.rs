@@ -5,11 +5,10 @@ use store_core::{OutboxId, Result, outbox};
 
 use super::Owner;
 use crate::{
-    codec::{Rows, damaged, payload_place},
-    index::Key,
+    codec::{Rows, payload_place},
     line::{Line, OutboxLine},
     log::Span,
-    rows::OutboxTable,
+    outbox_rows::OutboxTable,
     staged::Staged,
     table,
 };
@@ -47,14 +46,4 @@ pub(crate) fn gone(staged: &mut Staged<'_>, owner: &Owner, id: &OutboxId) -> Res
         staged.delete(table::outbox_payload(&owner.tenant, id));
     }
     outbox::remove_row(&mut OutboxTable::new(staged, &owner.tenant), id)
-}
-
-/// Takes the rows of a log out of the index.
-pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
-    for key in staged.keys(&table::log_outbox(owner.log))? {
-        let id = table::read_log_outbox(&key).ok_or_else(|| damaged("outbox row"))?;
-        gone(staged, owner, &id)?;
-        staged.delete(Key::from_bytes(&key));
-    }
-    Ok(())
 }

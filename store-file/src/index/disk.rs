@@ -3,7 +3,9 @@
 use std::{
     collections::BTreeMap,
     error::Error as StdError,
-    fmt, fs, io, mem,
+    fmt, fs,
+    io::{self, Write as _},
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{Arc, PoisonError, RwLock},
@@ -15,12 +17,12 @@ use fjall::{
     AbstractTree as _, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
     config::PartitioningPolicy,
 };
-use store_core::{Error, ErrorKind, Result};
+use store_core::{Error, Result};
 
-use super::{Changes, Direction, Pair, Pairs, after_prefix};
+use super::{Direction, Pair, Pairs, temporary::TemporaryFolder};
 use crate::{
     error,
-    vfs::{Disk, Entry, FilePath, Kind, Vfs, ensure_dir, read_small},
+    vfs::{Disk, Entry, FilePath, Kind, Open, Vfs, VfsFile, ensure_dir, read_small},
 };
 
 /// A keyspace keeps the settings that it was made with: whoever changes them changes its name.
@@ -67,6 +69,8 @@ pub(super) struct DiskIndex {
     /// What every view shows: taken when the last batch was whole. fjall's own may show a batch in part, as tables that
     /// are written meanwhile count as later than it.
     shown: RwLock<Arc<fjall::Snapshot>>,
+    /// Where it is, if it is a temporary one. It goes last.
+    temporary: Option<TemporaryFolder>,
 }
 
 impl fmt::Debug for DiskIndex {
@@ -102,29 +106,32 @@ impl DiskIndex {
         Ok((index, Condition::Damaged))
     }
 
-    /// What an index says of which nothing is written: its files are copied first. Nothing of a damaged one.
-    pub(super) fn copied(vfs: &dyn Vfs) -> Result<(Changes, Condition)> {
+    /// An empty index in a temporary folder.
+    pub(super) fn temporary() -> Result<Self> {
+        let fail = |source| error::io("a temporary index", source);
+        let folder = TemporaryFolder::new().map_err(fail)?;
+        fs::create_dir(folder.index()).map_err(fail)?;
+        let (index, _) = Self::try_open(&folder.index()).map_err(report)?;
+        Ok(Self { temporary: Some(folder), ..index })
+    }
+
+    /// A copy of an index in a temporary folder. Nothing of a damaged one.
+    pub(super) fn copied(vfs: &dyn Vfs) -> Result<(Self, Condition)> {
         let place = FilePath::new("index")?;
         let fail = |source| error::io("a copy of the index", source);
-        let known = read_small(vfs, &place.join(DAMAGED)?, 0).map_err(fail)?.is_some();
-        if known {
-            return Ok((Changes::default(), Condition::Damaged));
+        let is_damaged = || Ok((Self::temporary()?, Condition::Damaged));
+        if read_small(vfs, &place.join(DAMAGED)?, 0).map_err(fail)?.is_some() {
+            return is_damaged();
         }
-        let copy = tempfile::tempdir().map_err(fail)?;
-        if !copy_plain(vfs, &place, copy.path()).map_err(fail)? {
-            return Ok((Changes::default(), Condition::Damaged));
+        let folder = TemporaryFolder::new().map_err(fail)?;
+        fs::create_dir(folder.index()).map_err(fail)?;
+        if !copy_plain(vfs, &place, &folder.index()).map_err(fail)? {
+            return is_damaged();
         }
-        let read = Self::try_open(copy.path()).map_err(report).and_then(|(index, condition)| {
-            let mut changes = Changes::default();
-            for pair in index.snapshot().range(&[], &after_prefix(&[]), Direction::Forward) {
-                let (key, value) = pair?;
-                changes.put(key, value);
-            }
-            Ok((changes, condition))
-        });
-        match read {
-            Err(failure) if failure.kind() == ErrorKind::Corrupt => Ok((Changes::default(), Condition::Damaged)),
-            read => read,
+        match Self::try_open(&folder.index()) {
+            Ok((index, condition)) => Ok((Self { temporary: Some(folder), ..index }, condition)),
+            Err(failure) if is_damage(&failure) => is_damaged(),
+            Err(failure) => Err(report(failure)),
         }
     }
 
@@ -144,7 +151,7 @@ impl DiskIndex {
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
             let shown = RwLock::new(Arc::new(database.snapshot()));
-            Ok((Self { folder: folder.into(), database, keys, shown }, condition))
+            Ok((Self { folder: folder.into(), database, keys, shown, temporary: None }, condition))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
@@ -231,9 +238,12 @@ impl DiskIndex {
     /// Lets go of the files. What the journal holds goes into a table first, behind a merge that is under way, and the
     /// journal is emptied: an opening reads it item by item, which takes longer than all else that it does.
     pub(super) fn close(self) -> Result<()> {
+        if self.temporary.is_some() {
+            return Ok(());
+        }
         let write = || self.keys.rotate_memtable().and_then(|_| self.wait_for_tables());
         let in_tables = self.persist().is_ok() && guarded(&self.folder, write).is_ok();
-        let Self { folder, database, keys, shown } = self;
+        let Self { folder, database, keys, shown, temporary: _ } = self;
         drop((keys, shown));
         drop(database);
         if in_tables { empty_journals(&folder).map_err(|source| error::io("index", source)) } else { Ok(()) }
@@ -308,8 +318,7 @@ fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
         let target = to.join(&name);
         match (kind, from.join(&name)) {
             (Kind::File, Ok(file)) => {
-                let bytes = read_small(vfs, &file, u64::MAX)?.ok_or(io::ErrorKind::NotFound)?;
-                fs::write(target, bytes)?;
+                copy_file(&*vfs.open(&file, Open::Read)?, &target)?;
             }
             (Kind::Folder, Ok(folder)) => {
                 fs::create_dir(&target)?;
@@ -321,6 +330,20 @@ fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+fn copy_file(from: &dyn VfsFile, to: &Path) -> io::Result<()> {
+    let mut to = fs::File::create(to)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        let len = from.read_at(&mut buffer, at)?;
+        if len == 0 {
+            return Ok(());
+        }
+        to.write_all(buffer.get(..len).unwrap_or_default())?;
+        at += len as u64;
+    }
 }
 
 pub(super) struct DiskView {

@@ -31,11 +31,11 @@ impl Key {
     #[must_use]
     pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.reserve(bytes.len() + END.len());
-        for byte in bytes {
-            self.0.push(*byte);
-            if *byte == 0 {
-                self.0.push(ESCAPED);
-            }
+        let mut parts = bytes.split(|byte| *byte == 0);
+        self.0.extend_from_slice(parts.next().unwrap_or_default());
+        for part in parts {
+            self.0.extend_from_slice(&[0, ESCAPED]);
+            self.0.extend_from_slice(part);
         }
         self.0.extend_from_slice(&END);
         self

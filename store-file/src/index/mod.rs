@@ -1,7 +1,7 @@
 //! An ordered map of derived data: answers by key what the logs hold, and can be thrown away at any time (FI-10).
 //!
 //! One keyspace, bytes to bytes. [`Key`] encodes tuples so that their order is the order of the bytes. On disk it is
-//! kept by fjall in the folder `index/`; in memory by a `BTreeMap`, for read-only openings and for crash tests.
+//! kept by fjall in the folder `index/`, for readers in a temporary folder; in memory by a `BTreeMap`, for crash tests.
 //!
 //! A batch is atomic, and visible as a whole, but not durable before [`Index::persist`]: after a crash the index is as
 //! it was after one of its last batches. So a batch carries, along with its keys, the position of the log up to which
@@ -12,13 +12,14 @@ mod fronts;
 mod journal;
 mod key;
 mod memory;
+mod temporary;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
-use store_core::{Error, Result};
+use store_core::{Error, ErrorKind, Result};
 
 pub use self::journal::Journal;
 use self::{disk::DiskIndex, fronts::Fronts, memory::MemoryIndex};
@@ -92,6 +93,11 @@ impl Changes {
         first.map(|(key, _)| key.clone())
     }
 
+    /// The keys that change, and what they become.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.keys.iter().map(|(key, value)| (key.as_slice(), value.as_deref()))
+    }
+
     /// Whether nothing changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -132,16 +138,33 @@ impl Index {
         Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
     }
 
-    /// What the index in the folder `index/` says, in memory. Its files are copied before they are read, since the
-    /// engine writes to those that it reads.
+    /// A copy of the index in the folder `index/`, in a temporary folder: the engine writes to the files that it reads.
     ///
     /// # Errors
     /// As the system says; damage is no error.
     pub(crate) fn copied(vfs: &dyn Vfs) -> Result<(Self, Condition)> {
-        let index = Self::in_memory();
-        let (changes, condition) = DiskIndex::copied(vfs)?;
-        index.apply(changes)?;
-        Ok((index, condition))
+        let (index, condition) = DiskIndex::copied(vfs)?;
+        Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
+    }
+
+    /// An empty index in a temporary folder.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn temporary() -> Result<Self> {
+        Ok(Self::of(Engine::Disk(RwLock::new(Some(DiskIndex::temporary()?)))))
+    }
+
+    /// The same if every row of it can be read; else an empty one in a temporary folder.
+    ///
+    /// # Errors
+    /// As the system says; damage is no error.
+    pub(crate) fn or_empty_if_damaged(self) -> Result<(Self, Condition)> {
+        let read = self.snapshot().prefix(&[], Direction::Forward).try_for_each(|pair| pair.map(drop));
+        match read {
+            Err(failure) if failure.kind() == ErrorKind::Corrupt => Ok((Self::temporary()?, Condition::Damaged)),
+            read => read.map(|()| (self, Condition::Ready)),
+        }
     }
 
     /// An empty index in memory.
@@ -195,6 +218,11 @@ impl Index {
                 Ok(())
             }
         }
+    }
+
+    /// Which version it is: changes that are made make the next one.
+    pub(crate) fn version(&self) -> u64 {
+        self.fronts.ended()
     }
 
     /// Makes everything that was applied durable.

@@ -1,14 +1,11 @@
 //! What the index says of the events of a log, compared with the log: other logs may have events of the same scopes,
 //! and what was trimmed is not there.
 
-use std::collections::BTreeSet;
-
 use store_core::{EventId, EventKey, Result, Scope, TenantId, WriterId, codec::Codec};
 
 use crate::{
     codec::{EventKeyRow, EventRow, Rows, damaged, read},
     fold,
-    held::Resource,
     index::{Direction, Index, Snapshot},
     line::EventKeyLine,
     staged::Staged,
@@ -50,13 +47,6 @@ pub(super) fn missing(rebuilt: &Index, stored: &Snapshot, tenant: &TenantId) -> 
         }
     }
     Ok(None)
-}
-
-/// What a repair decides about: the scopes and keys that a log has something of.
-pub(super) fn resources(rebuilt: &Index, tenant: &TenantId) -> Result<BTreeSet<Resource>> {
-    let scopes = scopes(rebuilt, tenant)?.into_iter().map(Resource::Scope);
-    let keys = keys(rebuilt, tenant)?.into_iter().map(|(writer, key, _)| Resource::EventKey(writer, key));
-    Ok(scopes.chain(keys).collect())
 }
 
 /// Writes what a log gives of events into the index.

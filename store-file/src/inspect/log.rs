@@ -6,7 +6,7 @@ use std::{
 };
 
 use store_core::{
-    Entry, Error, ErrorKind, Result, Run, RunId,
+    Entry, ErrorKind, Result, Run, RunId,
     inspect::{Finding, FindingKind, RepairStatus, ThreadRecords, check_thread},
     length,
     log::{EntryMarks, MarkSource, Node},
@@ -16,49 +16,64 @@ use store_core::{
 use super::{Inspected, Part, events, is_in_use, outbox::Rows as OutboxRows, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
+    decoded::{self, own_header, remove_run},
     entries, error,
     facts::Facts,
     fold::{self, Owner, Told},
-    held::Held,
     index::{Direction, Index, Key, Pair},
     line::Line,
-    log::{Header, Position, Scanner, Tail, check_version, classify, read_header},
-    pending, purge,
-    replay::{self, own_header},
-    runs,
-    shared::{self, Shared, guard, objection},
+    log::{Header, Known, Position, Scanner, Tail, check_version, classify, read_header},
+    mutex::guard,
+    names::{Part as LogPart, log_path},
+    pending, runs,
+    shared::{Shared, objection},
     staged::Staged,
     table,
     vfs::{FilePath, Open, VfsFile},
 };
 
-/// Checks a log, and with `repair` writes again what the index says of it. The thread's writer waits.
-pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<Part> {
-    let Inspected { shared, facts, repair } = inspected;
+/// Checks a log, and with `repair` writes again what the index says of it.
+///
+/// The writer goes on meanwhile. If something is found, it may be because of that: then it waits for a second look.
+pub(super) fn check_log(inspected: &Inspected, known: &(u64, LogRow)) -> Result<Part> {
+    match look(inspected, known, false) {
+        Ok((part, _)) if part.findings.is_empty() => return Ok(part),
+        _ => {}
+    }
+    let mut writer = guard(&inspected.shared.writer);
+    let (part, is_changed) = look(inspected, known, inspected.repair)?;
+    if is_changed {
+        writer.forget(&(known.1.tenant.clone(), known.1.thread.clone(), LogPart::of(known.1.generation)));
+    }
+    Ok(part)
+}
+
+/// What is found in a log, and whether the index was changed.
+fn look(inspected: &Inspected, known: &(u64, LogRow), repair: bool) -> Result<(Part, bool)> {
+    let Inspected { shared, facts, .. } = inspected;
     let (log, known) = known;
-    let slot = shared.slot(&(known.tenant.clone(), known.thread.clone(), shared::Part::of(known.generation)));
-    let mut loaded = guard(&slot);
-    // What became of the rows of a thread is written by another writer, who waits, too.
-    let rows = shared.slot(&(known.tenant.clone(), crate::outbox::log_id()?, shared::Part::Events));
-    let _rows = (!Arc::ptr_eq(&rows, &slot)).then(|| guard(&rows));
     let mut part = Part::default();
     // It may have been written, or deleted, since the list of logs was made.
     let is_known = known.end != Position::default();
-    let Some(row) = shared.index.log_row(log)?.or((!is_known).then_some(known)) else { return Ok(part) };
-    let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
+    let Some(row) = shared.index.log_row(*log)?.or_else(|| (!is_known).then(|| known.clone())) else {
+        return Ok((part, false));
+    };
+    let (tenant, thread) = (row.tenant.clone(), row.thread.clone());
+    let owner = Owner { tenant, thread, generation: row.generation, log: *log };
     let mut check = Check { shared, facts, owner, row, part: &mut part };
+    let mut is_changed = false;
     if let Some(replayed) = check.log()? {
         let differs = check.compare(&replayed)?;
         let of_index = |finding: &Finding| finding.repair == RepairStatus::CanBeRebuilt;
-        if *repair && (differs || check.part.findings.iter().any(of_index)) {
+        if repair && (differs || check.part.findings.iter().any(of_index)) {
             check.write(&replayed)?;
-            *loaded = None;
+            is_changed = true;
             for finding in part.findings.iter_mut().filter(|finding| of_index(finding)) {
                 finding.repair = RepairStatus::Rebuilt;
             }
         }
     }
-    Ok(part)
+    Ok((part, is_changed))
 }
 
 struct Check<'a> {
@@ -95,7 +110,7 @@ impl Check<'_> {
     /// Reads the log from its beginning. What it gives, if all of it is good and nobody else changed it.
     fn log(&mut self) -> Result<Option<Replayed>> {
         let Owner { tenant, thread, generation, .. } = &self.owner;
-        let path = Shared::log_path(tenant, thread, *generation)?;
+        let path = log_path(tenant, thread, *generation)?;
         let fail = |source| error::io(&path, source);
         let in_use = is_in_use(self.shared)?;
         let file = match self.shared.vfs.open(&path, Open::Read) {
@@ -145,7 +160,8 @@ impl Check<'_> {
             }
         }
         let fail = |source| error::io(path, source);
-        match classify(file, end.offset, len, known.offset).map_err(fail)? {
+        let judged = Known { acknowledged: known.offset, last_batch: u64::MAX };
+        match classify(file, end.offset, len, judged).map_err(fail)? {
             Tail::Corrupt { offset } => {
                 self.find(FindingKind::Damaged, format!("{path}:{offset}"), "the bytes differ from what was written");
                 return Ok(false);
@@ -184,7 +200,7 @@ impl Check<'_> {
             self.part.findings.extend(self.alone(log, replayed)?);
             return Ok(true);
         }
-        // It was compared just now, and this thread of the pool holds the slot that a first use would wait for.
+        // It was compared just now.
         self.shared.mark_checked(self.owner.log);
         if self.owner.generation > 0 {
             self.thread(log, replayed)?;
@@ -205,7 +221,7 @@ impl Check<'_> {
                 continue;
             }
             let mut staged = Staged::new(&index);
-            let folded = replay::decode(log.path, &group).and_then(|lines| {
+            let folded = decoded::decode(log.path, &group).and_then(|lines| {
                 runs.extend(lines.lines.iter().filter_map(|(line, _)| match line {
                     Line::Run(run) => Some((run.id.clone(), Arc::new(Run::clone(run)))),
                     _ => None,
@@ -217,7 +233,7 @@ impl Check<'_> {
             index.apply(staged.into_changes())?;
         }
         let mut staged = Staged::new(&index);
-        fold::finish(&mut staged, &self.owner, (&Told::default(), &told), (scanner.position(), self.row.synced));
+        fold::finish(&mut staged, &self.owner, (&Told::default(), &told), scanner.position());
         self.facts.detach(&mut staged)?;
         index.apply(staged.into_changes())?;
         let row = index.thread_row(&self.owner.tenant, &self.owner.thread)?;
@@ -276,7 +292,7 @@ impl Check<'_> {
     fn has_parent(&self, stored: &StoredThread) -> Result<bool> {
         let Some(parent) = &stored.thread.parent_thread_id else { return Ok(true) };
         let tenant = &self.owner.tenant;
-        match self.shared.known_thread(tenant, parent) {
+        match self.shared.known_thread(&self.shared.index.snapshot(), tenant, parent) {
             // It is damaged, which is found where it is.
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(true),
             found => Ok(found?.is_some()),
@@ -349,15 +365,10 @@ impl Check<'_> {
     fn write(&self, replayed: &Replayed) -> Result<()> {
         let Owner { tenant, thread, log, .. } = &self.owner;
         let index = &self.shared.index;
-        // Other logs may get events of the same scopes. Writers hold these before they come for a log: no waiting here.
-        let mut held = Held::new(self.shared, tenant);
-        if !held.take_all(events::resources(&replayed.index, tenant)?, false) {
-            return Err(Error::unavailable("events of the log's scopes are being appended"));
-        }
         let mut staged = Staged::new(index);
         for (key, _) in self.stored()? {
             if let Some(run) = table::read_log_run(&key) {
-                purge::remove_run(&mut staged, (*log, tenant), &RunId::new(run)?)?;
+                remove_run(&mut staged, (*log, tenant), &RunId::new(run)?)?;
             }
             staged.delete(Key::from_bytes(&key));
         }
@@ -375,9 +386,9 @@ impl Check<'_> {
         if replayed.index.get(table::log_mailbox(*log).as_bytes())?.is_some() {
             staged.put(table::log_mailbox(*log), []);
         }
-        fold::put_log(&mut staged, &self.owner, replayed.end, self.row.synced);
+        fold::put_log(&mut staged, &self.owner, replayed.end);
         staged.touch(*log);
-        self.shared.show(staged)
+        self.shared.show(staged).map(drop)
     }
 }
 
@@ -421,7 +432,7 @@ impl Entries<'_> {
     fn fill(&mut self) -> Result<bool> {
         let group = self.scanner.next_group().map_err(|source| error::io(self.path, source))?;
         let Some(group) = group else { return Ok(false) };
-        for (line, _) in replay::decode(self.path, &group)?.lines {
+        for (line, _) in decoded::decode(self.path, &group)?.lines {
             if let Line::Entry(both) = line {
                 self.next.push_back((Arc::new(both.0), both.1));
             }

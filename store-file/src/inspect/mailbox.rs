@@ -9,12 +9,14 @@ use store_core::{
 use super::Inspected;
 use crate::{
     codec::{LogRow, damaged, read},
-    dispatches::{MailboxRows, PlacedRow},
+    decoded,
+    dispatch_rows::{MailboxRows, PlacedRow},
     error,
     fold::{self, Owner, mailbox::turn},
     index::{Direction, Index, Key, Snapshot},
     log::{Header, Scanner, read_header},
-    replay,
+    mutex::guard,
+    names::{log_path, mailbox_log_id},
     shared::Shared,
     staged::Staged,
     table,
@@ -33,12 +35,12 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
     finding.repair = RepairStatus::CanBeRebuilt;
     if *repair {
         // Nobody writes meanwhile.
-        let _writing = shared.writing.write();
+        let _writer = guard(&shared.writer);
         let Some(again) = Told::by(shared, tenant)? else {
             return Err(Error::unavailable("a log was changed while it was read"));
         };
         told = again;
-        shared.show(told.written(&shared.index)?)?;
+        let _recent = shared.show(told.written(&shared.index)?)?;
         finding.repair = RepairStatus::Rebuilt;
     }
     Ok(Some(finding))
@@ -131,7 +133,7 @@ impl Told {
 
 /// The log of the mailbox, and those of threads that have something of it behind it.
 fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
-    let own = crate::mailbox::log_id()?;
+    let own = mailbox_log_id()?;
     let mut logs = Vec::new();
     for list in [table::logs(), table::purges()] {
         for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
@@ -152,7 +154,7 @@ fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
 fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
     let (log, row) = of;
     let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
-    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
+    let path = log_path(&row.tenant, &row.thread, row.generation)?;
     let fail = |source| error::io(&path, source);
     let file = match shared.vfs.open(&path, Open::Read) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -162,7 +164,7 @@ fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> 
     let mut scanner = Scanner::new(&*file, start, row.end.offset);
     while let Some(group) = scanner.next_group().map_err(fail)? {
         let mut staged = Staged::new(given);
-        let lines = match replay::decode(&path, &group) {
+        let lines = match decoded::decode(&path, &group) {
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
             lines => lines?.lines,
         };

@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     Progress, Result, TenantId,
-    inspect::{Finding, FindingKind, Inspection, Inspector},
+    inspect::{Finding, FindingKind, Inspection, Inspector, Note},
 };
 
 use self::log::check_log;
@@ -26,6 +26,7 @@ struct Part {
     entries: u64,
     runs: u64,
     findings: Vec<Finding>,
+    notes: Vec<Note>,
 }
 
 impl Part {
@@ -74,14 +75,14 @@ impl FileStore {
         let (inspected, logs, part) = pool.run(move || begin(shared, repair)).await??;
         let inspected = Arc::new(inspected);
         let mut seen = Inspection::default();
-        seen.findings = part.findings;
+        (seen.findings, seen.notes) = (part.findings, part.notes);
         let tenants: BTreeSet<TenantId> = logs.iter().map(|(_, row)| row.tenant.clone()).collect();
         seen.tenants = store_core::length(tenants.len());
         let total = store_core::length(logs.len());
         let mut done = 0;
         for log in logs {
             let (of, is_thread) = (Arc::clone(&inspected), log.1.generation > 0);
-            let part = pool.run(move || check_log(&of, log)).await??;
+            let part = pool.run(move || check_log(&of, &log)).await??;
             done += 1;
             seen.threads += u64::from(is_thread);
             seen.entries += part.entries;

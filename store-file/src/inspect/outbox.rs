@@ -10,12 +10,12 @@ use store_core::{
 
 use crate::{
     codec::{Rows as _, payload_place},
+    decoded,
     fold::{self, Owner},
     line::Line,
-    log::Header,
-    log::{Scanner, Span, read_header},
-    replay,
-    rows::OutboxTable,
+    log::{Header, Scanner, Span, read_header},
+    names::{log_path, outbox_log_id},
+    outbox_rows::OutboxTable,
     shared::Shared,
     staged::Staged,
     table,
@@ -129,9 +129,9 @@ fn is_purged(known: &mut Option<Option<BTreeSet<OutboxId>>>, of: (&Shared, &Tena
 
 /// The rows that were purged; none if that cannot be told.
 fn purged(shared: &Shared, tenant: &TenantId) -> Result<Option<BTreeSet<OutboxId>>> {
-    let path = Shared::log_path(tenant, &crate::outbox::log_id()?, 0)?;
+    let path = log_path(tenant, &outbox_log_id()?, 0)?;
     let mut gone = BTreeSet::new();
-    let own = crate::outbox::log_id()?;
+    let own = outbox_log_id()?;
     let known = shared.index.event_log(tenant, &own)?.map(|log| shared.index.log_row(log)).transpose()?.flatten();
     let file = match shared.vfs.open(&path, Open::Read) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound && known.is_none() => return Ok(Some(gone)),
@@ -143,7 +143,7 @@ fn purged(shared: &Shared, tenant: &TenantId) -> Result<Option<BTreeSet<OutboxId
     let len = file.len().map_err(fail)?;
     let mut scanner = Scanner::new(&*file, start, len);
     while let Some(group) = scanner.next_group().map_err(fail)? {
-        let lines = match replay::decode(&path, &group) {
+        let lines = match decoded::decode(&path, &group) {
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(None),
             decoded => decoded?.lines,
         };

@@ -4,21 +4,22 @@ use std::{collections::BTreeSet, io, sync::atomic::Ordering};
 
 use store_core::{
     Detail, Result, RunId, TenantId, ThreadId,
-    inspect::{Finding, FindingKind, RepairStatus},
+    inspect::{Finding, FindingKind, Note, RepairStatus},
 };
 
 use super::{Logs, Part, is_in_use};
 use crate::{
     codec::{LogRow, Rows, RunRow, damaged, read},
+    decoded::own_header,
     error,
     facts::Facts,
     fold,
     index::{Direction, Key, Snapshot},
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
-    opening::decode_position,
-    replay::own_header,
-    root::RootLog,
+    mutex::guard,
+    names::log_path,
+    root,
     shared::Shared,
     staged::Staged,
     table,
@@ -31,17 +32,17 @@ pub(super) const FIRST_LINE: &str = "its first line differs from what was writte
 /// Reads the root log.
 pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
     let mut facts = Facts::default();
-    let known = shared.index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
+    let known = shared.index.get(table::fact("root").as_bytes())?.and_then(|bytes| root::decode_position(&bytes));
     let acknowledged = known.map_or(0, |position| position.offset);
     let known = Recovery { acknowledged, read_only: true, ..Recovery::default() };
-    let found = RootLog::open(&*shared.vfs, known, |fact| {
+    let found = root::read(&*shared.vfs, known, |fact| {
         facts.take(fact);
         Ok(())
     });
-    let path = RootLog::path()?;
+    let path = root::path()?;
     match found {
-        Ok((_, None)) if acknowledged > 0 => part.find(FindingKind::MissingLog, path.as_str(), "it does not exist"),
-        Ok((_, found)) => {
+        Ok(None) if acknowledged > 0 => part.find(FindingKind::MissingLog, path.as_str(), "it does not exist"),
+        Ok(found) => {
             if let Some(lost) = found.and_then(|found| found.aside) {
                 let detail = "records that were written are damaged or missing";
                 part.find(FindingKind::Damaged, format!("{path}:{}", lost.offset), detail);
@@ -57,9 +58,16 @@ pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
 
 /// What the opening has found, and nobody can see any more.
 pub(super) fn opening(shared: &Shared, part: &mut Part) {
-    if let Some(why) = shared.opening.stale_index {
+    if let Some(why) = &shared.opening.lost_journal {
+        part.find(FindingKind::Damaged, "journal", format!("{why}; what it had and the logs have not is lost"));
+    }
+    let read_only = shared.config.read_only;
+    if let Some(why) = shared.opening.stale_index.filter(|_| shared.opening.unclean) {
+        let when = if read_only { "it is rebuilt when the store is next opened for writing" } else { "it was rebuilt" };
+        part.notes.push(Note::new("index", format!("{why}, as a power cut may leave it; {when}")));
+    } else if let Some(why) = shared.opening.stale_index {
         let mut finding = Finding::new(FindingKind::StaleIndex, "index", why);
-        if !shared.config.read_only {
+        if !read_only {
             finding.repair = RepairStatus::Rebuilt;
         }
         part.findings.push(finding);
@@ -83,7 +91,7 @@ pub(super) fn logs(shared: &Shared, facts: &Facts, part: &mut Part) -> Result<Lo
             let (key, value) = pair?;
             let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
             let row: LogRow = read("log", &value)?;
-            known.insert(Shared::log_path(&row.tenant, &row.thread, row.generation)?);
+            known.insert(log_path(&row.tenant, &row.thread, row.generation)?);
             if alive {
                 logs.push((log, row));
             }
@@ -118,7 +126,7 @@ fn list(shared: &Shared, folder: &FilePath) -> Result<Vec<Entry>> {
 fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> Result<Option<(u64, LogRow)>> {
     let fail = |source| error::io(path, source);
     // Who was making it, if anybody, has ended when this lock is had.
-    drop(shared.writing.write());
+    drop(guard(&shared.writer));
     let file = match shared.vfs.open(path, Open::Read) {
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(fail)?,
@@ -141,7 +149,7 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
     if generation == 0 && !facts.is_deleted(&tenant, &thread, 0) {
         let known = shared.index.event_log(&tenant, &thread)?;
         let log = known.unwrap_or_else(|| shared.next_log.fetch_add(1, Ordering::SeqCst));
-        return Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default(), synced: 0 })));
+        return Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default() })));
     }
     let row = shared.index.thread_row(&tenant, &thread)?;
     let detail = match &row {
@@ -155,7 +163,7 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
         return Ok(None);
     }
     let log = row.map_or_else(|| shared.next_log.fetch_add(1, Ordering::SeqCst), |row| row.log);
-    Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default(), synced: 0 })))
+    Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default() })))
 }
 
 /// Runs of the index whose log is unknown to it.

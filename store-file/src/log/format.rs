@@ -13,7 +13,7 @@ pub(super) const MAX_LINES: usize = 1 << 20;
 /// How a commit line starts; no other line does.
 pub(super) const COMMIT_PREFIX: &[u8] = br#"{"t":"commit","#;
 /// The version of the format of headers and groups.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Between what a sum covers and the sum.
 const SUM: &[u8] = br#","crc":""#;
 /// Behind the sum.
@@ -54,19 +54,19 @@ pub fn verified_checksum(line: &[u8]) -> Option<u32> {
 /// Appends to `out`, whose first byte stands at the offset `base` of the log, the group of `lines` that follows `at`.
 ///
 /// Each line is a JSON object without line feeds; `fields` is an object whose fields go into the commit line, `{}` for
-/// none. `synced` is the offset up to which the log is durable.
+/// none. `batch` is the number of the journal's batch that the group belongs to.
 ///
 /// # Errors
 /// `Invalid` for a line or fields that would not come back as they are; `LimitExceeded` for a group that is too large.
 pub fn encode_group<L: AsRef<[u8]>>(
     out: &mut Vec<u8>,
     at: Position,
-    synced: u64,
+    batch: u64,
     lines: &[L],
     fields: &str,
 ) -> Result<Placed> {
     let before = out.len();
-    let placed = append_group(out, at, synced, lines, fields);
+    let placed = append_group(out, at, batch, lines, fields);
     if placed.is_err() {
         out.truncate(before);
     }
@@ -76,7 +76,7 @@ pub fn encode_group<L: AsRef<[u8]>>(
 fn append_group<L: AsRef<[u8]>>(
     out: &mut Vec<u8>,
     at: Position,
-    synced: u64,
+    batch: u64,
     lines: &[L],
     fields: &str,
 ) -> Result<Placed> {
@@ -100,7 +100,7 @@ fn append_group<L: AsRef<[u8]>>(
     append_fields(out, fields)?;
     let Position { crc: prev, .. } = at;
     let count = lines.len();
-    let _ = write!(out, r#","synced":{synced},"lines":{count},"bytes":{size},"prev":"{prev:08x}""#);
+    let _ = write!(out, r#","batch":{batch},"lines":{count},"bytes":{size},"prev":"{prev:08x}""#);
     let crc = close(out, group);
     let line = out.get(commit..out.len() - 1).unwrap_or_default();
     let commit = span(offset, line);
@@ -131,7 +131,7 @@ fn close(out: &mut Vec<u8>, from: usize) -> u32 {
 }
 
 /// A line of a log.
-pub(super) fn span(offset: u64, line: &[u8]) -> Span {
+pub(crate) fn span(offset: u64, line: &[u8]) -> Span {
     Span { offset, len: u32::try_from(line.len()).unwrap_or(u32::MAX), crc: crc32c::crc32c(line) }
 }
 
@@ -186,10 +186,19 @@ fn version(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
+/// What a commit line says about when its group was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// As part of the journal's batch with this number.
+    InBatch(u64),
+    /// When the log was durable up to this offset: a group of version 1, which no journal has.
+    Synced(u64),
+}
+
 /// What a commit line says about its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
-    pub(super) synced: u64,
+    pub(super) written: Written,
     pub(super) lines: u64,
     pub(super) bytes: u64,
     pub(super) prev: u32,
@@ -206,9 +215,27 @@ impl Claim {
         let (rest, prev) = covered.strip_suffix(b"\"")?.split_last_chunk::<8>()?;
         let (rest, bytes) = number(rest.strip_suffix(br#","prev":""#)?)?;
         let (rest, lines) = number(rest.strip_suffix(br#","bytes":"#)?)?;
-        let (rest, synced) = number(rest.strip_suffix(br#","lines":"#)?)?;
-        rest.strip_suffix(br#","synced":"#)?;
-        Some(Self { synced, lines, bytes, prev: hex(prev)?, crc, covered: covered.len() })
+        let (rest, when) = number(rest.strip_suffix(br#","lines":"#)?)?;
+        let written = if rest.ends_with(br#","batch":"#) {
+            Written::InBatch(when)
+        } else {
+            rest.strip_suffix(br#","synced":"#)?;
+            Written::Synced(when)
+        };
+        Some(Self { written, lines, bytes, prev: hex(prev)?, crc, covered: covered.len() })
+    }
+
+    /// The batch that the group belongs to; none for one of the first release.
+    pub(super) const fn batch(&self) -> Option<u64> {
+        match self.written {
+            Written::InBatch(batch) => Some(batch),
+            Written::Synced(_) => None,
+        }
+    }
+
+    /// Whether the group belongs to a batch behind `last`, which was not committed.
+    pub(super) const fn is_behind(&self, last: u64) -> bool {
+        matches!(self.written, Written::InBatch(batch) if batch > last)
     }
 }
 
@@ -221,7 +248,7 @@ fn number(text: &[u8]) -> Option<(&[u8], u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, add_checksum, encode_group, verified_checksum};
+    use super::{Claim, Written, add_checksum, encode_group, verified_checksum};
     use crate::log::Position;
 
     #[test]
@@ -247,10 +274,11 @@ mod tests {
         let placed = encode_group(&mut out, at, 90, &[r#"{"a":1}"#, r#"{"b":2}"#], fields).unwrap();
         let lines: Vec<_> = out.split(|byte| *byte == b'\n').collect();
         let claim = Claim::parse(lines[2]).unwrap();
-        assert_eq!((claim.synced, claim.lines, claim.bytes, claim.prev), (90, 2, 16, 0xdead_beef));
+        assert_eq!((claim.written, claim.lines), (Written::InBatch(90), 2));
+        assert_eq!((claim.bytes, claim.prev), (16, 0xdead_beef));
         assert_eq!((claim.crc, placed.end.offset), (placed.end.crc, 100 + out.len() as u64));
         let commit: serde_json::Value = serde_json::from_slice(lines[2]).unwrap();
-        assert_eq!((commit["v"].as_u64(), commit["version"].as_u64()), (Some(1), Some(7)));
+        assert_eq!((commit["v"].as_u64(), commit["version"].as_u64()), (Some(2), Some(7)));
         assert_eq!((placed.lines[1].offset, placed.lines[1].len, placed.commit.offset), (108, 7, 116));
     }
 

@@ -3,16 +3,17 @@
 //! ```text
 //! {"log":"thread",…,"crc":"5d6f0a11"}                                          header, with its own checksum
 //! {"t":"entry",…}                                                              lines of a group
-//! {"t":"commit","v":1,…,"synced":41,"lines":1,"bytes":16,"prev":"5d6f0a11","crc":"9ad3c1f0"}
+//! {"t":"commit","v":2,…,"batch":41,"lines":1,"bytes":16,"prev":"5d6f0a11","crc":"9ad3c1f0"}
 //! ```
 //!
 //! The CRC-32C of a commit line covers every byte of its group: the lines and the commit line up to the sum itself.
 //! `prev` is the sum of the group before (of the header, for the first), so a group fits one place of one log only.
 //! Because `lines` and `bytes` say where a group starts, each group can also be proved alone, behind damage.
 //!
-//! `synced` is the offset up to which the log was durable when the group was written. It tells a torn tail from a
-//! damaged middle: groups that were written together and not yet synced can survive a power cut in any combination, so
-//! a good group behind a bad one proves damage only if it says that the bad one had been synced (see [`classify`]).
+//! `batch` is the number of the journal's batch that wrote the group. The journal mends what a crash did to a log, so a
+//! good group of a committed batch behind a bad place proves damage; a group of a batch behind the journal's last one
+//! was not committed, and does not count (see [`classify`]). Groups of the first release, which had no journal, say
+//! `synced` instead: up to where the log was durable when they were written.
 //!
 //! A line by itself is proved by the sum in its [`Span`], which the index keeps beside offset and length: one read and
 //! one sum for a value, and a changed bit is `Corrupt`, never a value.
@@ -22,16 +23,17 @@ mod read;
 mod recover;
 mod scan;
 mod tail;
-mod write;
 
-pub(crate) use self::format::check_version;
 pub use self::{
     format::{MAX_GROUP_BYTES, Placed, add_checksum, encode_group, verified_checksum},
     read::{Header, read_header, read_line, read_lines},
     recover::{Aside, Recovered, Recovery, recover, rewrite_tail, set_aside},
     scan::{Group, Scanner},
-    tail::{Tail, classify},
-    write::{AppendError, Batch, LogWriter},
+    tail::{Known, Tail, classify},
+};
+pub(crate) use self::{
+    format::{check_version, span},
+    recover::put_aside,
 };
 
 /// A place between two groups: where the next one starts, and the sum that it has to name.

@@ -5,24 +5,32 @@ use std::{io, ops::ControlFlow};
 
 use store_core::Result;
 
-use super::{Group, Header, Position, Scanner, Tail, check_version, classify, read_header, tail::each_chunk};
+use super::{Group, Header, Known, Position, Scanner, Tail, check_version, classify, read_header, tail::each_chunk};
 use crate::{
     error,
     vfs::{FilePath, Open, Vfs, VfsFile, ensure_dir},
 };
 
 /// What the caller knows about a log before it is opened.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Recovery {
     /// Where to begin, `None` for the header. What stands before it was read and proved earlier.
     pub from: Option<Position>,
     /// An offset up to which the log is known to have been acknowledged, 0 if nothing is known.
     pub acknowledged: u64,
-    /// After an unclean close: the offset up to which the log is known to be durable. What follows is written again and
-    /// synced (FI-6). `None` after a clean close.
+    /// The last batch that was committed: what later ones left is set aside.
+    pub last_batch: u64,
+    /// Of a log without a journal, after an unclean close: an offset up to which it is durable. What follows is written
+    /// again and synced (FI-6).
     pub rewrite_from: Option<u64>,
     /// Beside a holder: nothing is written, and what stands behind the last good group is left alone (FI-15).
     pub read_only: bool,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self { from: None, acknowledged: 0, last_batch: u64::MAX, rewrite_from: None, read_only: false }
+    }
 }
 
 /// What was found and done.
@@ -77,13 +85,14 @@ pub fn recover(
     }
     let mut end = from.unwrap_or_default();
     if let Some(from) = from {
-        let mut scanner = Scanner::new(&*file, from, len);
+        let mut scanner = Scanner::new(&*file, from, len).up_to_batch(known.last_batch);
         while let Some(group) = scanner.next_group().map_err(fail)? {
             each(&group)?;
         }
         end = scanner.position();
     }
-    let aside = match classify(&*file, end.offset, len, known.acknowledged).map_err(fail)? {
+    let judged = Known { acknowledged: known.acknowledged, last_batch: known.last_batch };
+    let aside = match classify(&*file, end.offset, len, judged).map_err(fail)? {
         Tail::Corrupt { offset } => return Err(error::corrupt(path, Some(offset))),
         Tail::Torn { bytes, acknowledged, .. } if known.read_only => {
             acknowledged.then(|| Aside { log: path.clone(), offset: end.offset, bytes, path: None, acknowledged })
@@ -129,6 +138,21 @@ pub fn set_aside(vfs: &dyn Vfs, path: &FilePath, file: &dyn VfsFile, offset: u64
     file.sync_data()?;
     aside.path = Some(target);
     Ok(aside)
+}
+
+/// Writes bytes that a log should have, from `offset` on, into a file of their own in `aside/`, durably.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn put_aside(vfs: &dyn Vfs, path: &FilePath, offset: u64, bytes: &[u8]) -> io::Result<Aside> {
+    let folder = FilePath::new("aside").map_err(io::Error::other)?;
+    ensure_dir(vfs, &folder)?;
+    let (target, copy) = new_file(vfs, &folder, &format!("{}.{offset}", path.as_str().replace('/', "+")))?;
+    copy.write_at(bytes, 0)?;
+    copy.sync_data()?;
+    vfs.sync_dir(&folder)?;
+    let (log, bytes) = (path.clone(), bytes.len() as u64);
+    Ok(Aside { log, offset, bytes, path: Some(target), acknowledged: true })
 }
 
 /// A new file of that name, or of that name with a number: what was set aside earlier stays.

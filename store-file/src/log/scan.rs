@@ -19,10 +19,10 @@ pub struct Group<'a> {
     pub lines: Vec<(Span, &'a [u8])>,
     /// Its commit line.
     pub commit: (Span, &'a [u8]),
-    /// The offset up to which the log was durable when the group was written.
-    pub synced: u64,
     /// Where the next group starts.
     pub end: Position,
+    /// The batch that it belongs to; none for a group of the first release.
+    pub batch: Option<u64>,
 }
 
 /// Walks the groups from a known position to a known length.
@@ -31,6 +31,8 @@ pub struct Scanner<'a> {
     file: &'a dyn VfsFile,
     next: Position,
     end: u64,
+    /// The last batch that was committed: groups of later ones do not count.
+    last: u64,
     /// Bytes of the file; the one at `used` stands at `next.offset`.
     buffer: Vec<u8>,
     used: usize,
@@ -40,7 +42,14 @@ impl<'a> Scanner<'a> {
     /// Starts at `from`, behind the header or a known group, and reads no further than `end`.
     #[must_use]
     pub const fn new(file: &'a dyn VfsFile, from: Position, end: u64) -> Self {
-        Self { file, next: from, end, buffer: Vec::new(), used: 0 }
+        Self { file, next: from, end, last: u64::MAX, buffer: Vec::new(), used: 0 }
+    }
+
+    /// The same, of which groups of batches behind this one do not count.
+    #[must_use]
+    pub const fn up_to_batch(mut self, last: u64) -> Self {
+        self.last = last;
+        self
     }
 
     /// Behind the last good group.
@@ -62,7 +71,7 @@ impl<'a> Scanner<'a> {
         let Some(commit) = lines.pop() else { return Ok(None) };
         self.used += size;
         self.next = Position { offset: start.offset + size as u64, crc: claim.crc };
-        Ok(Some(Group { start: start.offset, lines, commit, synced: claim.synced, end: self.next }))
+        Ok(Some(Group { start: start.offset, lines, commit, end: self.next, batch: claim.batch() }))
     }
 
     /// The claim of the next group and the ranges of its lines, counted from `used`, if the claim is true.
@@ -86,7 +95,8 @@ impl<'a> Scanner<'a> {
 
     /// Whether what the commit line at `commit` claims is true of the bytes before it.
     fn holds(&self, claim: &Claim, bytes: &[u8], commit: usize, lines: usize) -> bool {
-        claim.bytes == commit as u64
+        !claim.is_behind(self.last)
+            && claim.bytes == commit as u64
             && claim.lines == lines as u64
             && claim.prev == self.next.crc
             && bytes.get(..commit + claim.covered).is_some_and(|covered| crc32c::crc32c(covered) == claim.crc)

@@ -2,7 +2,7 @@
 
 use std::{io, ops::ControlFlow};
 
-use super::format::{COMMIT_PREFIX, Claim};
+use super::format::{COMMIT_PREFIX, Claim, Written};
 use crate::vfs::VfsFile;
 
 const CHUNK: usize = 64 * 1024;
@@ -30,17 +30,26 @@ pub enum Tail {
     },
 }
 
-/// Judges the bytes from `from`, the end of the last good group, to `end`, the length of the file. `acknowledged` is an
-/// offset up to which the caller knows that the log was acknowledged, 0 if it knows nothing.
+/// What is known about a log before its bytes are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// An offset up to which the log was acknowledged, 0 if nothing is known.
+    pub acknowledged: u64,
+    /// The last batch that was committed, the largest number if all were.
+    pub last_batch: u64,
+}
+
+/// Judges the bytes from `from`, the end of the last good group, to `end`, the length of the file.
 ///
-/// A group that was never acknowledged can be lost in a power cut while a later one survives, if both were waiting for
-/// the same sync. So good groups behind the bad place prove damage only in three cases: one says that the log had been
-/// synced beyond the bad place when it was written; or the caller knows that it was acknowledged; or it stands at the
-/// bad place itself, whole, but names another group before it, which no crash brings about.
+/// A good group behind the bad place proves damage in these cases: it belongs to a batch that was committed, since its
+/// log was whole then; it was written by the first release and says that the log had been synced beyond the bad place;
+/// `known` says that it was acknowledged; or it stands at the bad place itself, whole, but names another group before
+/// it, which no crash brings about. A group of a batch that was not committed proves nothing.
 ///
 /// # Errors
 /// What the system says about a read.
-pub fn classify(file: &dyn VfsFile, from: u64, end: u64, acknowledged: u64) -> io::Result<Tail> {
+pub fn classify(file: &dyn VfsFile, from: u64, end: u64, known: Known) -> io::Result<Tail> {
+    let Known { acknowledged, last_batch } = known;
     if from >= end {
         // Too short is not torn: nobody can set aside what is gone.
         return Ok(if from < acknowledged { Tail::Torn { from, bytes: 0, acknowledged: true } } else { Tail::Clean });
@@ -52,8 +61,12 @@ pub fn classify(file: &dyn VfsFile, from: u64, end: u64, acknowledged: u64) -> i
         let Some(claim) = Claim::parse(line) else { return Ok(false) };
         let least = std::mem::replace(&mut floor, offset + line.len() as u64 + 1);
         let Some(start) = offset.checked_sub(claim.bytes).filter(|start| *start >= least) else { return Ok(false) };
-        let counts = claim.synced > from || floor <= acknowledged || start == from;
-        Ok(counts && stands_alone(file, start, offset, line, &claim)?)
+        let was_whole = match claim.written {
+            Written::InBatch(_) => true,
+            Written::Synced(synced) => synced > from,
+        };
+        let counts = was_whole || floor <= acknowledged || start == from;
+        Ok(counts && !claim.is_behind(last_batch) && stands_alone(file, start, offset, line, &claim)?)
     })?;
     Ok(match proof {
         true => Tail::Corrupt { offset: from },

@@ -1,6 +1,5 @@
 //! The mailbox: giving work, taking it, ending it, waiting for it. Changes are handed to the writer of its log.
 
-mod lists;
 mod read;
 mod wake;
 
@@ -10,24 +9,18 @@ use async_trait::async_trait;
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
     Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, Purge, Purged, Reclaimed, Requeue,
-    Result, Settled, Settlement, ThreadId, in_flight::CallScope,
+    Result, Settled, Settlement, in_flight::CallScope,
 };
 
-pub(crate) use self::lists::{dead_letters, ended, lapsed};
 use crate::{
-    shared::Part,
+    names::{Part, mailbox_log_id},
     tenant::Tenant,
     writer::{Answer, Ask, MailboxAnswer, MailboxAsk},
 };
 
-/// The id whose log has the mailbox of a tenant. A thread may have the same id: the log of generation 0 is no thread's.
-pub(crate) fn log_id() -> Result<ThreadId> {
-    ThreadId::new("#mailbox")
-}
-
 impl Tenant {
     async fn ask_mailbox(&self, about: CallScope, ask: MailboxAsk) -> Result<MailboxAnswer> {
-        match self.write_to((log_id()?, Part::Events), about, Ask::Mailbox(ask)).await? {
+        match self.write_to((mailbox_log_id()?, Part::Events), about, Ask::Mailbox(ask)).await? {
             Answer::Mailbox(answer) => Ok(*answer),
             _ => Err(Error::closed()),
         }
@@ -61,7 +54,7 @@ impl MailboxProducer for Tenant {
 #[async_trait]
 impl MailboxConsumer for Tenant {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        match self.ask_mailbox(None, MailboxAsk::Claim(request, self.give_back(log_id()?))).await? {
+        match self.ask_mailbox(None, MailboxAsk::Claim(request, self.give_back(mailbox_log_id()?))).await? {
             MailboxAnswer::Claimed(claims) => claims.received().ok_or_else(Error::closed),
             _ => Err(Error::closed()),
         }

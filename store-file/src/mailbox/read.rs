@@ -9,10 +9,11 @@ use store_core::{
     mailbox::{self, MailboxView},
 };
 
-use super::lists::{Place, by_creation, by_end, way};
 use crate::{
     codec::{damaged, read},
-    dispatches::{MailboxRow, MailboxRows, MailboxTable, check},
+    dispatch_lists::{Place, by_creation, by_end, way},
+    dispatch_rows::{MailboxRow, MailboxRows},
+    dispatches::{MailboxTable, check},
     fold::mailbox::turn_all,
     index::{self, Snapshot},
     shared::Shared,
@@ -177,7 +178,7 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
     let setting = DecisionContext::new(shared.time.now(), &shared.limits, &*shared.config.ids);
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::over(&snapshot);
-    turn_all(&mut staged, tenant, setting.now, |_| true)?;
+    turn_all(&mut staged, tenant, setting.now)?;
     let table = MailboxTable::new(&staged, shared, tenant);
     let leased = after.as_ref().is_some_and(|at| at.extra_number >= LEASED);
     let (free, held) = if leased { (None, after.as_ref()) } else { (after.as_ref(), None) };

@@ -4,12 +4,14 @@ use std::{io, sync::Arc};
 
 use store_core::{Error, Result, Scope, TenantId, ThreadId};
 
-use super::{Shared, guard};
+use super::Shared;
 use crate::{
     codec::{LogRow, Rows, ThreadRow},
     damage::without_generation,
     error,
     log::{Header, check_version, read_header},
+    mutex::guard,
+    names::{log_path, scope_log_id},
     vfs::{FilePath, VfsFile, read_exact_at},
 };
 
@@ -17,7 +19,7 @@ impl Shared {
     /// The file of a log, for reading; at the first use it is compared with what the index knows (FI-11).
     pub(crate) fn open_log(&self, log: u64) -> Result<(Arc<dyn VfsFile>, FilePath)> {
         let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
-        let path = Self::log_path(&row.tenant, &row.thread, row.generation)?;
+        let path = log_path(&row.tenant, &row.thread, row.generation)?;
         let file = self.files.open_to_read(&path).map_err(|source| missing(&path, source))?;
         if !self.config.read_only {
             self.check_log(log, &*file, &path)?;
@@ -64,7 +66,7 @@ impl Shared {
         if self.damage.threads.is_empty() {
             return Ok(());
         }
-        self.check_damage(tenant, &crate::events::log_id(scope)?)
+        self.check_damage(tenant, &scope_log_id(scope)?)
     }
 
     /// A thread, as a snapshot of the index has it.
@@ -87,7 +89,7 @@ impl Shared {
         if self.damage.headless.is_empty() {
             return Ok(());
         }
-        let path = Self::log_path(tenant, thread, 0)?;
+        let path = log_path(tenant, thread, 0)?;
         let found = without_generation(&path).and_then(|(name, _)| self.damage.headless.get(name));
         let Some((generation, path)) = found else { return Ok(()) };
         let is_deleted = self.index.id_record(tenant, thread, None)?.generation >= *generation;
@@ -96,8 +98,13 @@ impl Shared {
 
     /// A thread that the index has. Of one whose log is damaged from its first commit on nobody says that it does not
     /// exist.
-    pub(crate) fn known_thread(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<ThreadRow>> {
-        let row = self.index.thread_row(tenant, thread)?;
+    pub(crate) fn known_thread(
+        &self,
+        rows: &impl Rows,
+        tenant: &TenantId,
+        thread: &ThreadId,
+    ) -> Result<Option<ThreadRow>> {
+        let row = rows.thread_row(tenant, thread)?;
         if row.is_none() {
             self.check_damage(tenant, thread)?;
             self.check_headless(tenant, thread)?;

@@ -90,12 +90,6 @@ pub(crate) fn event_logs(tenant: &TenantId) -> Key {
     Key::new(EVENT_LOG).text(tenant.as_str())
 }
 
-/// The tenant and id of such a log's key.
-pub(crate) fn read_event_log(key: &[u8]) -> Option<(String, String)> {
-    let mut reader = KeyReader::new(EVENT_LOG, key)?;
-    Some((reader.text()?, reader.text()?))
-}
-
 /// Everything about events that stands under the name of a tenant, but the numbers of their logs.
 pub(crate) fn events_of(tenant: &TenantId) -> [Key; 4] {
     [EVENT, SCOPE, EVENT_PLACE, EVENT_KEY].map(|sort| Key::new(sort).text(tenant.as_str()))

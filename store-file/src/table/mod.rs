@@ -11,8 +11,8 @@ use store_core::{CommitKey, EntryId, RunId, RunListKey, TenantId, ThreadId, Thre
 
 pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
-    log_event_key, log_event_keys, log_events, read_event, read_event_key, read_event_log, read_log_event_key,
-    read_scope, scope, scopes,
+    log_event_key, log_event_keys, log_events, read_event, read_event_key, read_log_event_key, read_scope, scope,
+    scopes,
 };
 pub(crate) use self::mailbox::{
     MailboxList, all_mailboxes, behind_due, dispatch, dispatch_key, dispatch_place, due_place, interrupt,

@@ -165,6 +165,10 @@ impl Vfs for Disk {
         let metadata = File::from(self.root.try_clone()?).metadata()?;
         Ok(Identity { device: metadata.dev(), inode: metadata.ino() })
     }
+
+    fn root(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
 }
 
 const fn kind(file_type: FileType) -> Kind {

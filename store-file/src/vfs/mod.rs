@@ -6,7 +6,7 @@ mod disk;
 mod path;
 pub(crate) mod sim;
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc};
 
 pub(crate) use self::path::hash_of;
 pub use self::{
@@ -79,6 +79,10 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn sync_dir(&self, path: &FilePath) -> io::Result<()>;
     /// Which root this is.
     fn identity(&self) -> io::Result<Identity>;
+    /// Where the root is in the file system, if it is there.
+    fn root(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// An open file.

@@ -32,6 +32,16 @@ pub(super) struct Judged {
 }
 
 impl Judged {
+    /// The request, to be judged again. A claim that was not written need not be given back.
+    pub(super) fn again(self) -> Request<Wanted, Result<Answer>> {
+        match self.answer {
+            Ok(Answer::Mailbox(answer)) => answer.discard(),
+            Ok(Answer::Outbox(answer)) => answer.discard(),
+            _ => {}
+        }
+        self.request
+    }
+
     /// Gives the answer, now that it is known whether the round was written.
     pub(super) fn tell(self, written: &std::result::Result<(), Failed>) {
         let Self { request, answer, stands } = self;
@@ -46,6 +56,7 @@ impl Judged {
 
 /// Why nothing of a round was written.
 pub(super) struct Failed {
+    detail: Box<Detail>,
     kind: ErrorKind,
     text: String,
 }
@@ -53,13 +64,18 @@ pub(super) struct Failed {
 impl Failed {
     pub(super) fn new(error: &Error) -> Self {
         let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-        Self { kind: error.kind(), text }
+        Self { detail: Box::new(error.detail().clone()), kind: error.kind(), text }
+    }
+
+    /// Whether there was no space.
+    pub(super) fn is_full(&self) -> bool {
+        self.kind == ErrorKind::StorageFull
     }
 
     /// The error for one of its callers.
     pub(super) fn of(&self, ask: &Ask) -> Error {
         let error = match (self.kind, ask) {
-            (ErrorKind::StorageFull, _) => Error::new(Detail::StorageFull),
+            (ErrorKind::StorageFull | ErrorKind::Poisoned, _) => Error::new((*self.detail).clone()),
             (ErrorKind::Unavailable, _) => Error::unavailable("nothing was written"),
             (_, Ask::Commit(commit)) => Error::commit_unknown(commit.key.clone()),
             _ => Error::commit_unknown(None),
@@ -70,7 +86,7 @@ impl Failed {
     /// The error for a write that nobody else has part in.
     pub(super) fn into_error(self) -> Error {
         let error = match self.kind {
-            ErrorKind::StorageFull => Error::new(Detail::StorageFull),
+            ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new(*self.detail),
             ErrorKind::Unavailable => Error::unavailable("nothing was written"),
             _ => Error::commit_unknown(None),
         };
@@ -80,7 +96,7 @@ impl Failed {
     /// The error for one that was refused because of what was then not written, or may not be: it had no effect.
     fn of_refused(&self) -> Error {
         let error = match self.kind {
-            ErrorKind::StorageFull => Error::new(Detail::StorageFull),
+            ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new((*self.detail).clone()),
             _ => Error::unavailable("a record that the call was checked against was not written"),
         };
         error.with_source(self.text.clone())

@@ -1,34 +1,33 @@
 //! The mailbox: what producers and workers ask for, decided by core and written to the log of the mailbox. A settlement
-//! that comes with a commit is written to the log of its thread; whoever decides about a thread's mailbox holds it.
+//! that comes with a commit is written to the log of its thread.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, ErrorKind, InstanceId,
     Interrupt, Interrupted, NewDispatch, NotClaimedReason, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result,
-    Settled, Settlement, TenantId, ThreadId, Timestamp,
+    Settled, Settlement, ThreadId, Timestamp,
     commit::{DecisionContext, Plan},
     length,
     mailbox::{self, MailboxDecision, MailboxPlan, SingleClaim, UnreadableThread},
 };
 
-use super::{Answer, BATCH_BYTES, How, Round};
+use super::{
+    Answer, BATCH_BYTES, Round,
+    give_back::{GiveBack, OnTheWay},
+};
 use crate::{
     codec::damaged,
-    dispatches::{MailboxRows, MailboxTable, check},
+    dispatch_lists::{dead_letters, ended, lapsed},
+    dispatch_rows::MailboxRows,
+    dispatches::{MailboxTable, check},
     fold::{
         self,
         mailbox::{turn, turn_all},
     },
-    give_back::{GiveBack, OnTheWay},
-    held::{Held, Resource},
     index::Direction,
     line::{CommitLine, DispatchLine, Line, MailboxLine, mailbox_lines},
-    mailbox::{dead_letters, ended, lapsed},
-    shared::{LogKey, Part, Shared, guard},
+    names::{Part, mailbox_log_id},
     staged::Staged,
     table::{self, MailboxList},
     walk::Walk,
@@ -80,27 +79,11 @@ impl OpenGroup {
     }
 }
 
-impl MailboxAsk {
-    /// The threads whose mailboxes are decided about, as far as the request says which.
-    pub(super) fn threads(&self, rows: &impl Walk, tenant: &TenantId) -> Result<BTreeSet<ThreadId>> {
-        let of = |ids: &[&DispatchId]| -> Result<BTreeSet<ThreadId>> {
-            let rows = ids.iter().map(|id| rows.dispatch_row(tenant, id));
-            rows.filter_map(|row| row.map(|row| row.map(|row| row.body.thread)).transpose()).collect()
-        };
-        match self {
-            Self::Enqueue(dispatches) => Ok(dispatches.iter().map(|new| new.thread.clone()).collect()),
-            Self::Interrupt(request) => Ok(BTreeSet::from([request.thread.clone()])),
-            Self::Claim(ClaimRequest { thread: Some(thread), .. }, _) => Ok(BTreeSet::from([thread.clone()])),
-            Self::Claim(request, _) => of(&request.dispatch.iter().collect::<Vec<_>>()),
-            Self::Cancel(id) => of(&[id]),
-            Self::Extend(claim, _) | Self::Start(claim, _) => of(&[&claim.dispatch]),
-            Self::Settle(settlements) => of(&settlements.iter().map(|(claim, _)| &claim.dispatch).collect::<Vec<_>>()),
-            Self::Reclaim(_) => Ok(BTreeSet::new()),
-            Self::Purge(request) => of(&ended(rows, tenant, request)?.iter().collect::<Vec<_>>()),
-            Self::Requeue(request) => match &request.choice {
-                RequeueChoice::Ids(ids) => of(&ids.iter().collect::<Vec<_>>()),
-                RequeueChoice::Filter { .. } => Ok(BTreeSet::new()),
-            },
+impl MailboxAnswer {
+    /// Lets go of an answer that was not written: nothing was claimed.
+    pub(super) fn discard(self) {
+        if let Self::Claimed(claimed) = self {
+            drop(claimed.received());
         }
     }
 }
@@ -109,11 +92,9 @@ impl Round<'_> {
     /// Decides about mailboxes, and writes what that changes.
     ///
     /// What a call changes is one group, unless it is very large.
-    pub(super) fn mailbox(&mut self, ask: &MailboxAsk, held: &mut Held<'_>, now: Timestamp) -> Result<Answer> {
+    pub(super) fn mailbox(&mut self, ask: &MailboxAsk, now: Timestamp) -> Result<Answer> {
         check(self.shared, &self.key.0)?;
-        // Commits may have settled something since it was read.
-        self.staged.forget_found();
-        let decided = self.decide(ask, held, now).and_then(|answer| self.close_group(now).map(|()| answer));
+        let decided = self.decide(ask, now).and_then(|answer| self.close_group(now).map(|()| answer));
         // What was decided and does not come into the log must not show.
         self.broken |= decided.is_err() && self.open.bytes > 0;
         self.open = OpenGroup::default();
@@ -121,7 +102,7 @@ impl Round<'_> {
     }
 
     /// A refusal may change something, too; nothing comes into the log of what ends otherwise.
-    fn decide(&mut self, ask: &MailboxAsk, held: &mut Held<'_>, now: Timestamp) -> Result<Result<MailboxAnswer>> {
+    fn decide(&mut self, ask: &MailboxAsk, now: Timestamp) -> Result<Result<MailboxAnswer>> {
         Ok(Ok(match ask {
             MailboxAsk::Enqueue(dispatches) => {
                 mailbox::check_item_count(dispatches.len(), &self.shared.limits)?;
@@ -138,7 +119,7 @@ impl Round<'_> {
                 return Ok(interrupted.map(MailboxAnswer::Interrupted));
             }
             MailboxAsk::Claim(request, back) => {
-                MailboxAnswer::Claimed(OnTheWay::new(self.claim(request, held, now)?, back.clone()))
+                MailboxAnswer::Claimed(OnTheWay::new(self.claim(request, now)?, back.clone()))
             }
             MailboxAsk::Extend(claim, by) => {
                 let extended = self.change(now, |view, setting| mailbox::extend(view, claim, *by, setting))?;
@@ -155,15 +136,15 @@ impl Round<'_> {
                 };
                 MailboxAnswer::Settled(settlements.iter().map(one).collect::<Result<_>>()?)
             }
-            MailboxAsk::Reclaim(limit) => MailboxAnswer::Reclaimed(self.reclaim(*limit, held, now)?),
-            MailboxAsk::Purge(request) => MailboxAnswer::Purged(self.purge(request, held, now)?),
-            MailboxAsk::Requeue(request) => MailboxAnswer::Requeued(self.requeue(request, held, now)?),
+            MailboxAsk::Reclaim(limit) => MailboxAnswer::Reclaimed(self.reclaim(*limit, now)?),
+            MailboxAsk::Purge(request) => MailboxAnswer::Purged(self.purge(request, now)?),
+            MailboxAsk::Requeue(request) => MailboxAnswer::Requeued(self.requeue(request, now)?),
         }))
     }
 
     /// What decides about mailboxes looks at.
     fn table(&self, now: Timestamp) -> Result<MailboxTable<'_, Staged<'_>>> {
-        MailboxTable::new(&self.staged, self.shared, &self.key.0).beside(self.log, &self.unwritten).claiming(now)
+        MailboxTable::new(&self.staged, self.shared, &self.key.0).beside(&self.tails).claiming(now)
     }
 
     /// Makes one decision, which may be a refusal, and puts what it changes into the group.
@@ -200,31 +181,20 @@ impl Round<'_> {
 
     /// Writes what a commit that makes no thread leaves behind: a claim number, and the end of a claim.
     pub(super) fn put_without_thread(&mut self, plan: Plan, now: Timestamp) -> Result<()> {
-        let settlement = plan.mailbox.map(|plan| *plan);
-        if let Some(settlement) = &settlement {
-            let bytes: usize = mailbox_lines(settlement.clone()).iter().map(|line| line.encode().len()).sum();
-            // Once the claim is remembered its settlement must not be refused.
-            self.shared.check_space(length(bytes)).map_err(super::events::full)?;
-        }
-        crate::deletion::remember_fence(self.shared, self.key, plan.id_record.fence, &mut self.told)?;
-        let Some(settlement) = settlement else { return Ok(()) };
-        self.brings(settlement.claimable_from());
-        settle_alone(self.shared, &self.key.0, settlement, now)?;
-        self.staged.forget_found();
-        Ok(())
+        self.remember_fence(plan.id_record.fence)?;
+        let Some(settlement) = plan.mailbox else { return Ok(()) };
+        self.enter((self.key.0.clone(), mailbox_log_id()?, Part::Events))?;
+        self.put_plan(*settlement, now)?;
+        self.close_group(now)
     }
 
     fn put_plan(&mut self, plan: MailboxPlan, now: Timestamp) -> Result<()> {
         let claimable_from = plan.claimable_from();
         let is_made = self.staged.number(&table::mailbox_made(&self.key.0))?.is_some();
-        let new = plan.dispatches.iter().filter(|stored| stored.is_new());
-        let payloads: Vec<_> =
-            new.filter_map(|stored| Some((stored.id().clone(), stored.body.payload.clone()?))).collect();
         let made = if is_made { None } else { Some(Line::MailboxMade(self.staged.claims(&self.key.0, now)?)) };
         let lines: Vec<Line> = made.into_iter().chain(mailbox_lines(plan)).collect();
         self.put_lines(lines, now)?;
         self.brings(claimable_from);
-        self.unwritten.payloads.extend(payloads);
         Ok(())
     }
 
@@ -233,8 +203,8 @@ impl Round<'_> {
         let owner = self.owner(0)?;
         for line in lines {
             let text = line.encode();
-            let batch = self.batch.as_ref().ok_or_else(Error::closed)?;
-            let span = batch.place(self.open.bytes, &text);
+            let tail = self.tails.get(owner.log).ok_or_else(Error::closed)?;
+            let span = tail.place(self.open.bytes, &text);
             self.open.push(text);
             fold::mailbox::line(&mut self.staged, &owner, (&line, span))?;
         }
@@ -253,7 +223,7 @@ impl Round<'_> {
         put
     }
 
-    fn claim(&mut self, request: &ClaimRequest, held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
+    fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Result<Claims> {
         let one = SingleClaim::of(request)?;
         let named = match (&request.dispatch, &request.thread) {
             (_, Some(thread)) => Some(thread.clone()),
@@ -265,7 +235,7 @@ impl Round<'_> {
         };
         match named {
             Some(thread) => self.claim_of(&thread, one, now)?,
-            None => self.claim_any((request.limit, one), held, now),
+            None => self.claim_any((request.limit, one), now),
         }
     }
 
@@ -274,29 +244,22 @@ impl Round<'_> {
         self.change_whole(now, |view, setting| mailbox::claim(view, thread, one, setting))
     }
 
-    /// Claims from ready threads, in their order. One that somebody commits to under a claim is passed over (MB-22).
-    fn claim_any(&mut self, what: (u32, SingleClaim<'_>), held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
+    /// Claims from ready threads, in their order.
+    fn claim_any(&mut self, what: (u32, SingleClaim<'_>), now: Timestamp) -> Result<Claims> {
         let (mut claims, (limit, one)) = (Claims::default(), what);
         let tenant = self.key.0.clone();
-        let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);
         for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
-            if may(&thread)
-                && let Err(error) =
-                    self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))?
-            {
+            if let Err(error) = self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))? {
                 claims.unreadable.push(UnreadableThread::new(thread, bad(error)?));
             }
         }
-        turn_all(&mut self.staged, &tenant, now, &mut may)?;
+        turn_all(&mut self.staged, &tenant, now)?;
         let list = table::mailbox_list(&tenant, MailboxList::Ready);
         let mut after = None;
         while length(claims.claimed.len()) < u64::from(limit) {
             let Some(key) = self.staged.next(&list, after, Direction::Forward)? else { break };
             let (_, _, thread) = table::read_ready_place(&list, &key).ok_or_else(|| damaged("ready thread"))?;
             after = Some(key);
-            if !may(&thread) {
-                continue;
-            }
             match self.claim_of(&thread, one, now)? {
                 Ok(found) => claims.claimed.extend(found.claimed),
                 // Nothing of it was changed (MB-55).
@@ -306,20 +269,17 @@ impl Round<'_> {
         Ok(claims)
     }
 
-    fn reclaim(&mut self, limit: u32, held: &mut Held<'_>, now: Timestamp) -> Result<Reclaimed> {
+    fn reclaim(&mut self, limit: u32, now: Timestamp) -> Result<Reclaimed> {
         mailbox::check_call_limit(limit)?;
         let mut reclaimed = Reclaimed::default();
         for thread in lapsed(&self.staged, &self.key.0, now, limit as usize)? {
-            if !held.take(Resource::Mailbox(thread.clone()), false) {
-                continue;
-            }
             let lapsed = self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))?;
             reclaimed.extend(lapsed.or_else(|error| bad(error).map(|_| Reclaimed::default()))?);
         }
         Ok(reclaimed)
     }
 
-    fn purge(&mut self, request: &Purge, held: &mut Held<'_>, now: Timestamp) -> Result<Purged> {
+    fn purge(&mut self, request: &Purge, now: Timestamp) -> Result<Purged> {
         request.check()?;
         let ids = ended(&self.staged, &self.key.0, request)?;
         if request.dry_run {
@@ -327,20 +287,13 @@ impl Round<'_> {
         }
         let mut removed = 0;
         for id in &ids {
-            if self.holds(held, id)? {
-                let gone = self.change(now, |view, setting| mailbox::purge(view, id, request.before, setting))??;
-                removed += u64::from(gone);
-            }
+            let gone = self.change(now, |view, setting| mailbox::purge(view, id, request.before, setting))??;
+            removed += u64::from(gone);
         }
         Ok(Purged::new(removed))
     }
 
-    fn requeue(
-        &mut self,
-        request: &Requeue,
-        held: &mut Held<'_>,
-        now: Timestamp,
-    ) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+    fn requeue(&mut self, request: &Requeue, now: Timestamp) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
         request.check(&self.shared.limits)?;
         let ids = match &request.choice {
             RequeueChoice::Ids(ids) => ids.clone(),
@@ -350,23 +303,10 @@ impl Round<'_> {
         };
         let mut requeued = Vec::with_capacity(ids.len());
         for id in ids {
-            let answer = match self.holds(held, &id) {
-                Ok(true) => self.change_whole(now, |view, setting| mailbox::requeue(view, &id, setting))?,
-                Ok(false) => Err(Error::unavailable("its thread is being written to")),
-                Err(error) => Err(error),
-            };
+            let answer = self.change_whole(now, |view, setting| mailbox::requeue(view, &id, setting))?;
             requeued.push((id, answer));
         }
         Ok(requeued)
-    }
-
-    /// Whether the mailbox of a dispatch's thread is held, or can be.
-    fn holds(&self, held: &mut Held<'_>, id: &DispatchId) -> Result<bool> {
-        let row = self.staged.dispatch_row(&self.key.0, id)?;
-        let holds = row.is_none_or(|row| held.take(Resource::Mailbox(row.body.thread), false));
-        // What was read before may have been changed by a commit.
-        self.staged.forget_found();
-        Ok(holds)
     }
 }
 
@@ -378,52 +318,38 @@ fn bad(error: Error) -> Result<Error> {
     }
 }
 
-/// Settles a claim of a thread that there is not, and whose writer waits: in the log of the mailbox.
-fn settle_alone(shared: &Shared, tenant: &TenantId, plan: MailboxPlan, now: Timestamp) -> Result<()> {
-    let key = (tenant.clone(), crate::mailbox::log_id()?, Part::Events);
-    let slot = shared.slot(&key);
-    let mut loaded = guard(&slot);
-    let mut round = Round::new(shared, &key);
-    round.load(&mut loaded)?;
-    round.put_plan(plan, now)?;
-    round.close_group(now)?;
-    round.write(&mut loaded).map_err(super::Failed::into_error)
-}
-
-/// Writes what a log that goes has of the mailbox to the log of the mailbox: the newest states of these dispatches, up
-/// to about a number of bytes. How many of them are done.
-pub(crate) fn move_states(shared: &Shared, key: &LogKey, from: (u64, u64), ids: &[DispatchId]) -> Result<usize> {
-    let (from, most) = from;
-    shared.make_room(0).map_err(super::events::full)?;
-    let slot = shared.slot(key);
-    let mut loaded = guard(&slot);
-    let mut round = Round::new(shared, key);
-    round.how = How::Moves;
-    round.load(&mut loaded)?;
-    let (mut lines, mut threads) = (Vec::new(), BTreeMap::new());
-    let (mut done, mut bytes) = (0, 0);
-    for id in ids {
-        if bytes > most {
-            break;
+impl Round<'_> {
+    /// Writes what a log that goes has of the mailbox to the log of the mailbox, which is entered: the newest states of
+    /// these dispatches, up to about a number of bytes. How many of them are done.
+    pub(crate) fn move_states(&mut self, from: (u64, u64), ids: &[DispatchId]) -> Result<usize> {
+        let (from, most) = from;
+        let tenant = self.key.0.clone();
+        let (mut lines, mut threads) = (Vec::new(), BTreeMap::new());
+        let (mut done, mut bytes) = (0, 0);
+        for id in ids {
+            if bytes > most {
+                break;
+            }
+            done += 1;
+            let Some(row) = self.staged.dispatch_row(&tenant, id)?.filter(|row| row.state_log == from) else {
+                continue;
+            };
+            let thread = row.body.thread;
+            if let Some(found) = self.staged.mailbox_row(&tenant, &thread)? {
+                threads.insert(thread, found.mailbox);
+            }
+            let line = DispatchLine { id: id.clone(), number: row.body.number, state: row.state };
+            let line = Line::DispatchState(Box::new(line));
+            bytes += length(line.encode().len());
+            lines.push(line);
         }
-        done += 1;
-        let Some(row) = round.staged.dispatch_row(&key.0, id)?.filter(|row| row.state_log == from) else { continue };
-        let thread = row.body.thread;
-        if let Some(found) = round.staged.mailbox_row(&key.0, &thread)? {
-            threads.insert(thread, found.mailbox);
+        let threads = threads.into_iter();
+        lines.extend(threads.map(|(thread, mailbox)| Line::Mailbox(Box::new(MailboxLine { thread, mailbox }))));
+        let now = self.shared.time.now();
+        if !lines.is_empty() {
+            self.put_lines(lines, now)?;
+            self.close_group(now)?;
         }
-        let line =
-            Line::DispatchState(Box::new(DispatchLine { id: id.clone(), number: row.body.number, state: row.state }));
-        bytes += length(line.encode().len());
-        lines.push(line);
+        Ok(done)
     }
-    if lines.is_empty() {
-        return Ok(done);
-    }
-    lines.extend(threads.into_iter().map(|(thread, mailbox)| Line::Mailbox(Box::new(MailboxLine { thread, mailbox }))));
-    let now = shared.time.now();
-    round.put_lines(lines, now)?;
-    round.close_group(now)?;
-    round.write(&mut loaded).map_err(super::Failed::into_error)?;
-    Ok(done)
 }

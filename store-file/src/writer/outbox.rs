@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 
 use store_core::{
-    ClaimOutbox, ClaimedOutbox, ExtendOutbox, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued, Result,
-    SettleOutbox, Timestamp, commit::NeededKeys, outbox,
+    ClaimOutbox, ClaimedOutbox, ExtendOutbox, Json, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued,
+    Result, SettleOutbox, Timestamp, outbox,
 };
 
-use super::{Answer, How, Round};
+use super::{
+    Answer, Round,
+    give_back::{GiveBack, OnTheWay},
+};
 use crate::{
     codec::Rows,
-    give_back::{GiveBack, OnTheWay},
-    held::Resource,
     line::{self, CommitLine, Line, OutboxLine},
-    rows::OutboxTable,
-    shared::{LogKey, Shared, guard},
-    view,
+    log::Span,
+    outbox_rows::{OutboxTable, Payloads},
+    records,
+    shared::Shared,
+    tails::Tails,
 };
 
 /// What the outbox of a tenant is asked for.
@@ -38,17 +41,21 @@ pub(crate) enum OutboxAnswer {
     Purged(u64),
 }
 
-/// What the rows of a commit decide about: their keys, and the numbers of their groups.
-pub(super) fn resources(needs: NeededKeys) -> impl Iterator<Item = Resource> {
-    let keys = needs.outbox_keys.into_iter().map(|(lane, target, key)| Resource::OutboxKey(lane, target, key));
-    keys.chain(needs.outbox_groups.into_iter().map(Resource::OutboxGroup))
+impl OutboxAnswer {
+    /// Lets go of an answer that was not written: nothing was claimed.
+    pub(super) fn discard(self) {
+        if let Self::Claimed(claimed) = self {
+            drop(claimed.received());
+        }
+    }
 }
 
 impl Round<'_> {
     /// Changes rows, and writes what became of them.
     pub(super) fn outbox(&mut self, ask: &OutboxAsk, now: Timestamp) -> Result<Answer> {
         let setting = self.setting(now);
-        let mut table = OutboxTable::of(&mut self.staged, &self.key.0, self.shared);
+        let payloads = RoundPayloads { shared: self.shared, tails: &self.tails };
+        let mut table = OutboxTable::of(&mut self.staged, &self.key.0, &payloads);
         let answer = match ask {
             OutboxAsk::Claim(request, back) => outbox::claim(&mut table, request, setting)
                 .map(|claimed| OutboxAnswer::Claimed(OnTheWay::new(claimed, back.clone()))),
@@ -81,8 +88,6 @@ impl Round<'_> {
             }
         }
         if !gone.is_empty() {
-            // Their keys and numbers are free then: a power cut must not bring them back beside who takes those.
-            self.how = How::Durable;
             lines.push(Line::OutboxGone(gone));
         }
         self.put_rows(lines, now)
@@ -93,31 +98,37 @@ impl Round<'_> {
         self.group(0, lines, &texts, CommitLine { time: now, updated_at: now, ..CommitLine::default() })
     }
 
+    /// Writes rows whose payloads are in a log that goes to the log of the outbox, which is entered.
+    pub(crate) fn move_rows(&mut self, from: u64, ids: &[OutboxId]) -> Result<()> {
+        let lines = self.moved(from, ids)?;
+        if lines.is_empty() { Ok(()) } else { self.put_rows(lines, self.shared.time.now()) }
+    }
+
     /// The lines of rows whose payloads are in a log that goes.
     fn moved(&self, log: u64, ids: &[OutboxId]) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
         for id in ids {
             let place = self.staged.outbox_payload(&self.key.0, id)?.filter(|(own, _)| *own == log);
             let (Some((log, span)), Some(stored)) = (place, self.staged.outbox_row(&self.key.0, id)?) else { continue };
-            let payload = view::read(self.shared, log, span, line::decode_payload)?;
+            let payload = records::read(self.shared, log, span, line::decode_payload)?;
             lines.push(Line::Outbox(Box::new(OutboxLine { stored, payload })));
         }
         Ok(lines)
     }
 }
 
-/// Writes rows whose payloads are in a log that goes to the log of the outbox.
-pub(crate) fn move_rows(shared: &Shared, key: &LogKey, from: u64, ids: &[OutboxId]) -> Result<()> {
-    shared.make_room(0).map_err(super::events::full)?;
-    let slot = shared.slot(key);
-    let mut loaded = guard(&slot);
-    let mut round = Round::new(shared, key);
-    round.how = How::Moves;
-    round.load(&mut loaded)?;
-    let lines = round.moved(from, ids)?;
-    if lines.is_empty() {
-        return Ok(());
+/// The payloads of rows in the logs, and of those that are not written yet.
+struct RoundPayloads<'a> {
+    shared: &'a Shared,
+    tails: &'a Tails,
+}
+
+impl Payloads for RoundPayloads<'_> {
+    fn incarnation(&self) -> u64 {
+        self.shared.meta.incarnation()
     }
-    round.put_rows(lines, shared.time.now())?;
-    round.write(&mut loaded).map_err(super::Failed::into_error)
+
+    fn payload(&self, at: (u64, Span)) -> Result<Json> {
+        records::read_beside(self.shared, self.tails, at, line::decode_payload)
+    }
 }

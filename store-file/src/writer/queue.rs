@@ -39,12 +39,10 @@ impl Round<'_> {
         if plan.creates_thread {
             lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
         }
-        let inputs: Vec<_> = plan.write.put.iter().map(|stored| stored.input.clone()).collect();
         lines.extend(line::queue_lines(&stored.queue, plan.write));
         let texts: Vec<String> = lines.iter().map(Line::encode).collect();
         let commit = self.bare(stored);
         self.group(stored.thread.generation(), lines, &texts, commit)?;
-        self.unwritten.inputs.extend(inputs.into_iter().map(|input| (input.id.clone(), input)));
         Ok(change.answer)
     }
 }

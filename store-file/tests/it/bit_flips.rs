@@ -3,7 +3,8 @@
 use conformance_tests::TestLength;
 use store_core::ErrorKind;
 use store_file::testing::{
-    Header, Position, Scanner, SimDisk, Span, Survivors, Tail, VfsFile, classify, read_header, read_line, read_lines,
+    Header, Known, Position, Scanner, SimDisk, Span, Survivors, Tail, VfsFile, classify, read_header, read_line,
+    read_lines,
 };
 
 use crate::given;
@@ -20,7 +21,7 @@ fn walk(file: &dyn VfsFile) -> (usize, Tail) {
         }
         end = scanner.position();
     }
-    (groups, classify(file, end.offset, len, 0).unwrap())
+    (groups, classify(file, end.offset, len, Known { acknowledged: 0, last_batch: u64::MAX }).unwrap())
 }
 
 #[test]

@@ -8,7 +8,7 @@ use store_core::{
 };
 use store_file::FileStore;
 
-use crate::folder::{Place, commits, edit, saying, thread, threads};
+use crate::folder::{Place, answers, commits, edit, say, saying, thread, threads};
 
 fn scope(id: &str) -> Scope {
     Scope::Thread(thread(id))
@@ -116,6 +116,45 @@ async fn a_reader_follows_the_events_of_a_writing_process() {
     assert_eq!(seen, listed(&store, "t").await.unwrap());
     reader.close().await.unwrap();
     assert_eq!(next(&mut events).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// Shows EV-21 and FI-15: a reader follows a holder whose journal is used again many times, and the holder after it,
+/// and sees what it would see if it was opened then.
+#[tokio::test]
+async fn a_reader_follows_through_many_journals() {
+    let place = Place::new();
+    let small = || place.config().with_journal_bytes(16 << 10);
+    let store = FileStore::open(place.root(), small()).unwrap();
+    append(&store, facts("t", &["first"])).await;
+    let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
+    let begun =
+        commits(&reader).events().subscribe(Subscribe::new(scope("t"), SubscriptionStart::First)).await.unwrap();
+    let mut events = begun.events;
+    let mut seen = vec![next(&mut events).await.unwrap().unwrap()];
+    let mut store = store;
+    for round in 0..6 {
+        for number in 0..20 {
+            say(&store, &format!("other-{round}-{}", number % 5), "something else").await.unwrap();
+            append(&store, facts("t", &[&format!("{round}.{number}")])).await;
+            if number % 7 == 0 {
+                seen.push(next(&mut events).await.unwrap().unwrap());
+            }
+        }
+        threads(&store).delete_thread(&thread(&format!("other-{round}-0")), DeleteRequest::default()).await.unwrap();
+        threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
+        if round % 2 == 1 {
+            store.close().await.unwrap();
+            store = FileStore::open(place.root(), small()).unwrap();
+        }
+    }
+    append(&store, facts("t", &["last"])).await;
+    while seen.len() < 122 {
+        seen.push(next(&mut events).await.unwrap().unwrap());
+    }
+    assert_eq!(seen, listed(&store, "t").await.unwrap());
+    let opened_now = FileStore::open(place.root(), place.config().read_only()).unwrap();
+    assert_eq!(answers(&reader).await.unwrap(), answers(&opened_now).await.unwrap());
+    assert_eq!(answers(&reader).await.unwrap(), answers(&store).await.unwrap());
 }
 
 /// Shows EV-14: a reader that is given a cursor of an event that it has not read yet goes on behind that one.

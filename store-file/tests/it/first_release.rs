@@ -6,19 +6,24 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use conformance_tests::TestLength;
 use store_core::{
     Block, ClaimNumber, ClaimToken, Commit, Compaction, ContextRequest, Custom, DispatchFilter, DispatchQuery,
     EntryQuery, ErrorKind, EventQuery, Expect, Fence, IgnoreProgress, Json, Message, NewEntry, OutboxQuery,
     PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, StateChange, Store, ThreadFields, ThreadQuery,
 };
-use store_file::{FileStore, testing::add_checksum};
+use store_file::{
+    FileStore,
+    testing::{Fault, FilePath, Open, SimDisk, Survivors, Vfs, add_checksum, ensure_dir},
+};
 
 use crate::{
     folder::{Place, copy_tree, edit},
     script::{LATER, Step, script},
-    world::{at, saying, scopes, tenant, thread},
+    world::{at, config, saying, scopes, tenant, thread},
 };
 
 const ELSEWHERE: &str = "mandant-ü";
@@ -222,12 +227,57 @@ async fn a_root_of_the_first_release_can_be_continued() {
     assert_eq!(records(&store).await, written);
 }
 
+/// Puts what is in a folder on a simulated disk.
+fn load(disk: &SimDisk, from: &Path, to: &FilePath) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let path = to.join(entry.file_name().to_str().unwrap()).unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            ensure_dir(disk, &path).unwrap();
+            load(disk, &entry.path(), &path);
+        } else {
+            disk.open(&path, Open::CreateNew).unwrap().write_at(&fs::read(entry.path()).unwrap(), 0).unwrap();
+        }
+    }
+}
+
+/// Shows PR-18 and FI-2: the opening that gives a root of the first release its journal can be cut at every call of the
+/// disk; the next one finds everything.
+#[tokio::test]
+async fn an_upgrade_can_be_cut_at_every_call() {
+    let open = |disk: &SimDisk| {
+        let (clock, config) = config();
+        clock.set(at(1_000));
+        FileStore::open_on(Arc::new(disk.clone()), config)
+    };
+    for name in [THREADS, WORK] {
+        let disk = SimDisk::new();
+        load(&disk, &fixture(name).join("root"), &FilePath::root());
+        let root = disk.after_crash(Survivors::All);
+        let expected = records(&open(&root.after_crash(Survivors::All)).unwrap()).await;
+        for call in (0..).step_by(TestLength::pick_by_env(11, 3, 1)) {
+            let cut = root.after_crash(Survivors::All).with_fault(call, Fault::Stop);
+            let is_whole = open(&cut).is_ok() && cut.has_power();
+            for survivors in [Survivors::All, Survivors::Synced, Survivors::Names, Survivors::Random(call)] {
+                let crashed = cut.after_crash(survivors);
+                let store = open(&crashed).unwrap_or_else(|error| panic!("{name}, {call}, {survivors:?}: {error}"));
+                assert_eq!(records(&store).await, expected, "{name}, call {call}, {survivors:?}");
+                let again = open(&crashed.after_crash(Survivors::Synced)).unwrap();
+                assert_eq!(records(&again).await, expected, "{name}, call {call}, {survivors:?}, once more");
+            }
+            if is_whole {
+                break;
+            }
+        }
+    }
+}
+
 /// Shows PR-18: what a later release wrote is refused, both formats are named, and nothing changes on the disk.
 #[tokio::test]
 async fn a_root_of_a_later_format_is_refused_and_left_as_it_is() {
     let place = place();
     edit(&place.root().join("agentstore.json"), |bytes| {
-        *bytes = String::from_utf8_lossy(bytes).replace(r#""format":1"#, r#""format":2"#).into_bytes();
+        *bytes = String::from_utf8_lossy(bytes).replace(r#""format":1"#, r#""format":3"#).into_bytes();
     });
     let before = place.tree();
     let read_only = FileStore::open(place.root(), place.config().read_only());
@@ -235,28 +285,28 @@ async fn a_root_of_a_later_format_is_refused_and_left_as_it_is() {
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
         let text = error.to_string();
-        assert!(text.contains("format 2") && text.contains("format 1"), "{text}");
+        assert!(text.contains("format 3") && text.contains("format 2"), "{text}");
     }
     assert_eq!(place.tree(), before);
 }
 
-/// Makes the header of a log one of version 2, with the right sum.
+/// Makes the header of a log one of version 3, with the right sum.
 fn header_made_later(log: &mut Vec<u8>) {
     let text = String::from_utf8(log.clone()).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
-    let fields = header.replacen(r#""v":1"#, r#""v":2"#, 1);
+    let fields = header.replacen(r#""v":1"#, r#""v":3"#, 1);
     let (header, _) = add_checksum(&format!("{}}}", fields.split_once(r#","crc""#).unwrap().0)).unwrap();
     *log = [&header, rest.as_bytes()].concat();
 }
 
-/// Makes the last group of a log one of version 2, with the right sum.
+/// Makes the last group of a log one of version 3, with the right sum.
 fn group_made_later(log: &mut Vec<u8>) {
     let text = String::from_utf8(log.clone()).unwrap();
     let (before, commit) = text.rsplit_once(r#"{"t":"commit","v":1"#).unwrap();
     let start = before.rfind(r#"{"t":"commit""#).unwrap_or(0);
     let start = start + before[start..].find('\n').unwrap() + 1;
     let commit = commit.rsplit_once(r#","crc""#).unwrap().0;
-    let group = format!(r#"{}{{"t":"commit","v":2{commit}"#, &before[start..]);
+    let group = format!(r#"{}{{"t":"commit","v":3{commit}"#, &before[start..]);
     let line = format!("{group},\"crc\":\"{:08x}\"}}\n", crc32c::crc32c(group.as_bytes()));
     *log = format!("{}{line}", &before[..start]).into_bytes();
 }
@@ -266,7 +316,7 @@ async fn assert_too_new(store: &FileStore, id: &str) {
     let threads = store.tenant(&tenant("default")).unwrap().threads.unwrap();
     let error = threads.list_entries(&thread(id), EntryQuery::all()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
-    assert!(error.to_string().contains("version 2") && error.to_string().contains("version 1"), "{error}");
+    assert!(error.to_string().contains("version 3") && error.to_string().contains("version 2"), "{error}");
     let write = commit(store, "default", saying(id, "x", &["x"])).await.unwrap_err();
     assert_eq!(write.kind(), ErrorKind::SchemaMismatch, "{write}");
     let others = threads.list_entries(&thread("b"), EntryQuery::all()).await.unwrap();
@@ -284,7 +334,7 @@ async fn a_log_of_a_later_version_is_refused_and_left_as_it_is() {
         let store = place.open();
         assert_too_new(&store, "a").await;
         let findings = store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings;
-        assert!(findings.iter().any(|found| found.detail.contains("version 2")), "{findings:?}");
+        assert!(findings.iter().any(|found| found.detail.contains("version 3")), "{findings:?}");
         store.close().await.unwrap();
         assert_eq!(fs::read(&log).unwrap(), before);
     }

@@ -23,6 +23,7 @@ struct Place {
 impl Place {
     fn store(&self) -> Result<Arc<dyn Store>> {
         let config = FileConfig::default().with_clock(Arc::new(self.clock.clone())).with_limits(self.limits.clone());
+        let config = config.with_journal_bytes(64 << 10);
         Ok(Arc::new(FileStore::open(self.folder.path(), config)?))
     }
 

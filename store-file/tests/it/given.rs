@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use store_file::testing::{
-    FilePath, LogWriter, Open, Placed, Position, Recovered, Recovery, Vfs, VfsFile, ensure_dir, recover,
+    FilePath, Open, Placed, Position, Recovered, Recovery, Vfs, VfsFile, add_checksum, encode_group, ensure_dir,
+    recover,
 };
 
 pub(crate) const HEADER: &str = r#"{"log":"thread","v":1,"tenant":"default","thread":"t-1"}"#;
@@ -19,31 +20,54 @@ pub(crate) fn group(number: u64) -> (Vec<String>, String) {
     ((0..=number % 3).map(line).collect(), format!(r#"{{"version":{number},"key":"k-{number}"}}"#))
 }
 
-/// A log with its folder, durable.
-pub(crate) fn new_log(vfs: &dyn Vfs) -> LogWriter {
-    ensure_dir(vfs, &path().parent()).unwrap();
-    let mut log = LogWriter::create(vfs, &path(), HEADER).unwrap();
-    log.sync(vfs).unwrap();
-    log
+/// The end of a log, where groups are appended as the journal does it.
+#[derive(Debug)]
+pub(crate) struct TestLog {
+    file: Arc<dyn VfsFile>,
+    end: Position,
+    batch: u64,
 }
 
-/// Appends the groups with these numbers in one write and syncs them.
-pub(crate) fn append(vfs: &dyn Vfs, log: &mut LogWriter, numbers: impl IntoIterator<Item = u64>) -> Vec<Placed> {
-    let mut batch = log.batch();
-    let placed = numbers.into_iter().map(|number| {
+impl TestLog {
+    /// Goes on at an end.
+    pub(crate) fn resume(vfs: &dyn Vfs, end: Position) -> Self {
+        Self { file: open(vfs), end, batch: 1_000 }
+    }
+
+    pub(crate) const fn position(&self) -> Position {
+        self.end
+    }
+}
+
+/// A log with its folder, durable.
+pub(crate) fn new_log(vfs: &dyn Vfs) -> TestLog {
+    ensure_dir(vfs, &path().parent()).unwrap();
+    let file = vfs.open(&path(), Open::CreateNew).unwrap();
+    let (line, crc) = add_checksum(HEADER).unwrap();
+    file.write_at(&line, 0).unwrap();
+    file.sync_data().unwrap();
+    vfs.sync_dir(&path().parent()).unwrap();
+    TestLog { file, end: Position { offset: line.len() as u64, crc }, batch: 0 }
+}
+
+/// Appends the groups with these numbers as one batch, and syncs them.
+pub(crate) fn append(log: &mut TestLog, numbers: impl IntoIterator<Item = u64>) -> Vec<Placed> {
+    log.batch += 1;
+    let (start, mut bytes, mut placed) = (log.end.offset, Vec::new(), Vec::new());
+    for number in numbers {
         let (lines, fields) = group(number);
-        batch.push(&lines, &fields).unwrap()
-    });
-    let placed = placed.collect();
-    log.append(&batch).unwrap();
-    log.sync(vfs).unwrap();
+        placed.push(encode_group(&mut bytes, log.end, log.batch, &lines, &fields).unwrap());
+        log.end = placed.last().unwrap().end;
+    }
+    log.file.write_at(&bytes, start).unwrap();
+    log.file.sync_data().unwrap();
     placed
 }
 
-/// A log of `count` groups, each synced by itself.
-pub(crate) fn log(vfs: &dyn Vfs, count: u64) -> (LogWriter, Vec<Placed>) {
+/// A log of `count` groups, each a batch of its own.
+pub(crate) fn log(vfs: &dyn Vfs, count: u64) -> (TestLog, Vec<Placed>) {
     let mut log = new_log(vfs);
-    let placed = (0..count).flat_map(|number| append(vfs, &mut log, [number])).collect();
+    let placed = (0..count).flat_map(|number| append(&mut log, [number])).collect();
     (log, placed)
 }
 

@@ -11,7 +11,6 @@
 mod bit_flips;
 mod bounds;
 mod conformance;
-mod crashes;
 mod damage;
 mod events;
 mod files;
@@ -22,6 +21,7 @@ mod full_disk;
 mod given;
 mod index_crashes;
 mod inspect;
+mod journal;
 mod mailbox;
 mod plant;
 mod play;

@@ -53,9 +53,9 @@ pub(crate) fn parse(log: &str) -> (String, Vec<Group>) {
     let header = lines.next().unwrap().to_owned();
     let (mut groups, mut open) = (Vec::new(), Vec::new());
     for line in lines.map(|line| line.trim_end_matches('\n').to_owned()) {
-        match line.strip_prefix(r#"{"t":"commit","v":1"#) {
+        match line.strip_prefix(r#"{"t":"commit","v":2"#) {
             Some(fields) => {
-                let own = &fields[..fields.rfind(r#","synced":"#).unwrap()];
+                let own = &fields[..fields.rfind(r#","batch":"#).unwrap()];
                 groups.push(Group {
                     lines: std::mem::take(&mut open),
                     fields: format!("{{{}}}", own.trim_start_matches(',')),
@@ -73,7 +73,7 @@ pub(crate) fn encode<L: AsRef<[u8]>>(header: &str, groups: &[Group<L>]) -> Resul
     let mut at =
         Position { offset: header.len() as u64, crc: verified_checksum(header.trim_end().as_bytes()).unwrap() };
     for group in groups {
-        at = encode_group(&mut bytes, at, at.offset, &group.lines, &group.fields)?.end;
+        at = encode_group(&mut bytes, at, 1, &group.lines, &group.fields)?.end;
     }
     Ok(bytes)
 }

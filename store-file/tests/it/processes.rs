@@ -128,7 +128,9 @@ fn commit(round: &str, writer: usize, number: usize, revision: u64, claim: Optio
 fn write_until_killed(root: &Path, round: &str, durability: Durability) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async {
-        let store = FileStore::open(root, FileConfig::default().with_durability(durability)).unwrap();
+        let store =
+            FileStore::open(root, FileConfig::default().with_durability(durability).with_journal_bytes(256 << 10))
+                .unwrap();
         let stores = store.tenant(&TenantId::default_tenant()).unwrap();
         let (commits, mailbox) = (stores.commits.unwrap(), stores.mailbox.unwrap());
         // What the killed one had claimed is nobody's.

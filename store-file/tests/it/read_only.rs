@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use store_core::{ErrorKind, IgnoreProgress, Store};
 use store_file::{Create, FileStore};
 
-use crate::folder::{Place, answers, edit, fill, say, thread, threads};
+use crate::{
+    damage::entries,
+    folder::{Place, answers, edit, fill, say, threads},
+};
 
 fn reading(place: &Place) -> FileStore {
     FileStore::open(place.root(), place.config().read_only()).unwrap()
@@ -80,12 +83,40 @@ async fn a_reader_shows_whole_commits_only() {
     assert_eq!(answers(&reader).await.unwrap(), expected);
     reader.close().await.unwrap();
     assert_eq!(copy.tree(), before);
+    // The journal has what is changed here, unless the root was closed since.
+    store.close().await.unwrap();
+    let copy = place.copy();
     edit(&copy.log("a"), |log| log[300] ^= 1);
-    let before = copy.tree();
-    let reader = reading(&copy);
-    assert_eq!(reader.opening().damaged.len(), 1);
-    assert_eq!(threads(&reader).load_thread(&thread("a")).await.unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(copy.tree(), before);
+    for with_index in [true, false] {
+        if !with_index {
+            fs::remove_dir_all(copy.root().join("index")).unwrap();
+        }
+        let before = copy.tree();
+        let reader = reading(&copy);
+        // With the index, logs are not read before somebody needs them.
+        assert_eq!(reader.opening().damaged.len(), usize::from(!with_index));
+        assert_eq!(entries(&reader, "a").await.unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(copy.tree(), before);
+    }
+}
+
+/// Shows FI-15: what a batch has written to one log is not shown before all of its logs have it.
+#[tokio::test]
+async fn a_reader_leaves_out_a_batch_on_its_way() {
+    let place = Place::new();
+    let store = place.open();
+    fill(&store).await;
+    let expected = answers(&store).await.unwrap();
+    let ahead = place.copy();
+    let other = ahead.open();
+    say(&other, "b", "on its way").await.unwrap();
+    let later = answers(&other).await.unwrap();
+    let published = fs::read(ahead.root().join("journal.last")).unwrap();
+    fs::copy(ahead.log("b"), place.log("b")).unwrap();
+    let reader = reading(&place);
+    assert_eq!(answers(&reader).await.unwrap(), expected);
+    fs::write(place.root().join("journal.last"), published).unwrap();
+    assert_eq!(answers(&reading(&place)).await.unwrap(), later);
 }
 
 /// Shows FI-15: files and folders without the permission to write are enough for a reader.

@@ -36,6 +36,7 @@ struct Place {
 impl Place {
     fn open(self) -> Result<OpenedStore> {
         let config = FileConfig::default().with_clock(Arc::new(self.clock.clone())).with_limits(self.limits.clone());
+        let config = config.with_journal_bytes(16 << 10);
         let store: Arc<dyn Store> = Arc::new(FileStore::open_on(Arc::new(self.disk.clone()), config)?);
         Ok(OpenedStore::new(store, self))
     }

@@ -1,9 +1,9 @@
 //! F6: a log cut at every byte opens, shows whole groups only, and the rest is set aside and reported (FI-3).
 
 use store_core::ErrorKind;
-use store_file::testing::{FilePath, LogWriter, Open, Recovery, SimDisk, Survivors, Vfs, read_small};
+use store_file::testing::{FilePath, Open, Recovery, SimDisk, Survivors, Vfs, read_small};
 
-use crate::given;
+use crate::given::{self, TestLog};
 
 #[test]
 fn a_log_cut_at_any_byte_of_its_last_groups_can_be_continued() {
@@ -28,8 +28,8 @@ fn a_log_cut_at_any_byte_of_its_last_groups_can_be_continued() {
         }
         // It goes on, durably, and a second recovery finds nothing to do.
         let disk = disk.after_crash(Survivors::Synced);
-        let mut log = LogWriter::resume(given::open(&disk), given::path(), good);
-        given::append(&disk, &mut log, [kept as u64]);
+        let mut log = TestLog::resume(&disk, good);
+        given::append(&mut log, [kept as u64]);
         let (numbers, found) = given::recovered(&disk, Recovery::default()).unwrap();
         assert_eq!((numbers.len(), found.aside), (kept + 1, None));
     }
@@ -66,22 +66,36 @@ fn a_torn_header_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_group_lost_before_its_sync_is_a_torn_tail() {
+fn a_group_of_a_batch_that_was_not_committed_is_a_torn_tail() {
     let disk = SimDisk::new();
     let mut log = given::new_log(&disk);
-    given::append(&disk, &mut log, [0]);
-    let together = given::append(&disk, &mut log, [1, 2, 3]);
-    // As if the power had gone before the sync, and the sector with group 1 was not written.
+    given::append(&mut log, [0]);
+    let together = given::append(&mut log, [1, 2, 3]);
+    let lost = Recovery { last_batch: 1, ..Recovery::default() };
+    let whole = disk.after_crash(Survivors::All);
+    let (numbers, found) = given::recovered(&whole, lost).unwrap();
+    assert_eq!((numbers.len(), found.aside.unwrap().bytes), (1, log.position().offset - together[0].start));
+    // The same where the power cut has also taken a part of the first of them.
     disk.flip(&given::path(), (together[0].start + 20) * 8).unwrap();
     let crashed = disk.after_crash(Survivors::All);
-    let (numbers, found) = given::recovered(&crashed, Recovery::default()).unwrap();
+    let (numbers, found) = given::recovered(&crashed, lost).unwrap();
     assert_eq!((numbers.len(), found.aside.unwrap().bytes), (1, log.position().offset - together[0].start));
-    // The same bytes, but they are known to have been acknowledged.
-    let known = Recovery { acknowledged: log.position().offset, ..Recovery::default() };
-    assert_eq!(given::recovered(&disk, known).unwrap_err().kind(), ErrorKind::Corrupt);
-    // The same bytes, and a later sync says so.
-    given::append(&disk, &mut log, [4]);
+    // The same bytes, but the batch was committed.
     assert_eq!(given::recovered(&disk, Recovery::default()).unwrap_err().kind(), ErrorKind::Corrupt);
+    // The same bytes, and they are known to have been acknowledged.
+    let known = Recovery { acknowledged: log.position().offset, last_batch: 2, ..Recovery::default() };
+    assert_eq!(given::recovered(&disk, known).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn damage_is_not_taken_for_a_crash() {
+    let disk = SimDisk::new();
+    let (_, placed) = given::log(&disk, 5);
+    disk.flip(&given::path(), (placed[2].start + 3) * 8).unwrap();
+    let calls = disk.calls();
+    let unclean = Recovery { rewrite_from: Some(0), ..Recovery::default() };
+    assert_eq!(given::recovered(&disk, unclean).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(disk.calls(), calls, "nothing was written");
 }
 
 #[test]
@@ -111,8 +125,8 @@ fn a_group_from_another_log_is_reported_as_damage() {
     let (disk, other) = (SimDisk::new(), SimDisk::new());
     let (log, _) = given::log(&disk, 3);
     let mut stranger = given::new_log(&other);
-    given::append(&other, &mut stranger, [5]);
-    let mut theirs = given::append(&other, &mut stranger, [6]);
+    given::append(&mut stranger, [5]);
+    let mut theirs = given::append(&mut stranger, [6]);
     let (start, end) = (theirs[0].start, theirs.remove(0).end.offset);
     let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
     given::open(&other).read_at(&mut bytes, start).unwrap();

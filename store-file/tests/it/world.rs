@@ -56,7 +56,8 @@ pub(crate) fn thread(name: &str) -> ThreadId {
 /// A clock, and a configuration with it. One thread works, so that the same calls reach the disk in the same order.
 pub(crate) fn config() -> (ManualClock, FileConfig) {
     let clock = ManualClock::new(at(0));
-    let mut config = FileConfig::default().with_clock(Arc::new(clock.clone()));
+    // So small that halves are flushed all the time.
+    let mut config = FileConfig::default().with_clock(Arc::new(clock.clone())).with_journal_bytes(16 << 10);
     config.threads = 1;
     config.ids = Arc::new(Recorded(MADE.with(Arc::clone), clock.clone()));
     (clock, config)

@@ -45,7 +45,7 @@ pub(crate) struct ThreadRow {
 
 /// What the plan of a commit reads from the index, and not from the slot of its thread.
 #[derive(Debug)]
-pub(crate) struct ExternalRecords {
+pub(crate) struct IndexRecords {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
     pub(crate) has_parent: bool,
 }
@@ -196,21 +196,21 @@ impl Index {
         self.deleted_ids.iter()
     }
 
-    /// Returns what the plan of a commit reads outside of its own thread: the runs that `needs` names, and whether the
-    /// parent that it names exists.
-    pub(crate) fn external_records(&self, needs: &NeededKeys) -> ExternalRecords {
+    /// Returns what the plan of a commit reads from the index: the runs that `needs` names, whichever thread they
+    /// belong to, and whether the parent that it names exists.
+    pub(crate) fn records_for_plan(&self, needs: &NeededKeys) -> IndexRecords {
         let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
-        ExternalRecords { has_parent, ..self.external_runs(&needs.runs) }
+        IndexRecords { has_parent, ..self.runs_for_plan(&needs.runs) }
     }
 
-    /// Returns what the plan of a change to a queue reads outside of the queue's thread: these runs.
-    pub(crate) fn external_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> ExternalRecords {
+    /// Returns what the plan of a change to a queue reads from the index: these runs.
+    pub(crate) fn runs_for_plan<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> IndexRecords {
         let runs = runs.into_iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
-        ExternalRecords { runs: runs.collect(), has_parent: false }
+        IndexRecords { runs: runs.collect(), has_parent: false }
     }
 
     /// Returns whether each run that the plan looked up still belongs to the same thread, or still does not exist.
-    pub(crate) fn are_run_owners_unchanged(&self, needs: &NeededKeys, records_of_plan: &ExternalRecords) -> bool {
+    pub(crate) fn are_run_owners_unchanged(&self, needs: &NeededKeys, records_of_plan: &IndexRecords) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
         needs.runs.iter().all(|id| self.runs.get(id).map(owner) == records_of_plan.runs.get(id).map(owner))
     }

@@ -18,7 +18,7 @@ use store_core::{
 pub(crate) use self::{
     deferred_drops::DeferredDrops,
     events::Events,
-    index::{ExternalRecords, Index, ThreadListKey},
+    index::{Index, IndexRecords, ThreadListKey},
     outbox::Outbox,
     slots::ThreadSlots,
 };

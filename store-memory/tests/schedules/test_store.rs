@@ -81,8 +81,8 @@ impl TestStore {
     }
 }
 
-/// A source of ids that are the same each time a schedule is repeated. The counter is not an atomic of the checker, so
-/// no other task runs at this point.
+/// A source of ids that are the same each time a schedule is repeated. The counter is an atomic of `std`, not of
+/// Shuttle, so Shuttle does not switch to another task when an id is made.
 #[derive(Debug, Default)]
 struct CountingIds(AtomicU64);
 

@@ -50,7 +50,7 @@ impl WriteAheadLog {
             // The WAL was restarted.
             if pages < CHECKPOINT_PAGES {
                 self.next_checkpoint_pages = CHECKPOINT_PAGES;
-                self.store_context.gate.open();
+                self.store_context.read_gate.open();
             }
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl WriteAheadLog {
         if pages < RESTART_PAGES || passive_result.is_none() {
             return Ok(());
         }
-        let is_gate_closed = self.store_context.gate.close();
+        let is_gate_closed = self.store_context.read_gate.close();
         // The writer does not wait for readers: the checkpoint succeeds if no read is left.
         schema::set_waits_for_locks(conn, false)?;
         let restart_result = checkpoint(conn, "TRUNCATE");
@@ -67,11 +67,11 @@ impl WriteAheadLog {
         if restart_result?.is_some_and(|result| !result.is_busy) {
             WAL_PAGES.set(0);
             self.next_checkpoint_pages = CHECKPOINT_PAGES;
-            self.store_context.gate.open();
+            self.store_context.read_gate.open();
         } else {
             // If the gate is closed, the running reads soon end. So the next commit tries the checkpoint again.
             self.next_checkpoint_pages = pages + if is_gate_closed { 1 } else { RETRY_PAGES };
-            self.store_context.gate.set_blocked_pages(pages);
+            self.store_context.read_gate.set_blocked_pages(pages);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod crate_dependencies;
 mod decisions;
+mod layers;
 mod phrases;
 mod promises;
 mod sources;
@@ -25,6 +26,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let mut findings = sources::check(&sources);
     findings.extend(crate_dependencies::check(root)?);
     findings.extend(decisions::check(root)?);
+    findings.extend(layers::check(&sources));
     findings.extend(tables::check(root)?);
     findings.extend(phrases::check(root, &sources)?);
     let summary = promises::check(root, &sources, &mut findings)?;

@@ -214,7 +214,7 @@ async fn verify(session: &Session, report: &mut DemoReport<'_>) -> Result<()> {
     let (threads, entries) = (with_noun(inspection.threads, "thread"), with_noun(inspection.entries, "entry"));
     let step_result = StepResult {
         did: format!("verified the store: {threads}, {entries}, {}", with_noun(inspection.runs, "run")),
-        proved: "checksums, sequences, parents, heads, runs and sums agree",
+        proved: "checksums, sequence numbers, parents, heads, runs, counters and token totals agree",
         failed_checks,
         figures: json!({ "threads": inspection.threads, "entries": inspection.entries, "runs": inspection.runs }),
     };
@@ -258,9 +258,11 @@ pub(super) fn check(failed_checks: &mut Vec<String>, holds: bool, failure_text: 
 }
 
 fn first_entry_id(turn: &Turn) -> Result<EntryId> {
-    Ok(turn.entry_ids()?.into_iter().next().ok_or_else(|| Error::not_found("entry", "of the first turn"))?)
+    let run = turn.run_id()?;
+    Ok(turn.entry_ids()?.into_iter().next().ok_or_else(|| Error::not_found("the first entry of run", &run))?)
 }
 
 fn last_entry_id(receipt: &Receipt) -> Result<&EntryId> {
-    Ok(receipt.entry_ids.last().ok_or_else(|| Error::not_found("entry", "of a receipt"))?)
+    let no_entry = || Error::not_found("the last entry of a commit to thread", &receipt.thread);
+    Ok(receipt.entry_ids.last().ok_or_else(no_entry)?)
 }

@@ -54,7 +54,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn read_input(&mut self) -> Result<()> {
+    pub(super) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_payload = document_arg::read_json(self.payload.as_ref(), "--payload")?;
         Ok(())
     }

@@ -56,10 +56,10 @@ impl Args {
 }
 
 impl Args {
-    /// Reads the input of the command, before a store is opened.
-    pub(crate) fn read_input(&mut self) -> Result<()> {
+    /// Reads the documents that arguments of the command give, before a store is opened.
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
         match &mut self.action {
-            Action::Enqueue(args) => args.read_input(),
+            Action::Enqueue(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }

@@ -24,8 +24,8 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn read_input(&mut self) -> Result<()> {
-        self.message.read_input()
+    pub(super) fn read_document_args(&mut self) -> Result<()> {
+        self.message.read_document_args()
     }
 }
 

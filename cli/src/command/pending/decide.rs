@@ -42,7 +42,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn read_input(&mut self) -> Result<()> {
+    pub(super) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_result = document_arg::read_json(self.result.as_ref(), "--result")?;
         Ok(())
     }

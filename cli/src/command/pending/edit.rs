@@ -38,7 +38,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn read_input(&mut self) -> Result<()> {
+    pub(super) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_message = self.message.as_ref().map(message::read_message).transpose()?;
         Ok(())
     }

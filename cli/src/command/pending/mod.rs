@@ -47,11 +47,11 @@ impl Args {
         }
     }
 
-    pub(crate) fn read_input(&mut self) -> Result<()> {
+    pub(crate) fn read_document_args(&mut self) -> Result<()> {
         match &mut self.action {
-            Action::Append(args) => args.read_input(),
-            Action::Edit(args) => args.read_input(),
-            Action::Decide(args) => args.read_input(),
+            Action::Append(args) => args.read_document_args(),
+            Action::Edit(args) => args.read_document_args(),
+            Action::Decide(args) => args.read_document_args(),
             Action::List(_) | Action::Retract(_) | Action::Reorder(_) => Ok(()),
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn new_body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBod
         BodyOp::System(number) => Message::new(Role::System, vec![Block::text(numbered_text(*number))]).into(),
         BodyOp::Aside(number) => Message::user(numbered_text(*number)).with_visibility(Visibility::Aside).into(),
         BodyOp::Empty => Message::new(Role::Assistant, Vec::new()).into(),
-        BodyOp::Misplaced => Message::new(Role::User, vec![Block::tool_use("c0", "tool", json_value(0))]).into(),
+        BodyOp::UserToolCall => Message::new(Role::User, vec![Block::tool_use("c0", "tool", json_value(0))]).into(),
         BodyOp::Assistant { text, calls, message, tokens } => assistant_message(*text, calls, *message, *tokens).into(),
         BodyOp::Results(calls) => {
             let result = |call: &u8| Block::tool_result(format!("c{call}"), vec![Block::text(numbered_text(*call))]);

@@ -4,7 +4,7 @@ use store_core::{AppendPending, Delivery, EntryId, Message, PendingUpdate, Reord
 
 use super::{
     numbered_values::numbered_id,
-    ops::Op,
+    ops::{Op, OrderMistake},
     pair::{StepResult, StoreModelPair, expect_same},
 };
 
@@ -38,14 +38,14 @@ impl StoreModelPair {
                 let store_answer = self.store.pending.retract_pending(&id, &input).await;
                 expect_same(&store_answer, &self.model.pending.retract_pending(&id, &input).await)
             }
-            Op::Reorder { thread, rotation, behind, wrong } => {
+            Op::Reorder { thread, rotation, behind, mistake } => {
                 let id: ThreadId = numbered_id("t", *thread);
                 let mut order: Vec<EntryId> = self.model_store.queue(&id).into_iter().map(|input| input.id).collect();
                 let rotation = usize::from(*rotation) % order.len().max(1);
                 order.rotate_left(rotation);
-                match (wrong, order.last().cloned()) {
-                    (Some(true), Some(last)) => order.push(last),
-                    (Some(false), _) => drop(order.pop()),
+                match (mistake, order.last().cloned()) {
+                    (Some(OrderMistake::RepeatsInput), Some(last)) => order.push(last),
+                    (Some(OrderMistake::OmitsInput), _) => drop(order.pop()),
                     _ => {}
                 }
                 let revision = self.model.pending.load_queue(&id).await?.revision;

@@ -29,8 +29,9 @@ enum AfterFirstPage {
 }
 
 impl AfterFirstPage {
-    /// A list of threads that is ascending by activity leaves out what is written after its first page was read, so
-    /// later writes need later times.
+    /// A list of threads that is ascending by last activity leaves out what is written after the store time of its
+    /// first page (PG-5). Store time is precise to a millisecond, so a new millisecond must begin before the next
+    /// write.
     fn of(order: ThreadOrder, direction: Direction) -> Self {
         let is_ascending_activity = order == ThreadOrder::LastActivity && direction == Direction::Forward;
         if is_ascending_activity { Self::NextMillisecond } else { Self::SameTime }

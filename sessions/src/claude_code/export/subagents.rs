@@ -1,4 +1,7 @@
 //! The threads of the subagents of a session.
+//!
+//! In old session files, the lines of a subagent are in the main file, where they form a sidechain. In newer sessions,
+//! each subagent has a file of its own.
 
 use store_core::{Thread, ThreadId};
 

@@ -35,13 +35,13 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
     if !out.is_folder() {
         return Ok(written);
     }
-    let mut missing_subfolders = subfolders_of(provenance.as_ref(), "");
-    let mut subfolders = BTreeSet::new();
+    let mut expected_subfolders = subfolders_of(provenance.as_ref(), "");
+    let mut written_subfolders = BTreeSet::new();
     for child in source.children().await? {
         let Some(thread) = source.threads.load_thread(&child).await? else { continue };
         let Some(subfolder) = subagent_folder(&thread) else { continue };
         // Another thread may have the same folder. This thread is then not written, and the caller lists it as a loss.
-        if !subfolders.insert(subfolder.clone()) {
+        if !written_subfolders.insert(subfolder.clone()) {
             continue;
         }
         let child = ExportSource { threads: source.threads, thread: &thread, options: source.options };
@@ -49,9 +49,9 @@ pub(super) async fn write(source: &ExportSource<'_>, out: &mut ExportFiles<'_>) 
         written.exact &= written_child.exact;
         written.losses.extend(losses_of_child(&thread.id, written_child.losses));
         written.children.push(thread.id.clone());
-        missing_subfolders.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
+        expected_subfolders.extend(subfolders_of(provenance.as_ref(), &format!("{subfolder}/")));
     }
-    for _subfolder in missing_subfolders.difference(&subfolders) {
+    for _subfolder in expected_subfolders.difference(&written_subfolders) {
         written.exact = false;
         let loss = ("subagent", "its thread is not a child of this thread", "dropped");
         Losses::of_thread(&mut written.losses).add("", loss);

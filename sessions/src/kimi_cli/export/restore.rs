@@ -163,8 +163,8 @@ pub(super) fn bytes_in_entry(entry: &Entry) -> Option<Vec<u8>> {
 
 /// The content of a file that is one entry.
 pub(super) async fn whole_file(source: &ExportSource<'_>, file: &FileProvenance) -> Result<Vec<u8>> {
-    let prefix = if file.name.as_deref() == Some(STATE_FILE_NAME) { "state" } else { "file" };
-    let id = EntryId::new(whole_file_id(prefix, file))?;
+    let entry_id_prefix = if file.name.as_deref() == Some(STATE_FILE_NAME) { "state" } else { "file" };
+    let id = EntryId::new(whole_file_id(entry_id_prefix, file))?;
     let entry = source.threads.load_entry(&source.thread.id, &id).await?;
     let Some(entry) = entry else {
         return Err(

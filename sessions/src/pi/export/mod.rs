@@ -27,7 +27,7 @@ pub(super) async fn write(is_v4: bool, source: &ExportSource<'_>, out: &mut Expo
     let mut pages = source.entries();
     while let Some(page) = pages.next().await? {
         for entry in &page {
-            if let Some(entry) = multi_entry_messages.written(source, entry, &mut writer.losses).await? {
+            if let Some(entry) = multi_entry_messages.entry_to_write(source, entry, &mut writer.losses).await? {
                 writer.write_entry(&entry).await?;
             }
         }

@@ -212,14 +212,15 @@ impl InMemoryMailbox {
         }))
     }
 
-    /// Returns the threads that have a dispatch available, after a position, then the threads whose lease has expired
-    /// at `now`.
+    /// Returns the positions of the threads from which a claim can take a dispatch, beginning after the position
+    /// `after`: first those of the ready threads, then those of the threads whose lease has expired at `now`.
     fn claimable_threads(
         &self,
         after: Option<&ClaimablePosition>,
         now: Timestamp,
     ) -> impl Iterator<Item = ClaimablePosition> + use<'_> {
-        // No free thread comes after one with an expired lease, whose priority does not fit into `u8`.
+        // After a thread with an expired lease, no ready thread follows. The priority in the position of such a thread
+        // does not fit into `u8`, so the result is `None`.
         let free_start = match after {
             None => Some(Bound::Unbounded),
             Some((priority, since, thread)) => {

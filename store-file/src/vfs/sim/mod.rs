@@ -29,6 +29,8 @@ pub enum Fault {
     Eio,
     /// A call that needs space fails, a write after reaching the file up to its middle; other calls are not disturbed.
     Enospc,
+    /// The same, but a write has reached the file whole.
+    EnospcLate,
     /// From this call on the disk is full: what makes the files larger together is refused, until space is made.
     Full,
 }
@@ -121,6 +123,15 @@ impl SimDisk {
     #[must_use]
     pub fn after_crash(&self, survivors: Survivors) -> Self {
         Self(Arc::new(Mutex::new(image::image(&self.state(), survivors))))
+    }
+
+    /// The disk as a killed process leaves it: a new one, without faults, of which as much is durable as before.
+    #[must_use]
+    pub fn after_kill(&self) -> Self {
+        let mut state = self.state().clone();
+        (state.fault, state.failed, state.stopped, state.capacity) = (None, None, false, None);
+        state.inodes.iter_mut().for_each(|inode| inode.locked = None);
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// How many bytes the last write had that no sync covers, for [`Survivors::Torn`].
@@ -254,11 +265,13 @@ impl VfsFile for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.disk.state();
         state.check_power()?;
-        let bytes = &state.file_of(self.inode)?.now;
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-        let rest = bytes.get(from..).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        for (target, source) in buffer.iter_mut().zip(rest) {
+        let inode = state.file_of(self.inode)?;
+        let left = usize::try_from(inode.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let count = left.min(buffer.len());
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(inode.now.len());
+        let rest = inode.now.get(from..).unwrap_or_default();
+        // Where space was reserved and nothing written, there are zeros.
+        for (target, source) in buffer.iter_mut().take(count).zip(rest.iter().chain(std::iter::repeat(&0))) {
             *target = *source;
         }
         Ok(count)
@@ -271,6 +284,7 @@ impl VfsFile for SimFile {
         let grows = end.saturating_sub(state.file_of(self.inode)?.len());
         let (bytes, outcome) = match state.begin(Asked::Write, grows) {
             Err(error) if state.check_power().is_err() => return Err(error),
+            Err(error) if state.fails_late() => (bytes, Err(error)),
             Err(error) => (bytes.get(..bytes.len() / 2).unwrap_or_default(), Err(error)),
             Ok(()) => (bytes, Ok(())),
         };

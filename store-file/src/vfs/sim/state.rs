@@ -51,8 +51,7 @@ pub(super) struct Inode {
     pub(super) durable: Vec<u8>,
     /// What leads from `durable` to `now`.
     pub(super) pending: Vec<Write>,
-    /// Up to where there is space. Beyond the bytes that were written these are zeros that nobody reads, and that a
-    /// power cut takes.
+    /// Up to where there is space. Beyond the bytes that were written these are zeros, and a power cut takes them.
     pub(super) allocated: u64,
     pub(super) locked: Option<u64>,
 }
@@ -107,7 +106,7 @@ impl Change {
 }
 
 /// Everything of a simulated disk.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct State {
     pub(super) inodes: Vec<Inode>,
     pub(super) names: BTreeMap<FilePath, usize>,
@@ -146,13 +145,18 @@ impl State {
                 self.check_power()
             }
             Fault::Eio => Err(Errno::IO.into()),
-            Fault::Enospc if asked.needs_space() => Err(Errno::NOSPC.into()),
-            Fault::Enospc => Ok(()),
+            Fault::Enospc | Fault::EnospcLate if asked.needs_space() => Err(Errno::NOSPC.into()),
+            Fault::Enospc | Fault::EnospcLate => Ok(()),
             Fault::Full => {
                 self.set_full(true);
                 Ok(())
             }
         }
+    }
+
+    /// Whether the call that fails now has had its effect.
+    pub(super) fn fails_late(&self) -> bool {
+        self.fault.is_some_and(|(at, fault)| fault == Fault::EnospcLate && at + 1 == self.calls)
     }
 
     fn check_room(&self, asked: Asked, grows: u64) -> io::Result<()> {

@@ -9,8 +9,8 @@ use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStat
 
 use super::ops::{
     AppendEventsOp, BodyOp, CommitOp, EntryFilterOp, EntryOp, EventFilterOp, EventOp, GuardOp, InputOp, ListOp, Op,
-    ParentOp, RewindTarget, RunFilterOp, RunOp, ScopeOp, StateChangeOp, StateKeyOp, ThreadFieldsOp, ThreadFilterOp,
-    ThreadPatchOp,
+    OrderMistake, ParentOp, RewindTarget, RunFilterOp, RunOp, ScopeOp, StateChangeOp, StateKeyOp, ThreadFieldsOp,
+    ThreadFilterOp, ThreadPatchOp,
 };
 
 /// Most operations choose from the numbers below this limit. The numbers stand for threads, runs, keys, names and
@@ -86,6 +86,7 @@ fn thread_ops() -> BoxedStrategy<Op> {
 }
 
 fn input_ops() -> BoxedStrategy<Op> {
+    let reorder = (thread(), small_number(), once_in(5, Just(1)), once_in(5, order_mistake()));
     prop_oneof![
         6 => (thread(), vec(input(), 0..3)).prop_map(|(thread, inputs)| Op::AppendInputs { thread, inputs }),
         4 => (thread(), decision()).prop_map(|(thread, input)| Op::AppendInputs { thread, inputs: vec![input] }),
@@ -93,11 +94,15 @@ fn input_ops() -> BoxedStrategy<Op> {
             |(thread, index, behind, text, boundary)| Op::ChangeInput { thread, index, behind, text, boundary }
         ),
         2 => (thread(), small_number()).prop_map(|(thread, index)| Op::Retract { thread, index }),
-        2 => (thread(), small_number(), once_in(5, Just(1)), once_in(5, any::<bool>())).prop_map(|(thread, rotation, behind, wrong)| {
-            Op::Reorder { thread, rotation, behind: behind.unwrap_or(0), wrong }
+        2 => reorder.prop_map(|(thread, rotation, behind, mistake)| {
+            Op::Reorder { thread, rotation, behind: behind.unwrap_or(0), mistake }
         }),
     ]
     .boxed()
+}
+
+fn order_mistake() -> impl Strategy<Value = OrderMistake> {
+    any::<bool>().prop_map(|repeats| if repeats { OrderMistake::RepeatsInput } else { OrderMistake::OmitsInput })
 }
 
 fn event_ops() -> BoxedStrategy<Op> {
@@ -313,7 +318,7 @@ fn body() -> impl Strategy<Value = BodyOp> {
         1 => small_number().prop_map(BodyOp::System),
         1 => small_number().prop_map(BodyOp::Aside),
         1 => Just(BodyOp::Empty),
-        1 => Just(BodyOp::Misplaced),
+        1 => Just(BodyOp::UserToolCall),
         20 => (once_in(2, small_number()), vec(small_number(), 0..3), once_in(3, 0_u8..2), once_in(4, small_number())).prop_map(
             |(text, calls, message, tokens)| BodyOp::Assistant { text, calls, message, tokens }
         ),

@@ -49,13 +49,13 @@ pub(super) enum Op {
         thread: u8,
         index: u8,
     },
-    /// Rotates the queue by `rotation` positions, and expects its current revision minus `behind`. With `wrong`, the
-    /// new order names an input twice (`true`) or leaves one out (`false`).
+    /// Rotates the queue by `rotation` positions, and expects its current revision minus `behind`. With `mistake`, the
+    /// new order is not valid.
     Reorder {
         thread: u8,
         rotation: u8,
         behind: u8,
-        wrong: Option<bool>,
+        mistake: Option<OrderMistake>,
     },
     /// Appends events.
     AppendEvents(AppendEventsOp),
@@ -248,6 +248,15 @@ pub(super) struct EntryOp {
     pub(super) body: BodyOp,
 }
 
+/// Why a new order of a queue is not valid.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OrderMistake {
+    /// It names the last input twice.
+    RepeatsInput,
+    /// It leaves the last input out.
+    OmitsInput,
+}
+
 /// The parent of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ParentOp {
@@ -266,7 +275,7 @@ pub(super) enum BodyOp {
     /// A message without blocks.
     Empty,
     /// A message of a user with a tool call, which is not allowed.
-    Misplaced,
+    UserToolCall,
     Assistant {
         text: Option<u8>,
         calls: Vec<u8>,

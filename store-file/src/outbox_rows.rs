@@ -10,30 +10,37 @@ use store_core::{
 use crate::{
     codec::{Rows, damaged},
     index::{Direction, Key},
-    line,
-    shared::Shared,
+    log::Span,
     staged::Staged,
-    table, view,
+    table,
     walk::Walk,
 };
+
+/// Where the payloads of rows stand.
+pub(crate) trait Payloads {
+    /// The incarnation of the store.
+    fn incarnation(&self) -> u64;
+    /// The payload at a place in a log.
+    fn payload(&self, at: (u64, Span)) -> Result<Json>;
+}
 
 /// The outbox of a tenant, with changes that nobody else sees yet.
 pub(crate) struct OutboxTable<'a, 'b> {
     staged: &'a mut Staged<'b>,
     tenant: &'a TenantId,
-    /// The store, to read payloads: only a claim asks for them.
-    shared: Option<&'a Shared>,
+    /// Where payloads are read: only a claim asks for them.
+    payloads: Option<&'a dyn Payloads>,
     changed: BTreeSet<OutboxId>,
 }
 
 impl<'a, 'b> OutboxTable<'a, 'b> {
     pub(crate) const fn new(staged: &'a mut Staged<'b>, tenant: &'a TenantId) -> Self {
-        Self { staged, tenant, shared: None, changed: BTreeSet::new() }
+        Self { staged, tenant, payloads: None, changed: BTreeSet::new() }
     }
 
     /// The same for whoever reads payloads.
-    pub(crate) const fn of(staged: &'a mut Staged<'b>, tenant: &'a TenantId, shared: &'a Shared) -> Self {
-        Self { staged, tenant, shared: Some(shared), changed: BTreeSet::new() }
+    pub(crate) const fn of(staged: &'a mut Staged<'b>, tenant: &'a TenantId, payloads: &'a dyn Payloads) -> Self {
+        Self { staged, tenant, payloads: Some(payloads), changed: BTreeSet::new() }
     }
 
     /// The rows that were written or removed.
@@ -72,25 +79,20 @@ impl OutboxView for OutboxTable<'_, '_> {
 
 impl outbox::OutboxTable for OutboxTable<'_, '_> {
     fn incarnation(&self) -> u64 {
-        self.shared.map_or(0, |shared| shared.meta.incarnation())
+        self.payloads.map_or(0, Payloads::incarnation)
     }
 
     fn payload(&self, id: &OutboxId) -> Result<Json> {
-        let shared = self.shared.ok_or_else(|| damaged("outbox row"))?;
-        let (log, span) = self.staged.outbox_payload(self.tenant, id)?.ok_or_else(|| damaged("outbox row"))?;
-        view::read(shared, log, span, line::decode_payload)
+        let payloads = self.payloads.ok_or_else(|| damaged("outbox row"))?;
+        let at = self.staged.outbox_payload(self.tenant, id)?.ok_or_else(|| damaged("outbox row"))?;
+        payloads.payload(at)
     }
 
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
         self.changed.insert(id.clone());
         let key = table::outbox_row(self.tenant, id);
         match row {
-            Some(row) => {
-                if let Some(group) = row.group() {
-                    self.staged.settle_group(self.tenant, group);
-                }
-                self.staged.put(key, store_core::codec::Codec::encode(&row));
-            }
+            Some(row) => self.staged.put(key, store_core::codec::Codec::encode(&row)),
             None => self.staged.delete(key),
         }
     }

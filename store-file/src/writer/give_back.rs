@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement, in_flight};
 
-use crate::{
-    shared::{LogKey, TenantState},
-    tenant::Writers,
-    writer::{Ask, MailboxAsk, OutboxAsk, Wanted},
-};
+use super::{Ask, MailboxAsk, OutboxAsk, Wanted, Writers};
+use crate::{names::LogKey, shared::TenantState};
 
 /// What is claimed at once.
 pub(crate) trait Claimed {
@@ -62,6 +59,6 @@ impl<T: Claimed> Drop for OnTheWay<T> {
         let GiveBack { writers, log, tenant } = self.back.clone();
         // Whoever lost the answer comes after it.
         let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
-        drop(writers.push(log, Wanted { ask, tenant, work: work_guard }));
+        drop(writers.push((), Wanted { ask, key: log, tenant, work: work_guard }));
     }
 }

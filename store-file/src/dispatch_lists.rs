@@ -7,7 +7,8 @@ use store_core::{
 
 use crate::{
     codec::damaged,
-    dispatches::{MailboxRows, MailboxTable},
+    dispatch_rows::MailboxRows,
+    dispatches::MailboxTable,
     index::{self, Key, after_prefix},
     shared::Shared,
     table::{self, MailboxList},
@@ -15,9 +16,9 @@ use crate::{
 };
 
 /// A dispatch in a list by time.
-pub(super) type Place = (Timestamp, DispatchId);
+pub(crate) type Place = (Timestamp, DispatchId);
 
-pub(super) const fn way(direction: Direction) -> index::Direction {
+pub(crate) const fn way(direction: Direction) -> index::Direction {
     match direction {
         Direction::Forward => index::Direction::Forward,
         Direction::Backward => index::Direction::Backward,
@@ -34,7 +35,7 @@ fn precedes<T: Ord>(direction: Direction) -> impl Fn(&Result<T>, &Result<T>) -> 
 }
 
 /// What a filter may let through, by creation.
-pub(super) fn by_creation<'a, R: Walk>(
+pub(crate) fn by_creation<'a, R: Walk>(
     rows: &'a R,
     tenant: &TenantId,
     filter: &DispatchFilter,
@@ -58,7 +59,7 @@ fn timed<'a, R: Walk>(
 }
 
 /// What ended, by its end.
-pub(super) fn by_end<'a, R: Walk>(
+pub(crate) fn by_end<'a, R: Walk>(
     rows: &'a R,
     tenant: &'a TenantId,
     walk: (Option<Place>, Direction),

@@ -1,0 +1,84 @@
+//! Headers and groups of logs, decoded, and what the index has of a log.
+
+use store_core::{Result, RunId, TenantId};
+
+use crate::{
+    codec::{Rows, damaged},
+    error,
+    fold::{self, Lines, Owner, Told},
+    line::{CommitLine, Line, ThreadHeader},
+    log::{Group, Header, Position, check_version, read_header},
+    names::log_path,
+    staged::Staged,
+    table,
+    vfs::{FilePath, VfsFile},
+};
+
+/// The header of a log that stands under its own name, and where its first group starts.
+pub(crate) fn own_header(file: &dyn VfsFile, path: &FilePath) -> std::io::Result<Option<(ThreadHeader, Position)>> {
+    let Header::Good(line, start) = read_header(file)? else { return Ok(None) };
+    let header = ThreadHeader::decode(&line)
+        .ok()
+        .filter(|header| log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path));
+    Ok(header.map(|header| (header, start)))
+}
+
+/// The thread as the index knows it.
+pub(crate) fn told(staged: &Staged<'_>, owner: &Owner) -> Result<Told> {
+    let row = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log);
+    let stored = row.map(|row| row.stored);
+    let id = staged.id_record(&owner.tenant, &owner.thread, stored.as_ref())?;
+    Ok(Told { stored, id })
+}
+
+/// The lines of a group, decoded.
+pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
+    check_version(path, group.commit.1)?;
+    let text = |span: crate::log::Span, line: &'_ [u8]| {
+        let place = || error::corrupt(path, Some(span.offset));
+        std::str::from_utf8(line).map(str::to_owned).map_err(|e| place().with_source(e))
+    };
+    let mut lines = Vec::with_capacity(group.lines.len());
+    for (span, line) in &group.lines {
+        let place = || error::corrupt(path, Some(span.offset));
+        lines.push((Line::decode(&text(*span, line)?).map_err(|e| place().with_source(e))?, *span));
+    }
+    let (commit_span, commit) = group.commit;
+    let place = || error::corrupt(path, Some(commit_span.offset));
+    let commit = CommitLine::decode(&text(commit_span, commit)?).map_err(|e| place().with_source(e))?;
+    Ok(Lines { lines, commit, commit_span, end: group.end })
+}
+
+/// Takes out of the index what it says of a log that is gone.
+pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
+    for key in staged.keys(&table::log_runs(owner.log))? {
+        let run = table::read_log_run(&key).ok_or_else(|| damaged("run"))?;
+        remove_run(staged, (owner.log, &owner.tenant), &RunId::new(run)?)?;
+    }
+    for sort in table::OF_LOG.iter().chain(&table::LEFT_BY_LOG) {
+        staged.delete_all(&table::of_log(*sort, owner.log))?;
+    }
+    // Of a tenant that is removed, its threads and logs of events may still be there.
+    let thread = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log);
+    if let Some(row) = thread {
+        fold::remove_thread(staged, &owner.tenant, &row.stored);
+    }
+    if staged.event_log(&owner.tenant, &owner.thread)? == Some(owner.log) {
+        staged.delete(table::event_log(&owner.tenant, &owner.thread));
+    }
+    staged.delete(table::log(owner.log));
+    staged.delete(table::changed(owner.log));
+    Ok(())
+}
+
+/// Removes a run, unless its id was used again.
+pub(crate) fn remove_run(staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
+    let (log, tenant) = log;
+    if let Some(row) = staged.run_row(tenant, id)?.filter(|row| row.log == log) {
+        for place in fold::run_places(tenant, id.as_str(), &row) {
+            staged.delete(place);
+        }
+        staged.delete(table::run(tenant, id));
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! One half of the journal: a file that is filled from its beginning, and used again when nothing in it is needed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+};
+
+use super::frame::{FRAME, Frame, HalfHeader, SECTOR};
+use crate::{
+    error,
+    vfs::{FilePath, Open, Vfs, VfsFile, replace},
+};
+
+/// The two files.
+pub(super) const NAMES: [&str; 2] = ["journal.0", "journal.1"];
+/// Space for a half is reserved in steps of this many bytes, so that a small root stays small.
+const STEP: u64 = 1 << 20;
+/// Where less than this is free, a half takes no more than it needs.
+const AMPLE: u64 = 16 << 20;
+
+/// A half that is open for writing.
+#[derive(Debug)]
+pub(super) struct Half {
+    file: Arc<dyn VfsFile>,
+    /// Where the next batch goes.
+    pub(super) end: u64,
+    /// Up to where space is reserved.
+    reserved: u64,
+    /// The last batch in it.
+    pub(super) last: u64,
+    /// The highest `base` that one of its batches states.
+    pub(super) told: u64,
+    /// Whether the logs still need what is in it.
+    pub(super) is_needed: bool,
+    /// The logs whose numbers it explains.
+    pub(super) named: BTreeSet<u64>,
+    /// The logs that its batches wrote to, and that were not dropped since.
+    pub(super) written: BTreeMap<u64, FilePath>,
+    /// The folders in which its batches changed names.
+    pub(super) folders: BTreeSet<FilePath>,
+}
+
+impl Half {
+    /// Empties both files, or makes them. From the moment on in which one of them says so, batches with numbers below
+    /// `header.next` count for nothing. No space is needed where the files are there, so a root on a full disk can be
+    /// opened and closed.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn fresh(vfs: &dyn Vfs, header: &HalfHeader) -> store_core::Result<[Self; 2]> {
+        let sector = header.encode()?;
+        let [first, second] = NAMES.map(|name| begin(vfs, name, &sector).map_err(|source| error::io(name, source)));
+        let files = [first?, second?];
+        for (file, name) in files.iter().zip(NAMES) {
+            // What was in it must be gone before a new batch is: it might follow one.
+            let emptied = file.truncate(SECTOR).and_then(|()| file.sync_data());
+            emptied.map_err(|source| error::io(name, source))?;
+        }
+        Ok(files.map(|file| Self {
+            file,
+            end: SECTOR,
+            reserved: SECTOR,
+            last: 0,
+            told: 0,
+            is_needed: false,
+            named: BTreeSet::new(),
+            written: BTreeMap::new(),
+            folders: BTreeSet::new(),
+        }))
+    }
+
+    /// Makes sure that so many more bytes have space, and one sector behind them for what [`Writer`] says when the half
+    /// is full.
+    ///
+    /// [`Writer`]: super::writer::Writer
+    ///
+    /// # Errors
+    /// As the system says; nothing was written then.
+    pub(super) fn reserve(&mut self, vfs: &dyn Vfs, bytes: u64) -> io::Result<()> {
+        let end = self.end.saturating_add(bytes + SECTOR);
+        if end <= self.reserved {
+            return Ok(());
+        }
+        // Where little is left, others need it.
+        let is_ample = vfs.free_space()? >= AMPLE;
+        let wanted = if is_ample { end.next_multiple_of(STEP) } else { end };
+        self.file.allocate(wanted)?;
+        self.reserved = wanted;
+        Ok(())
+    }
+
+    /// Writes a batch behind the last one. It counts as written when [`Half::advance`] is called.
+    ///
+    /// # Errors
+    /// As the system says; any part of the batch may have been written.
+    pub(super) fn write(&self, batch: &[u8]) -> io::Result<()> {
+        self.file.write_at(batch, self.end)
+    }
+
+    /// Says that a batch was written, and how long it is.
+    pub(super) const fn advance(&mut self, frame: &Frame, bytes: u64) {
+        self.end += bytes;
+        self.last = frame.number;
+        self.told = frame.base;
+        self.is_needed = true;
+    }
+
+    /// Removes, durably, what a failed write has left: the beginning of a batch.
+    ///
+    /// # Errors
+    /// As the system says; nobody knows then whether the batch will be found.
+    pub(super) fn erase_head(&self) -> io::Result<()> {
+        self.file.write_at(&[0; FRAME], self.end)?;
+        self.file.sync_data()
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Begins the file again. Nothing in it may be needed.
+    pub(super) fn reuse(&mut self) {
+        self.end = SECTOR;
+        self.named.clear();
+        self.written.clear();
+        self.folders.clear();
+    }
+}
+
+/// Writes the header of a file, durably; a file that is not there appears with it.
+fn begin(vfs: &dyn Vfs, name: &str, sector: &[u8]) -> io::Result<Arc<dyn VfsFile>> {
+    let path = FilePath::new(name).map_err(io::Error::other)?;
+    match vfs.open(&path, Open::Write) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(vfs, &path, sector)?,
+        opened => {
+            let file = opened?;
+            file.write_at(sector, 0)?;
+            file.sync_data()?;
+            return Ok(file);
+        }
+    }
+    vfs.open(&path, Open::Write)
+}

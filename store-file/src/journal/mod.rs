@@ -1,0 +1,299 @@
+//! The journal: changes of any number of logs, committed together with one sync.
+//!
+//! A caller hands in a [`Batch`]: logs to make, bytes to append at their offsets, logs to drop. All that wait are
+//! written to the journal as one batch with one checksum, and synced once. Then the same changes are made in the logs,
+//! without a sync. So a batch is atomic over all its logs, and a log is complete when its callers are answered.
+//!
+//! ```text
+//!              batches of callers
+//!                      │  one leader takes all that wait
+//!                      ▼
+//!   journal.0 │ batch 7 │ batch 8 │ … full: its logs are flushed in the background, then it is used again
+//!   journal.1 │ batch 9 │ …           takes the next batch
+//!                      │  after the sync of the journal
+//!                      ▼
+//!   logs      appended, not synced
+//! ```
+//!
+//! After a crash [`History::read`] finds the batches that the logs may lack, and [`History::redo`] makes their changes
+//! again. A batch without a right checksum at the end was never answered; anywhere else it is damage, and refused.
+//!
+//! Rules, each with a crash test:
+//! - The logs are written only after the journal was synced (but for relaxed durability).
+//! - A half is used again only after a flush: its logs and folders are durable, and a durable batch says so (`base`).
+//! - Numbers of batches never go back: a recovered journal goes on behind its last batch.
+//! - A batch is taken only if there is space for it in the journal and, in reserve, for its logs.
+//! - After a failed sync, or a failed write to a log, nothing is taken any more. The next opening redoes what was
+//!   taken, once it has made the journal durable: what is read may be only in the memory of the system.
+//! - With relaxed durability a power cut takes the last batches, never one in the middle. The logs may then be ahead of
+//!   the journal: whoever opens them looks at what stands behind the end that the journal knows.
+
+mod batch;
+mod flush;
+mod follow;
+mod frame;
+mod half;
+mod history;
+mod planted;
+mod published;
+mod queue;
+mod redo;
+mod reserve;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{
+    fmt, io,
+    sync::{Arc, Condvar, Mutex, Weak},
+    time::Duration,
+};
+
+use store_core::Result;
+
+pub(crate) use self::{
+    batch::{Batch, LogName},
+    follow::Follower,
+    history::{History, is_of_journal, lacks_batches},
+    published::{PUBLISHED, published},
+    redo::{LogAppends, Redone, Step, StepKind},
+};
+use self::{
+    flush::Flushing,
+    frame::HalfHeader,
+    half::Half,
+    planted::{Bug, Planted},
+    published::Published,
+    queue::Queue,
+    reserve::Reserve,
+    writer::Writer,
+};
+use crate::{error, files::Files, mutex::guard, vfs::Vfs};
+
+/// How large the journal is if nothing else is said, both halves together.
+pub(crate) const DEFAULT_BYTES: u64 = 64 << 20;
+
+/// A half has at least this many bytes: some batches, so that the number of the next one is settled by the last.
+const LEAST_HALF: u64 = 2048;
+
+/// When what was acknowledged is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Before it is acknowledged: it survives a power cut.
+    #[default]
+    Sync,
+    /// At most this long after it was acknowledged: it survives a killed process, and a power cut may take the last of
+    /// it, never the middle and never half a commit (FI-12).
+    Interval(Duration),
+    /// When the system gets to it: as `Interval`, without a bound.
+    None,
+}
+
+/// How a journal is opened.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalConfig {
+    /// Which root it belongs to: a journal with another name is refused.
+    pub(crate) root: String,
+    /// The incarnation of the root.
+    pub(crate) incarnation: u64,
+    /// The number of the first batch: behind that of every earlier one.
+    pub(crate) next: u64,
+    /// When batches are durable.
+    pub(crate) durability: Durability,
+    /// A half that has this many bytes takes no further batch.
+    pub(crate) half_bytes: u64,
+    /// Whether full halves are flushed by a thread of their own, at once. Otherwise the caller that needs the space
+    /// does it.
+    pub(crate) in_background: bool,
+}
+
+/// Why a batch was not committed, or may not be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// There is no space. Nothing changed.
+    #[error("no space for the journal")]
+    Full(#[source] io::Error),
+    /// The system refused the call. Nothing changed.
+    #[error("the journal cannot be written")]
+    Refused(#[source] io::Error),
+    /// Nobody knows whether the batch is durable: the next opening finds out. Nothing is taken until then.
+    #[error("writing the journal or a log failed")]
+    Failed(#[source] io::Error),
+    /// An earlier batch failed. Nothing changed.
+    #[error("the journal takes nothing behind a failed write")]
+    Poisoned,
+    /// The journal was closed. Nothing changed.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+impl Failure {
+    fn unchanged(source: io::Error) -> Self {
+        if error::is_full(&source) { Self::Full(source) } else { Self::Refused(source) }
+    }
+
+    /// The same for another caller of the same batch.
+    fn again(&self) -> Self {
+        let copy = |source: &io::Error| match source.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(source.kind(), source.to_string()),
+        };
+        match self {
+            Self::Full(source) => Self::Full(copy(source)),
+            Self::Refused(source) => Self::Refused(copy(source)),
+            Self::Failed(source) => Self::Failed(copy(source)),
+            Self::Poisoned => Self::Poisoned,
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
+/// Makes durable what is derived from the logs, when a half is flushed whose last batch has this number.
+pub(crate) type Persist = Box<dyn Fn(u64) -> io::Result<()> + Send + Sync>;
+
+/// An open journal.
+#[derive(Debug)]
+pub(crate) struct Journal(Arc<Inner>);
+
+struct Inner {
+    vfs: Arc<dyn Vfs>,
+    files: Arc<Files>,
+    config: JournalConfig,
+    persist: Persist,
+    queue: Mutex<Queue>,
+    answered: Condvar,
+    writer: Mutex<Writer>,
+    /// Written by whoever holds the writer.
+    published: Published,
+    /// Rung when a half is free, and when the journal is poisoned.
+    flushed: Condvar,
+    /// For a thread that flushes.
+    this: Weak<Self>,
+    planted: Planted,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    /// Begins an empty journal. What a former one has must be in the logs, durably: it counts for nothing from here on.
+    ///
+    /// # Errors
+    /// As the system says; the former journal is still the one that counts then, or it is replaced.
+    pub(crate) fn start(vfs: Arc<dyn Vfs>, files: Arc<Files>, config: JournalConfig, persist: Persist) -> Result<Self> {
+        Self::start_with(vfs, files, (config, persist), Planted::default())
+    }
+
+    fn start_with(
+        vfs: Arc<dyn Vfs>,
+        files: Arc<Files>,
+        how: (JournalConfig, Persist),
+        planted: Planted,
+    ) -> Result<Self> {
+        let (mut config, persist) = how;
+        config.half_bytes = config.half_bytes.max(LEAST_HALF);
+        let next = if planted.has(Bug::NumbersGoBack) { 1 } else { config.next };
+        let halves = Half::fresh(&*vfs, &header(&config, next))?;
+        let published = Published::begin(&*vfs, next - 1).map_err(|source| error::io("journal.last", source))?;
+        let writer = Mutex::new(Writer::new(halves, next, Reserve::take(&*vfs, planted)));
+        Ok(Self(Arc::new_cyclic(|this| Inner {
+            vfs,
+            files,
+            config,
+            persist,
+            queue: Mutex::default(),
+            answered: Condvar::new(),
+            writer,
+            published,
+            flushed: Condvar::new(),
+            this: Weak::clone(this),
+            planted,
+        })))
+    }
+
+    /// Commits a batch, together with all others that wait, and returns its number. The logs have it then.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub(crate) fn commit(&self, batch: Batch) -> Result<u64, Failure> {
+        self.0.wait_for(batch)
+    }
+
+    /// Makes every batch durable that was committed so far.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if nobody knows what is durable; [`Failure::Poisoned`].
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
+        let mut writer = guard(&self.0.writer);
+        match self.0.check(&writer) {
+            Err(Failure::Closed) => return Ok(()),
+            checked => checked?,
+        }
+        match writer.sync() {
+            Ok(()) => Ok(()),
+            Err(source) => Err(self.0.poison(writer, source)),
+        }
+    }
+
+    /// The number of the last batch that was committed.
+    #[cfg(test)]
+    fn last(&self) -> u64 {
+        guard(&self.0.writer).next - 1
+    }
+
+    /// Whether a write or a sync failed.
+    #[cfg(test)]
+    fn is_poisoned(&self) -> bool {
+        guard(&self.0.writer).is_poisoned
+    }
+
+    /// Gives up the space in reserve, for what is derived from the logs. The next batch takes it again, if there is
+    /// some.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn use_reserve(&self) -> io::Result<()> {
+        guard(&self.0.writer).reserve.give_up(&*self.0.vfs)
+    }
+
+    /// The number of the next batch. Where only one thread commits, nothing changes it.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub(crate) fn next(&self) -> Result<u64, Failure> {
+        self.0.prepare().map(|writer| writer.next)
+    }
+
+    /// Makes everything durable in the logs, and leaves an empty journal. No batch may be committed meanwhile.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if something is not durable: the journal then stays as it is, and the next opening redoes
+    /// it; [`Failure::Poisoned`].
+    pub(crate) fn close(&self) -> Result<(), Failure> {
+        let mut writer = guard(&self.0.writer);
+        self.0.check(&writer)?;
+        while writer.other().is_needed {
+            writer = self.0.wait_for_flush(writer)?;
+        }
+        if let Err(source) = writer.sync() {
+            return Err(self.0.poison(writer, source));
+        }
+        let mut flushing = Flushing::of(&writer, writer.active);
+        let next = writer.next;
+        flushing.last = next - 1;
+        drop(writer);
+        self.0.flush(&flushing)?;
+        let mut writer = guard(&self.0.writer);
+        writer.is_closed = true;
+        Half::fresh(&*self.0.vfs, &header(&self.0.config, next))
+            .map_err(|error| Failure::Failed(io::Error::other(error)))?;
+        Ok(())
+    }
+}
+
+fn header(config: &JournalConfig, next: u64) -> HalfHeader {
+    HalfHeader { root: config.root.clone(), incarnation: config.incarnation, next }
+}

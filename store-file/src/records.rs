@@ -1,0 +1,102 @@
+//! Records as the logs have them, and what is read of several of them.
+
+use store_core::{Event, Result, Scope, TenantId, Thread, ThreadId, Version, codec::DecodeError, thread::StoredThread};
+
+use crate::{
+    codec::{PlaceRow, Rows, damaged},
+    index::{Direction, after_prefix},
+    line,
+    log::{Span, read_line},
+    shared::Shared,
+    table,
+    tails::Tails,
+    vfs::FilePath,
+};
+
+/// Reads one line of a log.
+pub(crate) fn read<T>(
+    shared: &Shared,
+    log: u64,
+    span: Span,
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let (file, path) = shared.open_log(log)?;
+    decoded(&read_line(&*file, &path, span)?, (&path, span), decode)
+}
+
+/// The same for a line that may not be written yet.
+pub(crate) fn read_beside<T>(
+    shared: &Shared,
+    tails: &Tails,
+    at: (u64, Span),
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let (log, span) = at;
+    match (tails.line(log, span), tails.get(log)) {
+        (Some(line), Some(tail)) => decoded(line, (&tail.name.path, span), decode),
+        _ => read(shared, log, span, decode),
+    }
+}
+
+fn decoded<T>(
+    bytes: &[u8],
+    at: (&FilePath, Span),
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let place = || crate::error::corrupt(at.0, Some(at.1.offset));
+    let text = std::str::from_utf8(bytes).map_err(|e| place().with_source(e))?;
+    decode(text).map_err(|e| place().with_source(e))
+}
+
+/// The thread with the incarnation of the store in its versions.
+pub(crate) fn stamp(mut stored: StoredThread, incarnation: u64) -> StoredThread {
+    stamp_thread(&mut stored.thread, incarnation);
+    stored
+}
+
+/// Sets the incarnation of the store in a thread's versions: logs and index do not know it.
+pub(crate) fn stamp_thread(thread: &mut Thread, incarnation: u64) {
+    for version in [&mut thread.version, &mut thread.revision] {
+        *version = Version::new(version.number(), version.generation(), incarnation);
+    }
+}
+
+/// A thread's parent and all above it, the nearest first; empty if it does not exist.
+pub(crate) fn ancestors(
+    shared: &Shared,
+    rows: &impl Rows,
+    tenant: &TenantId,
+    parent: &ThreadId,
+) -> Result<Vec<ThreadId>> {
+    let mut found = Vec::new();
+    let mut next = Some(parent.clone());
+    while let Some(id) = next {
+        let Some(row) = shared.known_thread(rows, tenant, &id)? else { break };
+        found.push(id);
+        next = row.stored.thread.parent_thread_id;
+    }
+    Ok(found)
+}
+
+/// The events of a scope behind a place, as a trim by time looks at them.
+pub(crate) fn oldest(
+    shared: &Shared,
+    tenant: &TenantId,
+    scope: &Scope,
+    floor: u64,
+) -> impl Iterator<Item = Result<Event>> {
+    let snapshot = shared.index.snapshot();
+    let list = table::event_places(tenant, scope);
+    let end = after_prefix(list.as_bytes());
+    let mut at = list.number(floor).into_bytes();
+    std::iter::from_fn(move || {
+        at.push(0);
+        let next = snapshot.range(&at, &end, Direction::Forward).next()?;
+        let found = next.and_then(|(key, value)| {
+            at = key;
+            let place = PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?;
+            read(shared, place.log, place.span, line::decode_event)
+        });
+        Some(found.map(|stored| stored.event))
+    })
+}

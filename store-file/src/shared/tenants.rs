@@ -1,0 +1,48 @@
+//! What all handles of a tenant share.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use store_core::{
+    Timestamp,
+    in_flight::AbandonedCalls,
+    live::{LiveHub, Notifier},
+};
+
+/// What all handles of a tenant share.
+#[derive(Debug, Default)]
+pub(crate) struct TenantState {
+    /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is
+    /// one.
+    closing: AtomicU64,
+    /// Held by who deletes the tenant.
+    pub(crate) deleting: Mutex<()>,
+    /// Calls that still run although nobody waits for them.
+    pub(crate) abandoned: Arc<AbandonedCalls>,
+    pub(crate) live: Arc<LiveHub>,
+    /// Rung when something may be claimable.
+    pub(crate) notifier: Notifier,
+}
+
+impl TenantState {
+    /// Ends what waits for commands or for work.
+    pub(crate) fn end_waits(&self) {
+        self.live.close();
+        self.notifier.notify(Timestamp::MIN);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::SeqCst) > 0
+    }
+
+    pub(crate) fn close(&self) {
+        self.closing.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes a close back whose deletion was refused.
+    pub(crate) fn reopen(&self) {
+        self.closing.fetch_sub(1, Ordering::SeqCst);
+    }
+}

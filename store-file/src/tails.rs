@@ -1,0 +1,112 @@
+//! What a round is about to append to logs, and no file has yet.
+
+use std::collections::BTreeMap;
+
+use store_core::Result;
+
+use crate::{
+    journal::{Batch, LogName},
+    log::{Placed, Position, Span, encode_group},
+};
+
+/// The number that the journal has for the root log. No log in the index has it.
+pub(crate) const ROOT: u64 = 0;
+
+/// The end of a log, and the groups that go behind it.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    pub(crate) name: LogName,
+    /// Whether the log has to be made.
+    pub(crate) is_new: bool,
+    start: u64,
+    end: Position,
+    bytes: Vec<u8>,
+    groups: u64,
+}
+
+impl Tail {
+    /// A log that ends at `end`.
+    pub(crate) const fn new(name: LogName, end: Position) -> Self {
+        Self { name, is_new: false, start: end.offset, end, bytes: Vec::new(), groups: 0 }
+    }
+
+    /// A log that has to be made, beginning with a header line and its sum.
+    pub(crate) fn made(name: LogName, header: (Vec<u8>, u32)) -> Self {
+        let (bytes, crc) = header;
+        let end = Position { offset: bytes.len() as u64, crc };
+        Self { name, is_new: true, start: 0, end, bytes, groups: 0 }
+    }
+
+    /// Where the next group goes.
+    pub(crate) const fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Lets a log be made without a group.
+    pub(crate) const fn make(&mut self) {
+        self.groups += 1;
+    }
+
+    /// Whether it has a group: a log without one is not made.
+    pub(crate) const fn has_groups(&self) -> bool {
+        self.groups > 0
+    }
+
+    /// Adds a group of the batch with this number.
+    pub(crate) fn push<L: AsRef<[u8]>>(&mut self, batch: u64, lines: &[L], fields: &str) -> Result<Placed> {
+        let placed = encode_group(&mut self.bytes, self.end, batch, lines, fields)?;
+        self.end = placed.end;
+        self.groups += 1;
+        Ok(placed)
+    }
+
+    /// Where a line of the next group will be that has so many bytes of others before it.
+    pub(crate) fn place(&self, before: usize, line: &str) -> Span {
+        crate::log::span(self.end.offset + before as u64, line.as_bytes())
+    }
+}
+
+/// The ends of all logs that a round has to do with, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Tails(BTreeMap<u64, Tail>);
+
+impl Tails {
+    pub(crate) fn insert(&mut self, tail: Tail) {
+        self.0.insert(tail.name.number, tail);
+    }
+
+    /// The end of a log that is there. One that is known has gone on meanwhile.
+    pub(crate) fn insert_once(&mut self, name: &LogName, end: Position) {
+        self.0.entry(name.number).or_insert_with(|| Tail::new(name.clone(), end));
+    }
+
+    pub(crate) fn get_mut(&mut self, log: u64) -> Option<&mut Tail> {
+        self.0.get_mut(&log)
+    }
+
+    pub(crate) fn get(&self, log: u64) -> Option<&Tail> {
+        self.0.get(&log)
+    }
+
+    /// The bytes of a line that no file has yet; nothing if it is in its file.
+    pub(crate) fn line(&self, log: u64, span: Span) -> Option<&[u8]> {
+        let tail = self.0.get(&log)?;
+        let from = usize::try_from(span.offset.checked_sub(tail.start)?).ok()?;
+        tail.bytes.get(from..from.checked_add(usize::try_from(span.len).ok()?)?)
+    }
+
+    /// How many bytes are to be written.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().filter(|tail| tail.has_groups()).map(|tail| tail.bytes.len()).sum()
+    }
+
+    /// Puts everything into a batch.
+    pub(crate) fn into_batch(self, batch: &mut Batch) {
+        for tail in self.0.into_values().filter(Tail::has_groups) {
+            if tail.is_new {
+                batch.make(&tail.name);
+            }
+            batch.append(&tail.name, tail.start, tail.bytes);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! A round: what is planned and not written yet, over any number of logs.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::atomic::Ordering,
+};
+
+use store_core::{Error, Result, TenantId, Timestamp, commit::DecisionContext};
+
+use super::mailbox::OpenGroup;
+use crate::{
+    codec::Rows,
+    error,
+    fold::{self, Lines, Owner, Told},
+    journal::LogName,
+    line::{CommitLine, Line, ThreadHeader},
+    log::add_checksum,
+    names::{LogKey, Part, log_path},
+    remembered::{Loaded, Remembered},
+    shared::Shared,
+    staged::Staged,
+    tails::{Tail, Tails},
+    vfs::{FilePath, Open, Vfs},
+    view::View,
+};
+
+/// What a round may use, if there is little space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Nothing but what is free.
+    AsAsked,
+    /// The reserve, so that work can be ended on a full disk (FI-7).
+    Settles,
+    /// The reserve: it makes space, or leads to what does.
+    Frees,
+}
+
+/// How the log that is worked on stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    /// There is none.
+    No,
+    /// It was loaded.
+    Unchanged,
+    /// It got a group since.
+    Changed,
+}
+
+/// A log in a round.
+#[derive(Debug, Default)]
+struct Left {
+    before: Told,
+    told: Told,
+    log: Option<u64>,
+}
+
+/// What is planned and not written yet. One log at a time is worked on: see [`Round::enter`].
+pub(crate) struct Round<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(super) remembered: &'a mut Remembered,
+    pub(crate) staged: Staged<'a>,
+    pub(super) tails: Tails,
+    /// The log that is worked on.
+    pub(super) key: LogKey,
+    entered: Entered,
+    /// The thread as `staged` has it.
+    pub(super) before: Told,
+    pub(super) told: Told,
+    pub(super) log: Option<u64>,
+    /// Logs that were worked on before.
+    left: HashMap<LogKey, Left>,
+    /// Logs that go with the batch.
+    pub(super) dropped: Vec<LogName>,
+    /// What a call of the mailbox changes.
+    pub(super) open: OpenGroup,
+    /// From when on claims may find what the round brings.
+    claimable: BTreeMap<TenantId, Timestamp>,
+    pub(crate) how: How,
+    /// Whether it is durable before it shows, whatever the durability of the store.
+    pub(super) is_durable: bool,
+    /// Something failed in the middle of a change: nothing of the round is written.
+    pub(super) broken: bool,
+    _poison: PoisonOnPanic<'a>,
+}
+
+/// Poisons the store if the thread that holds it panics: nobody knows how far the round came.
+struct PoisonOnPanic<'a>(&'a Shared);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison();
+        }
+    }
+}
+
+/// Refuses a place that something has: a log that the index does not know is damaged, and is not replaced.
+fn check_free(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
+    let len = match vfs.open(path, Open::Read) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.and_then(|file| file.len()).map_err(|source| error::io(path, source))?,
+    };
+    if len == 0 { Ok(()) } else { Err(error::corrupt(path, Some(0))) }
+}
+
+impl<'a> Round<'a> {
+    /// A round that begins at a log, which is not loaded yet.
+    pub(super) fn new(shared: &'a Shared, remembered: &'a mut Remembered, key: LogKey) -> Self {
+        let staged = Staged::with_recent(&shared.index, std::mem::take(&mut remembered.recent));
+        Self {
+            shared,
+            remembered,
+            staged,
+            tails: Tails::default(),
+            key,
+            entered: Entered::No,
+            before: Told::default(),
+            told: Told::default(),
+            log: None,
+            left: HashMap::new(),
+            dropped: Vec::new(),
+            open: OpenGroup::default(),
+            claimable: BTreeMap::new(),
+            how: How::AsAsked,
+            is_durable: false,
+            broken: false,
+            _poison: PoisonOnPanic(shared),
+        }
+    }
+
+    pub(super) const fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Whether nothing waits to be written.
+    pub(super) fn is_clean(&self) -> bool {
+        self.tails.len() == 0 && self.dropped.is_empty()
+    }
+
+    /// From when on claims may find something, by tenant.
+    pub(super) fn claimable(&mut self) -> BTreeMap<TenantId, Timestamp> {
+        std::mem::take(&mut self.claimable)
+    }
+
+    /// Notes from when on a claim may find something.
+    pub(super) fn brings(&mut self, claimable_from: Option<Timestamp>) {
+        if let Some(from) = claimable_from {
+            let first = self.claimable.entry(self.key.0.clone()).or_insert(from);
+            *first = from.min(*first);
+        }
+    }
+
+    /// Goes on with another log: what this one got is in `staged` from then on.
+    pub(crate) fn enter(&mut self, key: LogKey) -> Result<()> {
+        if self.entered != Entered::No && self.key == key {
+            return Ok(());
+        }
+        let next = match self.left.remove(&key) {
+            Some(left) => left,
+            None => self.load(&key)?,
+        };
+        self.leave();
+        let Left { before, told, log } = next;
+        (self.key, self.before, self.told, self.log) = (key, before, told, log);
+        self.entered = Entered::Unchanged;
+        Ok(())
+    }
+
+    /// Puts what the log's groups have led to into `staged`.
+    pub(super) fn leave(&mut self) {
+        let entered = std::mem::replace(&mut self.entered, Entered::No);
+        if entered == Entered::No {
+            return;
+        }
+        let (mut before, told) = (std::mem::take(&mut self.before), std::mem::take(&mut self.told));
+        if let (Entered::Changed, Some(log)) = (entered, self.log)
+            && let Some(tail) = self.tails.get(log)
+        {
+            let (tenant, thread, part) = self.key.clone();
+            let owner = Owner { tenant, thread, generation: part.generation(told.generation()), log };
+            fold::finish(&mut self.staged, &owner, (&before, &told), tail.end());
+            before = told.clone();
+        }
+        let left = Left { before, told, log: self.log };
+        self.left.insert(self.key.clone(), left);
+    }
+
+    /// A log as it stands: remembered, or from the index, its file compared with what the index knows.
+    fn load(&mut self, key: &LogKey) -> Result<Left> {
+        let (tenant, thread, part) = key;
+        if let Some(Loaded { told, name, end }) = self.remembered.get(key) {
+            self.shared.check_damage(tenant, thread)?;
+            let log = Some(name.number);
+            self.tails.insert_once(name, *end);
+            return Ok(Left { before: told.clone(), told: told.clone(), log });
+        }
+        let (told, log) = match part {
+            Part::Events => {
+                self.shared.check_damage(tenant, thread)?;
+                (Told::default(), self.staged.event_log(tenant, thread)?)
+            }
+            Part::Thread => {
+                let row = self.shared.thread_row(&self.staged, tenant, thread)?;
+                let id = self.staged.id_record(tenant, thread, row.as_ref().map(|row| &row.stored))?;
+                let log = row.as_ref().map(|row| row.log);
+                (Told { stored: row.map(|row| row.stored), id }, log)
+            }
+        };
+        if let Some(log) = log {
+            let row = self.staged.log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+            let (_, path) = self.shared.open_log(log)?;
+            self.tails.insert_once(&LogName { number: log, path }, row.end);
+        }
+        Ok(Left { before: told.clone(), told, log })
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            shared: self.shared,
+            staged: &self.staged,
+            tails: &self.tails,
+            tenant: &self.key.0,
+            told: &self.told,
+            log: self.log,
+        }
+    }
+
+    pub(super) fn setting(&self, now: Timestamp) -> DecisionContext<'a> {
+        DecisionContext::new(now, &self.shared.limits, &*self.shared.config.ids)
+    }
+
+    /// Adds a group to the log, and works it into what later requests of the round are judged by.
+    pub(super) fn group(
+        &mut self,
+        generation: u64,
+        lines: Vec<Line>,
+        texts: &[String],
+        commit: CommitLine,
+    ) -> Result<()> {
+        let owner = self.owner(generation)?;
+        let batch = self.number()?;
+        let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
+        let placed = tail.push(batch, texts, &commit.encode())?;
+        self.entered = Entered::Changed;
+        let lines = lines.into_iter().zip(placed.lines).collect();
+        let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end };
+        let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
+        self.broken |= folded.is_err();
+        folded
+    }
+
+    /// The number of the batch that the round becomes.
+    pub(super) fn number(&self) -> Result<u64> {
+        self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))
+    }
+
+    /// Whose log it is; a thread without one gets it here.
+    pub(super) fn owner(&mut self, generation: u64) -> Result<Owner> {
+        let (tenant, thread, _) = self.key.clone();
+        if let Some(log) = self.log {
+            return Ok(Owner { tenant, thread, generation, log });
+        }
+        let path = log_path(&tenant, &thread, generation)?;
+        check_free(&*self.shared.vfs, &path)?;
+        let header = ThreadHeader { tenant, thread, generation, at: self.shared.time.now() };
+        let log = self.shared.next_log.fetch_add(1, Ordering::SeqCst);
+        self.tails.insert(Tail::made(LogName { number: log, path }, add_checksum(&header.encode())?));
+        self.log = Some(log);
+        Ok(Owner { tenant: header.tenant, thread: header.thread, generation, log })
+    }
+
+    /// Removes a log with the batch.
+    pub(crate) fn drop_log(&mut self, name: LogName) {
+        self.dropped.push(name);
+    }
+
+    /// The logs that have groups, as they will be.
+    pub(super) fn written(&mut self) -> HashMap<LogKey, Loaded> {
+        let tails = &self.tails;
+        let left = std::mem::take(&mut self.left).into_iter();
+        let written = left.filter_map(|(key, Left { told, log, .. })| {
+            let tail = tails.get(log?).filter(|tail| tail.has_groups())?;
+            Some((key, Loaded { told, name: tail.name.clone(), end: tail.end() }))
+        });
+        written.collect()
+    }
+
+    /// Forgets what belongs to a tenant.
+    pub(crate) fn forget_tenant(&mut self, tenant: &TenantId) {
+        self.remembered.forget_tenant(tenant);
+    }
+
+    /// Forgets a log, which is changed or removed by something else than its groups.
+    pub(crate) fn forget(&mut self, key: &LogKey) {
+        self.remembered.forget(key);
+    }
+}
