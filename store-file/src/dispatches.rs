@@ -25,7 +25,7 @@ pub(crate) struct MailboxTable<'a, R> {
     rows: &'a R,
     shared: &'a Shared,
     tenant: &'a TenantId,
-    /// What whoever decides is about to write.
+    /// The lines that the writer has planned and not written yet. Readers have none.
     tails: Option<&'a Tails>,
     has_payloads: bool,
     despite_damage: bool,

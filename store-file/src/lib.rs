@@ -11,7 +11,7 @@
 //!    journal, read as if it were in the logs; `meta`, `lock`, `registry`, `config`: what a root is, and who holds it;
 //!    `root`: the log of facts about several threads; `tails`: what is not written yet; `watch`: changes of a holder
 //! 4. The index. `index`: an ordered map of derived data; `table`, `codec`: its keys and rows; `walk`, `pages`: steps
-//!    through lists; `staged`, `recent`: the index with changes that nobody else sees yet, and what was read of it
+//!    through lists; `staged`, `recent`: the index with changes that readers do not see yet, and a cache of it
 //! 5. What a group changes in the index. `fold`, `dispatch_rows`, `outbox_rows`, `sweep`
 //! 6. From the logs to the index. `catch_up`: by the journal; `replay`, `decoded`, `facts`: by the logs; `recovery`:
 //!    what an opening makes of both

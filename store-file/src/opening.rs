@@ -77,7 +77,7 @@ pub(crate) fn open_on(
 }
 
 /// A root that is open for reading, as its next holder will find it: with the index that is on the disk, all of which
-/// can be read. Nothing is written. None if somebody has the root.
+/// can be read. Nothing is written. Returns `None` if a process has the root open for writing.
 pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
     let vfs = Arc::clone(&shared.vfs);
     let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
@@ -189,8 +189,9 @@ fn begin_journal(
     Ok((meta, journal, files))
 }
 
-/// Opens a root for reading: nothing is written. If nobody has it open, the lock comes along: the journal may have what
-/// the logs lack, and the index is as its last holder left it. The lock is let go of once both were read.
+/// Opens a root for reading, and writes nothing. If no process has the root open, the caller passes its lock: then the
+/// journal may contain what the logs lack, and the index is as the last holder left it. This function releases the lock
+/// after it has read both.
 fn open_to_read(
     lock: Option<&Lock>,
     vfs: Arc<dyn Vfs>,

@@ -1,5 +1,5 @@
-//! What a writer has read of the index and written to it lately. As nobody else changes the index, it need not be read
-//! again.
+//! What a writer has read of the index and written to it lately. Only the writer changes the index, so it need
+//! not read this again.
 //!
 //! Lists are known from their beginning up to some key. Queues are taken from there, and a step through a list of the
 //! index costs as much as reading a dozen of its keys.
@@ -153,7 +153,7 @@ impl Recent {
         for (key, value) in changes.iter() {
             self.decoded.remove(key);
             let is_known = self.rows.iter().any(|rows| rows.contains_key(key));
-            // Places in lists have no value, and nobody reads them as rows.
+            // Places in lists have no value, and are never read as rows.
             if is_known || value.is_some_and(|value| !value.is_empty()) {
                 self.put_row(key.to_vec(), value.map(<[u8]>::to_vec));
             }

@@ -24,11 +24,11 @@ const CHUNK: usize = 32;
 enum Source<'a> {
     /// The index as it is at any time.
     Index(&'a Index),
-    /// The index as it was once: for a reader, whose changes nobody ever sees.
+    /// A snapshot of the index, for a reader whose changes are never applied.
     Snapshot(&'a Snapshot),
 }
 
-/// The index with changes that nobody else sees yet: what the next commit of a batch is judged by.
+/// The index with changes that readers do not see yet. The next commit of the batch is checked against it.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
     source: Source<'a>,
@@ -55,7 +55,7 @@ impl<'a> Staged<'a> {
         Self { recent: RefCell::new(recent.at(index.version())), ..Self::new(index) }
     }
 
-    /// For a reader, whose changes nobody ever sees.
+    /// For a reader, whose changes are never applied.
     pub(crate) fn over(snapshot: &'a Snapshot) -> Self {
         Self::of(Source::Snapshot(snapshot))
     }
@@ -225,7 +225,7 @@ impl<'a> Staged<'a> {
         })
     }
 
-    /// The changes of an opening, which nobody can have seen before.
+    /// The changes of an opening. No reader exists yet.
     pub(crate) fn into_changes(self) -> Changes {
         self.changes
     }

@@ -109,7 +109,7 @@ impl Half {
     /// Removes, durably, what a failed write has left: the beginning of a batch.
     ///
     /// # Errors
-    /// As the system says; nobody knows then whether the batch will be found.
+    /// An error of the system. The next opening may then find the batch or not.
     pub(super) fn erase_head(&self) -> io::Result<()> {
         self.file.write_at(&[0; FRAME], self.end)?;
         self.file.sync_data()

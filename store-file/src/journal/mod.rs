@@ -26,7 +26,7 @@
 //! - After a failed sync, or a failed write to a log, nothing is taken any more. The next opening redoes what was
 //!   taken, once it has made the journal durable: what is read may be only in the memory of the system.
 //! - With relaxed durability a power cut takes the last batches, never one in the middle. The logs may then be ahead of
-//!   the journal: whoever opens them looks at what stands behind the end that the journal knows.
+//!   the journal: the next opening sets aside the bytes of a log that follow the end which the journal states.
 
 mod batch;
 mod flush;
@@ -116,7 +116,7 @@ pub(crate) enum Failure {
     /// The system refused the call. Nothing changed.
     #[error("the journal cannot be written")]
     Refused(#[source] io::Error),
-    /// Nobody knows whether the batch is durable: the next opening finds out. Nothing is taken until then.
+    /// It is unknown whether the batch is durable. The journal refuses further batches; the next opening finds out.
     #[error("writing the journal or a log failed")]
     Failed(#[source] io::Error),
     /// An earlier batch failed. Nothing changed.
@@ -163,7 +163,7 @@ struct Inner {
     queue: Mutex<Queue>,
     answered: Condvar,
     writer: Mutex<Writer>,
-    /// Written by whoever holds the writer.
+    /// Only the thread that holds the writer writes it.
     published: Published,
     /// Rung when a half is free, and when the journal is poisoned.
     flushed: Condvar,
@@ -225,7 +225,7 @@ impl Journal {
     /// Makes every batch durable that was committed so far.
     ///
     /// # Errors
-    /// [`Failure::Failed`] if nobody knows what is durable; [`Failure::Poisoned`].
+    /// [`Failure::Failed`] if it is unknown what is durable; [`Failure::Poisoned`].
     pub(crate) fn sync(&self) -> Result<(), Failure> {
         let mut writer = guard(&self.0.writer);
         match self.0.check(&writer) {

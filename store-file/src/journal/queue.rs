@@ -49,7 +49,7 @@ impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut answers = std::mem::take(&mut self.answers);
         if answers.is_empty() {
-            // It panicked: nobody knows how far it came.
+            // The leader panicked. It is unknown how much it wrote.
             let panicked = || io::Error::other("the writer panicked");
             let _ = self.inner.poison(guard(&self.inner.writer), panicked());
             answers = self.group.iter().map(|(caller, _)| (*caller, Err(Failure::Failed(panicked())))).collect();

@@ -131,7 +131,7 @@ impl History {
 pub(crate) struct Step {
     /// The number of its batch.
     pub(crate) batch: u64,
-    /// The number of the log in the index of whoever wrote the batch.
+    /// The number of the log in the index of the process that wrote the batch.
     pub(crate) log: u64,
     /// The log.
     pub(crate) path: FilePath,

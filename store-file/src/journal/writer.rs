@@ -32,7 +32,7 @@ pub(super) struct Writer {
     /// The highest `base` that a durable batch states.
     told: u64,
     pub(super) reserve: Reserve,
-    /// Nobody knows what is durable: nothing is taken any more.
+    /// It is unknown what is durable. The journal refuses further batches.
     pub(super) is_poisoned: bool,
     /// Everything is in the logs, and nothing is taken any more.
     pub(super) is_closed: bool,
@@ -192,7 +192,7 @@ impl Inner {
         if writer.is_closed { Err(Failure::Closed) } else { Ok(()) }
     }
 
-    /// Nobody knows what is durable. The next opening finds out.
+    /// Refuses further batches, because it is unknown what is durable. The next opening finds out.
     pub(super) fn poison(&self, mut writer: MutexGuard<'_, Writer>, source: io::Error) -> Failure {
         writer.is_poisoned = true;
         drop(writer);

@@ -83,7 +83,7 @@ impl Failed {
         error.with_source(self.text.clone())
     }
 
-    /// The error for a write that nobody else has part in.
+    /// The error for a write with a single caller.
     pub(super) fn into_error(self) -> Error {
         let error = match self.kind {
             ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new(*self.detail),

@@ -1,4 +1,4 @@
-//! Claims whose answer nobody received: they are given back (PR-11).
+//! Releases claims whose answer no caller received (PR-11).
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) struct GiveBack {
     pub(crate) tenant: Arc<TenantState>,
 }
 
-/// Claims on their way to whoever asked for them. Dropped on the way, they are given back.
+/// Claims that are being returned to a caller. If this is dropped first, the claims are released.
 #[derive(Debug)]
 pub(crate) struct OnTheWay<T: Claimed> {
     claimed: Option<T>,
@@ -57,7 +57,7 @@ impl<T: Claimed> Drop for OnTheWay<T> {
     fn drop(&mut self) {
         let Some(ask) = self.claimed.take().and_then(|claimed| claimed.release()) else { return };
         let GiveBack { writers, log, tenant } = self.back.clone();
-        // Whoever lost the answer comes after it.
+        // Later calls of the caller wait for this release.
         let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
         drop(writers.push((), Wanted { ask, key: log, tenant, work: work_guard }));
     }

@@ -4,7 +4,7 @@
 //! - `root_log`: facts about several threads
 //! - `write`: the end of a round: one batch of the journal, then the index, then the answers
 //! - `commit`, `queue`, `events`, `outbox`, `mailbox`: what each kind of request writes
-//! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer nobody received
+//! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer no caller received
 
 mod answer;
 mod ask;
@@ -126,7 +126,7 @@ impl Round<'_> {
             let was_clean = self.is_clean();
             let answer = self.judge(&request.body);
             let stands = was_clean && (answer.is_err() || self.is_clean());
-            // Whoever made the error knows no key.
+            // The code that made the error does not know the commit key.
             let answer = answer.map_err(|error| match error.kind() {
                 ErrorKind::CommitUnknown => Failed::new(&error).of(&request.body.ask),
                 _ => error,

@@ -83,7 +83,7 @@ pub(crate) struct Round<'a> {
     _poison: PoisonOnPanic<'a>,
 }
 
-/// Poisons the store if the thread that holds it panics: nobody knows how far the round came.
+/// Poisons the store if the thread that holds it panics, because it is unknown how much of the round was written.
 struct PoisonOnPanic<'a>(&'a Shared);
 
 impl Drop for PoisonOnPanic<'_> {

@@ -1,4 +1,4 @@
-//! A call fails: the batch is refused and leaves nothing, or nobody knows, and nothing is taken any more.
+//! A call fails: the batch is refused and leaves nothing, or its outcome is unknown and the journal refuses all others.
 
 use super::{Bug, Durability, Failure, Found, Ran, Script, Store, reopened, run, survivors};
 use crate::{

@@ -73,7 +73,7 @@ impl Store {
 struct Ran {
     /// How many batches were acknowledged.
     acknowledged: usize,
-    /// How many may be there: one more, if the last one failed and nobody knows.
+    /// How many batches may be there: one more if the outcome of the last one is unknown.
     possible: usize,
 }
 
