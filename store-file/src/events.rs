@@ -20,7 +20,6 @@ use crate::{
     error,
     index::{self, Key, Snapshot},
     line,
-    mutex::guard,
     names::{Part, scope_log_id},
     pages, records, refresh,
     shared::Shared,
@@ -302,7 +301,7 @@ impl EventRetention for Tenant {
 pub(crate) fn sweep(shared: &Shared, tenant: &TenantId, scope: &Scope) -> Result<()> {
     loop {
         // Not beside the writer, who may look at what is removed.
-        let _writer = guard(&shared.writer);
+        let _exclusive = shared.exclusive();
         shared.check_sound()?;
         if !sweep_step(&shared.index, (tenant, scope), shared.time.now())? {
             return Ok(());

@@ -54,6 +54,7 @@ mod outbox_rows;
 mod overlay;
 mod pages;
 mod pending;
+mod planned;
 mod pool;
 mod purge;
 mod readers;

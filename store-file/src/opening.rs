@@ -225,7 +225,7 @@ fn open_to_read(
 fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     let mut staged = Staged::new(&shared.index);
     staged.put(table::fact("store"), *shared.meta.key());
-    shared.index.apply(staged.into_changes())?;
+    shared.index.apply(&staged.into_changes())?;
     if position(&shared.index)?.is_none() || shared.config.durability != Durability::Sync {
         let session = shared.lock.as_ref().map_or(0, Lock::session);
         let tenant = TenantId::default_tenant();

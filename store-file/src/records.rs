@@ -32,9 +32,9 @@ pub(crate) fn read_beside<T>(
     decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
 ) -> Result<T> {
     let (log, span) = at;
-    match (tails.line(log, span), tails.get(log)) {
-        (Some(line), Some(tail)) => decoded(line, (&tail.name.path, span), decode),
-        _ => read(shared, log, span, decode),
+    match tails.line(log, span) {
+        Some((line, path)) => decoded(line, (path, span), decode),
+        None => read(shared, log, span, decode),
     }
 }
 

@@ -327,5 +327,5 @@ pub(crate) fn show<'a>(staged: &mut Staged<'a>, index: &'a Index, most: usize) -
     if staged.len() <= most {
         return Ok(());
     }
-    index.apply(std::mem::replace(staged, Staged::new(index)).into_changes())
+    index.apply(&std::mem::replace(staged, Staged::new(index)).into_changes())
 }

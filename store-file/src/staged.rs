@@ -1,16 +1,21 @@
 //! Changes of the index that wait for their groups to be durable, and the index as it will be with them.
+//!
+//! The changes of a round lie over those of the round before it, which is being committed meanwhile, and these over the
+//! index, which has them or not.
 
 use std::{
     cell::RefCell,
     collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
 };
 
-use store_core::{Result, Scope, TenantId};
+use store_core::{Error, Result, Scope, TenantId};
 
 use crate::{
     codec::{Get, Row, damaged, read},
     index::{Changes, Direction, Index, Key, Snapshot, after_prefix},
     log::Position,
+    planned::Planned,
     recent::{Decoded, Known, Recent},
     root, table,
     walk::{Walk, bounds},
@@ -32,6 +37,8 @@ enum Source<'a> {
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
     source: Source<'a>,
+    /// The round before, if it is being committed.
+    previous: Option<Arc<Planned>>,
     changes: Changes,
     /// Rows that change, decoded.
     decoded: RefCell<HashMap<Vec<u8>, Decoded>>,
@@ -41,7 +48,7 @@ pub(crate) struct Staged<'a> {
     touched: BTreeSet<u64>,
     /// Scopes that get events: who follows them is told when these show.
     scopes: BTreeSet<(TenantId, Scope)>,
-    /// What was read of the index, which stays: nothing else writes to it meanwhile.
+    /// What was read of the index and of the round before, which stays: nothing else writes to the index meanwhile.
     recent: RefCell<Recent>,
 }
 
@@ -51,8 +58,10 @@ impl<'a> Staged<'a> {
     }
 
     /// The same for the writer, with what it has read and written before.
-    pub(crate) fn with_recent(index: &'a Index, recent: Recent) -> Self {
-        Self { recent: RefCell::new(recent.at(index.version())), ..Self::new(index) }
+    pub(crate) fn with_recent(index: &'a Index, recent: Recent, previous: Option<Arc<Planned>>) -> Self {
+        // While a round is being committed nothing else changes the index.
+        let recent = if previous.is_none() { recent.at(index.version()) } else { recent };
+        Self { previous, recent: RefCell::new(recent), ..Self::new(index) }
     }
 
     /// For a reader, whose changes are never applied.
@@ -63,6 +72,7 @@ impl<'a> Staged<'a> {
     fn of(source: Source<'a>) -> Self {
         Self {
             source,
+            previous: None,
             changes: Changes::default(),
             decoded: RefCell::default(),
             new: HashSet::new(),
@@ -124,6 +134,10 @@ impl<'a> Staged<'a> {
         self.changes.len()
     }
 
+    fn previous_changes(&self) -> Option<&Changes> {
+        self.previous.as_ref().map(|previous| &previous.changes)
+    }
+
     fn look<T>(&self, at: impl FnOnce(&Snapshot) -> T) -> T {
         match self.source {
             Source::Index(index) => at(&index.snapshot()),
@@ -154,11 +168,13 @@ impl<'a> Staged<'a> {
             }
             Ok(())
         })?;
-        for (key, value) in self.changes.below(prefix.as_bytes()) {
-            if value.is_some() {
-                keys.insert(key.to_vec());
-            } else {
-                keys.remove(key);
+        for changes in self.previous_changes().into_iter().chain([&self.changes]) {
+            for (key, value) in changes.below(prefix.as_bytes()) {
+                if value.is_some() {
+                    keys.insert(key.to_vec());
+                } else {
+                    keys.remove(key);
+                }
             }
         }
         Ok(keys.into_iter().collect())
@@ -183,7 +199,7 @@ impl<'a> Staged<'a> {
     pub(crate) fn into_parts(self) -> (Changes, BTreeSet<(TenantId, Scope)>, Recent) {
         let mut recent = self.recent.into_inner();
         recent.note(&self.changes, self.decoded.into_inner());
-        (self.changes, self.scopes, recent)
+        (self.changes, self.scopes, recent.advanced())
     }
 
     /// What was read of the index. The changes are given up.
@@ -191,9 +207,9 @@ impl<'a> Staged<'a> {
         self.recent.into_inner()
     }
 
-    /// The first key of a list in a range and a direction that the index has and that does not change.
+    /// The first key of a list in a range and a direction that is there and that this round does not change.
     fn stored(&self, list: &Key, (from, to): (&[u8], &[u8]), direction: Direction) -> Result<Option<Vec<u8>>> {
-        let stays = |key: &&Vec<u8>| self.changes.get(key).is_none();
+        let stays = |key: &[u8]| self.changes.get(key).is_none();
         let is_forward = direction == Direction::Forward;
         loop {
             let mut recent = self.recent.borrow_mut();
@@ -201,28 +217,61 @@ impl<'a> Staged<'a> {
             let beginning = recent.list(list.as_bytes());
             if is_forward
                 && beginning.reaches(from)
-                && let Some(key) = beginning.range(from, to).find(stays)
+                && let Some(key) = beginning.range(from, to).find(|key| stays(key))
             {
                 return Ok(Some(key.clone()));
             }
             match beginning.known() {
                 Known::All if is_forward => return Ok(None),
-                Known::All => return Ok(beginning.range(from, to).rev().find(stays).cloned()),
+                Known::All => return Ok(beginning.range(from, to).rev().find(|key| stays(key)).cloned()),
                 Known::UpTo(_) if !is_forward || !beginning.reaches(from) => break,
                 _ if is_full => break,
                 known => {
-                    let (keys, known) = self.look(|snapshot| read_on(snapshot, list, known))?;
+                    let (keys, known) = self.read_on(list, known)?;
                     let count = keys.len();
                     beginning.extend(keys, known);
                     recent.count_keys(count);
                 }
             }
         }
-        self.look(|snapshot| {
+        let previous = self.previous_changes();
+        let is_removed = |key: &[u8]| previous.is_some_and(|changes| changes.get(key) == Some(None));
+        let stored = self.look(|snapshot| {
             let keys = snapshot.range(from, to, direction).map(|pair| pair.map(|(key, _)| key));
-            let mut stored = keys.filter(|key| key.as_ref().map_or(true, |key| stays(&key)));
+            let mut stored = keys.filter(|key| key.as_ref().map_or(true, |key| stays(key) && !is_removed(key)));
             stored.next().transpose()
-        })
+        })?;
+        let added = previous.and_then(|changes| {
+            let mut added = changes.puts(from, to).filter(|key| stays(key));
+            if is_forward { added.next() } else { added.next_back() }.map(<[u8]>::to_vec)
+        });
+        Ok(first_of(stored, added, direction))
+    }
+
+    /// The next keys of a list after what is known of it, and how much is known with them.
+    fn read_on(&self, list: &Key, known: &Known) -> Result<(BTreeSet<Vec<u8>>, Known)> {
+        let end = after_prefix(list.as_bytes());
+        let (from, is_first) = match known {
+            Known::UpTo(last) => ([last.as_slice(), &[0]].concat(), false),
+            Known::Nothing | Known::All => (list.as_bytes().to_vec(), true),
+        };
+        let stored = self.look(|snapshot| {
+            let begin = if is_first { snapshot.front(list.as_bytes()) } else { from.clone() };
+            let pairs = snapshot.range(&begin, &end, Direction::Forward).take(CHUNK);
+            let keys = pairs.map(|pair| pair.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
+            if is_first {
+                snapshot.remember_front(list.as_bytes(), keys.first().map(Vec::as_slice));
+            }
+            Ok::<_, Error>(keys)
+        })?;
+        let last = stored.last().filter(|_| stored.len() == CHUNK).cloned();
+        let mut keys = BTreeSet::from_iter(stored);
+        if let Some(changes) = self.previous_changes() {
+            let end = last.as_ref().map_or(end, |last| [last.as_slice(), &[0]].concat());
+            keys.retain(|key| changes.get(key) != Some(None));
+            keys.extend(changes.puts(&from, &end).map(<[u8]>::to_vec));
+        }
+        Ok((keys, last.map_or(Known::All, Known::UpTo)))
     }
 
     /// The changes of an opening. No reader exists yet.
@@ -258,9 +307,11 @@ impl Get for Staged<'_> {
                 if let Some(row) = self.recent.borrow_mut().row(key) {
                     return Ok(row);
                 }
-                let value = match self.source {
-                    Source::Index(index) => index.get(key)?,
-                    Source::Snapshot(snapshot) => snapshot.get(key)?,
+                let previous = self.previous_changes().and_then(|changes| changes.get(key));
+                let value = match (previous, self.source) {
+                    (Some(value), _) => value.map(<[u8]>::to_vec),
+                    (None, Source::Index(index)) => index.get(key)?,
+                    (None, Source::Snapshot(snapshot)) => snapshot.get(key)?,
                 };
                 self.recent.borrow_mut().put_row(key.to_vec(), value.clone());
                 Ok(value)
@@ -273,29 +324,134 @@ impl Walk for Staged<'_> {
     fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
         let (from, to) = bounds(list, after, direction);
         let stored = self.stored(list, (&from, &to), direction)?;
-        let added = self.changes.first_put(&from, &to, direction);
-        Ok(match (stored, added) {
-            (Some(stored), Some(added)) if direction == Direction::Forward => Some(stored.min(added)),
-            (Some(stored), Some(added)) => Some(stored.max(added)),
-            (stored, added) => stored.or(added),
-        })
+        let mut added = self.changes.puts(&from, &to);
+        let added = match direction {
+            Direction::Forward => added.next(),
+            Direction::Backward => added.next_back(),
+        };
+        Ok(first_of(stored, added.map(<[u8]>::to_vec), direction))
     }
 }
 
-/// The next keys of a list behind what is known of it, and how much is known with them.
-fn read_on(snapshot: &Snapshot, list: &Key, known: &Known) -> Result<(Vec<Vec<u8>>, Known)> {
-    let from = match known {
-        Known::UpTo(last) => [last.as_slice(), &[0]].concat(),
-        Known::Nothing | Known::All => snapshot.front(list.as_bytes()),
-    };
-    let pairs = snapshot.range(&from, &after_prefix(list.as_bytes()), Direction::Forward).take(CHUNK);
-    let keys = pairs.map(|pair| pair.map(|(key, _)| key)).collect::<Result<Vec<_>>>()?;
-    if *known == Known::Nothing {
-        snapshot.remember_front(list.as_bytes(), keys.first().map(Vec::as_slice));
+/// The one of two keys that comes first in a direction.
+fn first_of(one: Option<Vec<u8>>, other: Option<Vec<u8>>, direction: Direction) -> Option<Vec<u8>> {
+    match (one, other) {
+        (Some(one), Some(other)) if direction == Direction::Forward => Some(one.min(other)),
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
     }
-    let known = match keys.last() {
-        Some(last) if keys.len() == CHUNK => Known::UpTo(last.clone()),
-        _ => Known::All,
-    };
-    Ok((keys, known))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Direction, Index, Key, Staged};
+    use crate::{codec::Get, index::Changes, journal::Batch, planned::Planned, recent::Recent, walk::Walk};
+
+    /// When the index gets the changes of the first round.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Applied {
+        /// Before the second round is planned, as if there were no rounds side by side.
+        WithoutOverlap,
+        Before,
+        InTheMiddle,
+        After,
+    }
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % end
+        }
+
+        /// A row, or a place in one of three lists.
+        fn key(&mut self) -> String {
+            match self.below(4) {
+                0 => format!("row{}", self.below(30)),
+                list => format!("list{list}{:03}", self.below(200)),
+            }
+        }
+
+        fn list(&mut self) -> Key {
+            Key::from_bytes(format!("list{}", 1 + self.below(3)).as_bytes())
+        }
+    }
+
+    fn key(text: &str) -> Key {
+        Key::from_bytes(text.as_bytes())
+    }
+
+    /// Reads and changes at random. What was read.
+    fn steps(staged: &mut Staged<'_>, random: &mut Random, seen: &mut Vec<String>) {
+        for number in 0..60 {
+            let name = random.key();
+            match random.below(7) {
+                0 => staged.put(key(&name), if name.starts_with("row") { format!("{number}") } else { String::new() }),
+                1 => staged.delete(key(&name)),
+                2 => seen.push(format!("{name}: {:?}", staged.get(name.as_bytes()).unwrap())),
+                3 => seen.push(format!("{:?}", staged.keys(&random.list()).unwrap())),
+                4 | 5 => {
+                    // As a queue is read: from its first key on, which goes.
+                    let (list, mut after) = (random.list(), None);
+                    for _ in 0..random.below(60) {
+                        let Some(next) = staged.next(&list, after, Direction::Forward).unwrap() else { break };
+                        seen.push(String::from_utf8(next.clone()).unwrap());
+                        if random.below(2) == 0 {
+                            staged.delete(Key::from_bytes(&next));
+                        }
+                        after = Some(next);
+                    }
+                }
+                _ => {
+                    let (list, direction) = (random.list(), [Direction::Forward, Direction::Backward]);
+                    let direction = direction[usize::try_from(random.below(2)).unwrap()];
+                    let after = name.as_bytes().starts_with(list.as_bytes()).then(|| name.clone().into_bytes());
+                    seen.push(format!("{name}: {:?}", staged.next(&list, after, direction).unwrap()));
+                }
+            }
+        }
+    }
+
+    fn two_rounds(seed: u64, applied: Applied) -> Vec<String> {
+        let (index, mut random, mut seen) = (Index::in_memory(), Random(seed), Vec::new());
+        let mut changes = Changes::default();
+        (0..random.below(400)).for_each(|_| changes.put(random.key(), "x"));
+        index.apply(&changes).unwrap();
+        let mut first = Staged::with_recent(&index, Recent::default(), None);
+        steps(&mut first, &mut random, &mut seen);
+        let (changes, scopes, recent) = first.into_parts();
+        let planned = Arc::new(Planned::new((changes, scopes), (Batch::default(), 1)));
+        let apply = |now: Applied| {
+            if now == applied {
+                index.apply(&planned.changes).unwrap();
+            }
+        };
+        apply(Applied::WithoutOverlap);
+        apply(Applied::Before);
+        let previous = (applied != Applied::WithoutOverlap).then(|| Arc::clone(&planned));
+        let mut second = Staged::with_recent(&index, recent, previous);
+        steps(&mut second, &mut random, &mut seen);
+        apply(Applied::InTheMiddle);
+        steps(&mut second, &mut random, &mut seen);
+        apply(Applied::After);
+        let (changes, _, recent) = second.into_parts();
+        index.apply(&changes).unwrap();
+        let mut third = Staged::with_recent(&index, recent, None);
+        steps(&mut third, &mut random, &mut seen);
+        seen
+    }
+
+    /// Shows CM-1 of rounds side by side: the second one sees the first one whole, whether or not the index has it.
+    #[test]
+    fn a_round_sees_the_one_before_it_at_any_time() {
+        for seed in 0..300 {
+            let expected = two_rounds(seed, Applied::WithoutOverlap);
+            for applied in [Applied::Before, Applied::InTheMiddle, Applied::After] {
+                assert_eq!(two_rounds(seed, applied), expected, "{applied:?} with seed {seed}");
+            }
+        }
+    }
 }

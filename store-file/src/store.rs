@@ -20,7 +20,7 @@ use crate::{
     mutex::guard,
     names::log_path,
     opening,
-    pool::Queues,
+    pool::Queue,
     registry,
     report::Opening,
     shared::Shared,
@@ -130,8 +130,8 @@ impl fmt::Debug for FileStore {
 impl Opened {
     fn new(shared: Arc<Shared>, path: PathBuf) -> Arc<Self> {
         let state = Arc::clone(&shared);
-        let writers = Queues::new(shared.pool.clone(), TOGETHER, move |(), requests| {
-            writer::handle(&state, requests);
+        let writers = Queue::new(shared.pool.clone(), TOGETHER, move |requests, turn| {
+            writer::handle(&state, requests, turn);
         });
         if let Durability::Interval(every) = shared.config.durability {
             let shared = Arc::downgrade(&shared);

@@ -50,6 +50,6 @@ pub(crate) fn sweep_step(index: &Index, what: (&TenantId, &Scope), now: store_co
             }
         }
     }
-    index.apply(staged.into_changes())?;
+    index.apply(&staged.into_changes())?;
     Ok(swept)
 }

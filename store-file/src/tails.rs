@@ -1,12 +1,14 @@
 //! What a round is about to append to logs, and no file has yet.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::Result;
 
 use crate::{
     journal::{Batch, LogName},
     log::{Placed, Position, Span, encode_group},
+    planned::Planned,
+    vfs::FilePath,
 };
 
 /// The number that the journal has for the root log. No log in the index has it.
@@ -66,47 +68,64 @@ impl Tail {
     }
 }
 
-/// The ends of all logs that a round has to do with, by their numbers.
+/// The ends of all logs that a round has to do with.
 #[derive(Debug, Default)]
-pub(crate) struct Tails(BTreeMap<u64, Tail>);
+pub(crate) struct Tails {
+    /// By the numbers of their logs.
+    tails: BTreeMap<u64, Tail>,
+    /// The round before, if it is being committed: the files may not have its lines yet.
+    previous: Option<Arc<Planned>>,
+}
 
 impl Tails {
+    /// None yet, after a round that is being committed.
+    pub(crate) const fn after(previous: Option<Arc<Planned>>) -> Self {
+        Self { tails: BTreeMap::new(), previous }
+    }
+
     pub(crate) fn insert(&mut self, tail: Tail) {
-        self.0.insert(tail.name.number, tail);
+        self.tails.insert(tail.name.number, tail);
     }
 
     /// The end of a log that is there. One that is known has gone on meanwhile.
     pub(crate) fn insert_once(&mut self, name: &LogName, end: Position) {
-        self.0.entry(name.number).or_insert_with(|| Tail::new(name.clone(), end));
+        self.tails.entry(name.number).or_insert_with(|| Tail::new(name.clone(), end));
     }
 
     pub(crate) fn get_mut(&mut self, log: u64) -> Option<&mut Tail> {
-        self.0.get_mut(&log)
+        self.tails.get_mut(&log)
     }
 
     pub(crate) fn get(&self, log: u64) -> Option<&Tail> {
-        self.0.get(&log)
+        self.tails.get(&log)
     }
 
-    /// The bytes of a line that no file has yet; nothing if it is in its file.
-    pub(crate) fn line(&self, log: u64, span: Span) -> Option<&[u8]> {
-        let tail = self.0.get(&log)?;
-        let from = usize::try_from(span.offset.checked_sub(tail.start)?).ok()?;
-        tail.bytes.get(from..from.checked_add(usize::try_from(span.len).ok()?)?)
+    /// The bytes of a line that its file may not have yet, and the path of that file; nothing if the file has it.
+    pub(crate) fn line(&self, log: u64, span: Span) -> Option<(&[u8], &FilePath)> {
+        let own = self.tails.get(&log).map(|tail| (&tail.name, tail.start, tail.bytes.as_slice()));
+        let of_previous = || self.previous.as_ref()?.batch.appended(log);
+        own.and_then(|own| line_in(own, span)).or_else(|| line_in(of_previous()?, span))
     }
 
     /// How many bytes are to be written.
     pub(crate) fn len(&self) -> usize {
-        self.0.values().filter(|tail| tail.has_groups()).map(|tail| tail.bytes.len()).sum()
+        self.tails.values().filter(|tail| tail.has_groups()).map(|tail| tail.bytes.len()).sum()
     }
 
     /// Puts everything into a batch.
     pub(crate) fn into_batch(self, batch: &mut Batch) {
-        for tail in self.0.into_values().filter(Tail::has_groups) {
+        for tail in self.tails.into_values().filter(Tail::has_groups) {
             if tail.is_new {
                 batch.make(&tail.name);
             }
             batch.append(&tail.name, tail.start, tail.bytes);
         }
     }
+}
+
+/// A line of bytes that go to a place in a log.
+fn line_in<'a>((name, start, bytes): (&'a LogName, u64, &'a [u8]), span: Span) -> Option<(&'a [u8], &'a FilePath)> {
+    let from = usize::try_from(span.offset.checked_sub(start)?).ok()?;
+    let line = bytes.get(from..from.checked_add(usize::try_from(span.len).ok()?)?)?;
+    Some((line, &name.path))
 }

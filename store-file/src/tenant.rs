@@ -113,7 +113,7 @@ impl Tenant {
         let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, about);
         let key = (self.id.clone(), thread, part);
         let wanted = Wanted { ask, key, tenant: Arc::clone(&self.state), work: work_guard };
-        let answer = self.writers.push((), wanted).await;
+        let answer = self.writers.push(wanted).await;
         caller_guard.answered();
         match answer {
             Err(Lost::Panicked) => Err(Error::commit_unknown(commit_key).with_source(Lost::Panicked)),

@@ -167,7 +167,7 @@ impl DiskIndex {
     }
 
     /// Applies a batch; nobody else applies one meanwhile.
-    pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
+    pub(super) fn apply(&self, changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
         let row = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len);
         let bytes: usize = changes.iter().map(row).sum();
         if bytes > LARGE_BATCH {
@@ -176,8 +176,8 @@ impl DiskIndex {
             let mut batch = self.database.batch();
             for (key, value) in changes {
                 match value {
-                    Some(value) => batch.insert(&self.keys, key, value),
-                    None => batch.remove(&self.keys, key),
+                    Some(value) => batch.insert(&self.keys, key.as_slice(), value.as_slice()),
+                    None => batch.remove(&self.keys, key.as_slice()),
                 }
             }
             guarded(&self.folder, || batch.commit().and_then(|()| self.rotate_full_memtable()))?;
@@ -211,12 +211,12 @@ impl DiskIndex {
     }
 
     /// Makes a table of a batch, past the journal and the map in memory.
-    fn write_table(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> fjall::Result<()> {
+    fn write_table(&self, changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> fjall::Result<()> {
         let mut table = self.keys.start_ingestion()?;
         for (key, value) in changes {
             match value {
-                Some(value) => table.write(key, value)?,
-                None => table.write_tombstone(key)?,
+                Some(value) => table.write(key.as_slice(), value.as_slice())?,
+                None => table.write_tombstone(key.as_slice())?,
             }
         }
         table.finish()

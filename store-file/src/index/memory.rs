@@ -21,7 +21,7 @@ impl MemoryIndex {
     /// The index that was written down, and is written on.
     pub(super) fn journaled(journal: &Journal) -> Self {
         let index = Self::default();
-        journal.batches().into_iter().for_each(|batch| index.apply(batch));
+        journal.batches().iter().for_each(|batch| index.apply(batch));
         Self { journal: Some(journal.clone()), ..index }
     }
 
@@ -39,16 +39,16 @@ impl MemoryIndex {
         self.map.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) {
+    pub(super) fn apply(&self, changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(journal) = &self.journal {
-            journal.note(&changes);
+            journal.note(changes);
         }
         let map = Arc::make_mut(&mut map);
         for (key, value) in changes {
             match value {
-                Some(value) => map.insert(key, value),
-                None => map.remove(&key),
+                Some(value) => map.insert(key.clone(), value.clone()),
+                None => map.remove(key),
             };
         }
     }

@@ -16,6 +16,7 @@ mod temporary;
 
 use std::{
     collections::BTreeMap,
+    ops::Bound,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -79,18 +80,10 @@ impl Changes {
         changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
     }
 
-    /// The first key in a direction that gets a value, from `from` on and below `to`.
-    pub(crate) fn first_put(&self, from: &[u8], to: &[u8], direction: Direction) -> Option<Vec<u8>> {
-        if from >= to {
-            return None;
-        }
-        let mut range = self.keys.range(from.to_vec()..to.to_vec());
-        let is_put = |(_, value): &(&Vec<u8>, &Option<Vec<u8>>)| value.is_some();
-        let first = match direction {
-            Direction::Forward => range.find(is_put),
-            Direction::Backward => range.rfind(is_put),
-        };
-        first.map(|(key, _)| key.clone())
+    /// The keys that get a value, from `from` on and below `to`, in order.
+    pub(crate) fn puts(&self, from: &[u8], to: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+        let range = (Bound::Included(from), Bound::Excluded(to.max(from)));
+        self.keys.range::<[u8], _>(range).filter(|(_, value)| value.is_some()).map(|(key, _)| key.as_slice())
     }
 
     /// The keys that change, and what they become.
@@ -207,8 +200,8 @@ impl Index {
     ///
     /// # Errors
     /// As the system says. Whether the changes were made is not known then; the index takes no more of them.
-    pub(crate) fn apply(&self, changes: Changes) -> Result<()> {
-        let changes = changes.keys;
+    pub(crate) fn apply(&self, changes: &Changes) -> Result<()> {
+        let changes = &changes.keys;
         let puts = changes.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
         let _applying = self.fronts.begin(puts);
         match &self.engine {

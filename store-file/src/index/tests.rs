@@ -22,7 +22,7 @@ fn each(check: impl Fn(&Index)) {
 fn changed(index: &Index, change: impl FnOnce(&mut Changes)) {
     let mut changes = Changes::default();
     change(&mut changes);
-    index.apply(changes).unwrap();
+    index.apply(&changes).unwrap();
 }
 
 fn keys(index: &Index, prefix: &str, direction: Direction) -> Vec<String> {

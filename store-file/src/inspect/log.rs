@@ -23,7 +23,6 @@ use crate::{
     index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Known, Position, Scanner, Tail, check_version, classify, read_header},
-    mutex::guard,
     names::{Part as LogPart, log_path},
     pending, runs,
     shared::{Shared, objection},
@@ -40,10 +39,10 @@ pub(super) fn check_log(inspected: &Inspected, known: &(u64, LogRow)) -> Result<
         Ok((part, _)) if part.findings.is_empty() => return Ok(part),
         _ => {}
     }
-    let mut writer = guard(&inspected.shared.writer);
+    let mut exclusive = inspected.shared.exclusive();
     let (part, is_changed) = look(inspected, known, inspected.repair)?;
     if is_changed {
-        writer.forget(&(known.1.tenant.clone(), known.1.thread.clone(), LogPart::of(known.1.generation)));
+        exclusive.remembered.forget(&(known.1.tenant.clone(), known.1.thread.clone(), LogPart::of(known.1.generation)));
     }
     Ok(part)
 }
@@ -230,12 +229,12 @@ impl Check<'_> {
                 fold::fold(&mut staged, &self.owner, &mut told, &lines)
             });
             misfit = folded.err().map(|error| (group.start, group.end.offset, error.to_string()));
-            index.apply(staged.into_changes())?;
+            index.apply(&staged.into_changes())?;
         }
         let mut staged = Staged::new(&index);
         fold::finish(&mut staged, &self.owner, (&Told::default(), &told), scanner.position());
         self.facts.detach(&mut staged)?;
-        index.apply(staged.into_changes())?;
+        index.apply(&staged.into_changes())?;
         let row = index.thread_row(&self.owner.tenant, &self.owner.thread)?;
         let stored = row.map(|row| row.stored).filter(|_| misfit.is_none()).or(told.stored);
         Ok(Replayed { index, stored, runs, outbox, end: scanner.position(), misfit, goes_on })

@@ -15,7 +15,6 @@ use crate::{
     fold::{self, Owner, mailbox::turn},
     index::{Direction, Index, Key, Snapshot},
     log::{Header, Scanner, read_header},
-    mutex::guard,
     names::{log_path, mailbox_log_id},
     shared::Shared,
     staged::Staged,
@@ -34,8 +33,7 @@ pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<F
     finding.tenant = Some(tenant.clone());
     finding.repair = RepairStatus::CanBeRebuilt;
     if *repair {
-        // Nobody writes meanwhile.
-        let _writer = guard(&shared.writer);
+        let _exclusive = shared.exclusive();
         let Some(again) = Told::by(shared, tenant)? else {
             return Err(Error::unavailable("a log was changed while it was read"));
         };
@@ -86,7 +84,7 @@ impl Told {
             let until = self.snapshot.placed_row(tenant, &thread)?.until;
             turn(&mut staged, tenant, &thread, until)?;
         }
-        self.given.apply(staged.into_changes())
+        self.given.apply(&staged.into_changes())
     }
 
     /// The key of something that differs.
@@ -171,7 +169,7 @@ fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> 
         for (line, span) in &lines {
             fold::mailbox::line(&mut staged, &owner, (line, *span))?;
         }
-        given.apply(staged.into_changes())?;
+        given.apply(&staged.into_changes())?;
     }
     Ok(scanner.position() == row.end)
 }

@@ -17,7 +17,6 @@ use crate::{
     index::{Direction, Key, Snapshot},
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
-    mutex::guard,
     names::log_path,
     root,
     shared::Shared,
@@ -125,8 +124,8 @@ fn list(shared: &Shared, folder: &FilePath) -> Result<Vec<Entry>> {
 /// A file that the index does not know: a log that it should know, or something that belongs to nothing.
 fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> Result<Option<(u64, LogRow)>> {
     let fail = |source| error::io(path, source);
-    // Who was making it, if anybody, has ended when this lock is had.
-    drop(guard(&shared.writer));
+    // A round that was making it has ended when this returns.
+    drop(shared.exclusive());
     let file = match shared.vfs.open(path, Open::Read) {
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(fail)?,
@@ -189,7 +188,11 @@ pub(super) fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Res
         staged.delete(Key::from_bytes(&key));
     }
     drop(snapshot);
-    if repair { shared.index.apply(staged.into_changes()) } else { Ok(()) }
+    if !repair {
+        return Ok(());
+    }
+    let _exclusive = shared.exclusive();
+    shared.index.apply(&staged.into_changes())
 }
 
 /// Places in lists that lead to nothing, or not to what has its place there. The logs were checked before.
@@ -213,7 +216,8 @@ pub(super) fn stray_places(shared: &Shared, repair: bool) -> Result<Option<Findi
     let detail = format!("{strays} places in lists of threads and runs refer to nothing");
     let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
     if repair {
-        shared.index.apply(staged.into_changes())?;
+        let _exclusive = shared.exclusive();
+        shared.index.apply(&staged.into_changes())?;
         finding.repair = RepairStatus::Rebuilt;
     }
     Ok(Some(finding))

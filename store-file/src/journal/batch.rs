@@ -1,4 +1,4 @@
-//! What one call wants to change in logs, and its bytes in the journal.
+//! What changes in logs together, and its bytes in the journal.
 
 use crate::vfs::FilePath;
 
@@ -85,6 +85,14 @@ impl Batch {
             Record::Drop(_) => 0,
         };
         self.records.iter().map(of).sum()
+    }
+
+    /// What a log gets: its name, where the bytes go, and the bytes.
+    pub(crate) fn appended(&self, log: u64) -> Option<(&LogName, u64, &[u8])> {
+        self.records.iter().find_map(|record| match record {
+            Record::Append(name, offset, bytes) if name.number == log => Some((name, *offset, bytes.as_slice())),
+            _ => None,
+        })
     }
 
     /// Makes the batch durable before it is answered, whatever the durability of the store.

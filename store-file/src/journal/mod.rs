@@ -1,13 +1,10 @@
 //! The journal: changes of any number of logs, committed together with one sync.
 //!
-//! A caller hands in a [`Batch`]: logs to make, bytes to append at their offsets, logs to drop. All that wait are
-//! written to the journal as one batch with one checksum, and synced once. Then the same changes are made in the logs,
-//! without a sync. So a batch is atomic over all its logs, and a log is complete when its callers are answered.
+//! The store hands in a [`Batch`]: logs to make, bytes to append at their offsets, logs to drop. It is written to the
+//! journal with one checksum, and synced once. Then the same changes are made in the logs, without a sync. So a batch is
+//! atomic over all its logs, and a log is complete when those who wait for the batch are answered.
 //!
 //! ```text
-//!              batches of callers
-//!                      │  one leader takes all that wait
-//!                      ▼
 //!   journal.0 │ batch 7 │ batch 8 │ … full: its logs are flushed in the background, then it is used again
 //!   journal.1 │ batch 9 │ …           takes the next batch
 //!                      │  after the sync of the journal
@@ -36,7 +33,6 @@ mod half;
 mod history;
 mod planted;
 mod published;
-mod queue;
 mod redo;
 mod reserve;
 #[cfg(test)]
@@ -64,7 +60,6 @@ use self::{
     half::Half,
     planted::{Bug, Planted},
     published::Published,
-    queue::Queue,
     reserve::Reserve,
     writer::Writer,
 };
@@ -131,21 +126,6 @@ impl Failure {
     fn unchanged(source: io::Error) -> Self {
         if error::is_full(&source) { Self::Full(source) } else { Self::Refused(source) }
     }
-
-    /// The same for another caller of the same batch.
-    fn again(&self) -> Self {
-        let copy = |source: &io::Error| match source.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(source.kind(), source.to_string()),
-        };
-        match self {
-            Self::Full(source) => Self::Full(copy(source)),
-            Self::Refused(source) => Self::Refused(copy(source)),
-            Self::Failed(source) => Self::Failed(copy(source)),
-            Self::Poisoned => Self::Poisoned,
-            Self::Closed => Self::Closed,
-        }
-    }
 }
 
 /// Makes durable what is derived from the logs, when a half is flushed whose last batch has this number.
@@ -160,8 +140,6 @@ struct Inner {
     files: Arc<Files>,
     config: JournalConfig,
     persist: Persist,
-    queue: Mutex<Queue>,
-    answered: Condvar,
     writer: Mutex<Writer>,
     /// Only the thread that holds the writer writes it.
     published: Published,
@@ -204,8 +182,6 @@ impl Journal {
             files,
             config,
             persist,
-            queue: Mutex::default(),
-            answered: Condvar::new(),
             writer,
             published,
             flushed: Condvar::new(),
@@ -214,12 +190,19 @@ impl Journal {
         })))
     }
 
-    /// Commits a batch, together with all others that wait, and returns its number. The logs have it then.
+    /// Commits a batch, and returns its number. The logs have it then.
     ///
     /// # Errors
     /// See [`Failure`].
-    pub(crate) fn commit(&self, batch: Batch) -> Result<u64, Failure> {
-        self.0.wait_for(batch)
+    pub(crate) fn commit(&self, batch: &Batch) -> Result<u64, Failure> {
+        match self.0.write(batch) {
+            Err(Failure::Full(_)) if batch.uses_reserve() => {
+                // A quota may be full where the disk has space.
+                self.use_reserve().map_err(Failure::Refused)?;
+                self.0.write(batch)
+            }
+            written => written,
+        }
     }
 
     /// Makes every batch durable that was committed so far.
@@ -259,7 +242,7 @@ impl Journal {
         guard(&self.0.writer).reserve.give_up(&*self.0.vfs)
     }
 
-    /// The number of the next batch. Where only one thread commits, nothing changes it.
+    /// The number of the next batch.
     ///
     /// # Errors
     /// See [`Failure`].

@@ -80,24 +80,23 @@ impl Writer {
     }
 
     /// The bytes of the next batch, but for its frame, and the logs that it names for the first time in its half.
-    fn encode(&mut self, group: &[&Batch]) -> (Vec<u8>, BTreeSet<u64>) {
-        let size: u64 = group.iter().map(|batch| batch.bytes() + 256).sum();
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    fn encode(&mut self, batch: &Batch) -> (Vec<u8>, BTreeSet<u64>) {
+        let mut bytes = Vec::with_capacity(usize::try_from(batch.bytes() + 1024).unwrap_or_default());
         bytes.resize(FRAME, 0);
         let mut named = BTreeSet::new();
-        for log in group.iter().flat_map(|batch| batch.logs()) {
+        for log in batch.logs() {
             if !self.half().named.contains(&log.number) && named.insert(log.number) {
                 Change::Name { log: log.number, path: log.path.clone() }.encode(&mut bytes);
             }
         }
-        group.iter().flat_map(|batch| batch.changes()).for_each(|(change, _)| change.encode(&mut bytes));
+        batch.changes().for_each(|(change, _)| change.encode(&mut bytes));
         (bytes, named)
     }
 
     /// Makes sure that a batch has space in the journal and in its logs.
-    fn make_room(&mut self, vfs: &dyn Vfs, group: &[&Batch], len: u64) -> io::Result<()> {
-        let bytes = group.iter().map(|batch| batch.space()).sum();
-        if !group.iter().all(|batch| batch.uses_reserve()) {
+    fn make_room(&mut self, vfs: &dyn Vfs, batch: &Batch, len: u64) -> io::Result<()> {
+        let bytes = batch.space();
+        if !batch.uses_reserve() {
             self.reserve.keep(vfs, bytes)?;
             return self.half().reserve(vfs, len);
         }
@@ -112,8 +111,8 @@ impl Writer {
     }
 
     /// Remembers what the flush of the half has to make durable.
-    fn note(&mut self, group: &[&Batch]) {
-        for (change, path) in group.iter().flat_map(|batch| batch.changes()) {
+    fn note(&mut self, batch: &Batch) {
+        for (change, path) in batch.changes() {
             match change {
                 Change::Make { log } | Change::Append { log, .. } => {
                     self.half().written.insert(log, path.clone());
@@ -140,35 +139,34 @@ fn above(path: &FilePath) -> Vec<FilePath> {
 }
 
 impl Inner {
-    /// Writes batches as one, with one sync. When it returns, the logs have them.
-    pub(super) fn write(&self, group: &[&Batch]) -> Result<u64, Failure> {
+    /// Writes a batch, with one sync. When it returns, the logs have it.
+    pub(super) fn write(&self, batch: &Batch) -> Result<u64, Failure> {
         let mut writer = self.prepare()?;
-        self.open_logs(group).map_err(Failure::unchanged)?;
-        let (mut bytes, named) = writer.encode(group);
+        self.open_logs(batch).map_err(Failure::unchanged)?;
+        let (mut bytes, named) = writer.encode(batch);
         if u32::try_from(bytes.len()).is_err() {
             return Err(Failure::Refused(io::Error::other("the batch has more than 4 GiB")));
         }
         let frame = writer.frame();
         frame.seal(&mut bytes);
-        writer.make_room(&*self.vfs, group, bytes.len() as u64).map_err(Failure::unchanged)?;
+        writer.make_room(&*self.vfs, batch, bytes.len() as u64).map_err(Failure::unchanged)?;
         if let Err(source) = writer.half().write(&bytes) {
             return Err(self.withdraw(writer, source));
         }
         writer.took(frame, bytes.len() as u64);
         writer.half().named.extend(named);
-        writer.note(group);
+        writer.note(batch);
         let early = self.planted.has(Bug::LogsFirst);
-        if early && let Err(source) = self.apply(&mut writer, group) {
+        if early && let Err(source) = self.apply(&mut writer, batch) {
             return Err(self.poison(writer, source));
         }
-        let must_sync = group.iter().any(|batch| batch.must_sync());
-        if (must_sync || self.config.durability == Durability::Sync)
+        if (batch.must_sync() || self.config.durability == Durability::Sync)
             && !self.planted.has(Bug::NoSync)
             && let Err(source) = writer.sync()
         {
             return Err(self.poison(writer, source));
         }
-        if !early && let Err(source) = self.apply(&mut writer, group) {
+        if !early && let Err(source) = self.apply(&mut writer, batch) {
             return Err(self.poison(writer, source));
         }
         if let Err(source) = self.publish(&mut writer, frame.number) {
@@ -255,9 +253,9 @@ impl Inner {
     }
 
     /// Refuses a batch for a log that cannot be opened, as long as it can be refused.
-    fn open_logs(&self, group: &[&Batch]) -> io::Result<()> {
+    fn open_logs(&self, batch: &Batch) -> io::Result<()> {
         let mut made = BTreeSet::new();
-        for (change, path) in group.iter().flat_map(|batch| batch.changes()) {
+        for (change, path) in batch.changes() {
             match change {
                 Change::Make { log } => drop(made.insert(log)),
                 Change::Append { log, .. } if !made.contains(&log) => drop(self.files.open(path)?),
@@ -278,9 +276,9 @@ impl Inner {
         }
     }
 
-    /// Makes the changes of committed batches in the logs.
-    fn apply(&self, writer: &mut Writer, group: &[&Batch]) -> io::Result<()> {
-        for (change, path) in group.iter().flat_map(|batch| batch.changes()) {
+    /// Makes the changes of a committed batch in the logs.
+    fn apply(&self, writer: &mut Writer, batch: &Batch) -> io::Result<()> {
+        for (change, path) in batch.changes() {
             match self.change(&change, path) {
                 // The space was kept for this.
                 Err(source) if error::is_full(&source) => {

@@ -1,4 +1,4 @@
-//! OS threads that do the blocking work, and queues that collect what waits for one key.
+//! OS threads that do the blocking work, and a queue that collects what waits for the writer.
 //!
 //! Nothing here needs a runtime: a caller holds a [`Pending`], a future that any executor can poll. Dropping it drops
 //! the answer, never the work.
@@ -16,7 +16,7 @@ use store_core::Error;
 use tokio::sync::oneshot;
 
 pub(crate) use self::{
-    queue::{Queues, Request},
+    queue::{Queue, Request, Turn},
     threads::{DEFAULT_THREADS, Pool},
 };
 

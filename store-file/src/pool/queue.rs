@@ -1,16 +1,16 @@
-//! Queues by key: all that waits for one key is taken together, by one thread at a time.
+//! A queue that collects what waits: all of it is taken together, by one thread at a time.
 
 use std::{
-    collections::HashMap,
+    collections::VecDeque,
     fmt,
-    hash::Hash,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use tokio::sync::oneshot;
 
 use super::{Lost, Pending, Pool};
+use crate::mutex::guard;
 
 /// A request that waits, and who waits for its answer.
 #[derive(Debug)]
@@ -31,110 +31,133 @@ impl<Q, A> Request<Q, A> {
     }
 }
 
-/// Serial queues, one for each key that something waits for.
-///
-/// Requests of one key are handled in the order in which they came, those that wait together in one call: this is the
-/// group commit. Requests of different keys are handled at the same time. Clones are the same queues.
-pub(crate) struct Queues<K, Q, A>(Arc<Inner<K, Q, A>>);
+/// A serial queue. Requests are handled in the order in which they came, those that wait together in one call: this is
+/// the group commit. Clones are the same queue.
+pub(crate) struct Queue<Q, A>(Arc<Inner<Q, A>>);
 
-type Handler<K, Q, A> = dyn Fn(&K, Vec<Request<Q, A>>) + Send + Sync;
+type Handler<Q, A> = dyn Fn(Vec<Request<Q, A>>, &mut Turn<'_, Q, A>) + Send + Sync;
 
-struct Inner<K, Q, A> {
+struct Inner<Q, A> {
     pool: Pool,
-    /// A key is here while it has a thread or waits for one.
-    waiting: Mutex<HashMap<K, Vec<Request<Q, A>>>>,
+    state: Mutex<State<Q, A>>,
     limit: usize,
-    handle: Box<Handler<K, Q, A>>,
+    handle: Box<Handler<Q, A>>,
 }
 
-impl<K, Q, A> Clone for Queues<K, Q, A> {
+struct State<Q, A> {
+    waiting: VecDeque<Request<Q, A>>,
+    /// Whether a thread has the turn, or is about to take it.
+    is_taken: bool,
+}
+
+/// The right to take what waits: one thread has it at a time.
+pub(crate) struct Turn<'a, Q, A> {
+    queue: &'a Queue<Q, A>,
+    is_over: bool,
+}
+
+impl<Q, A> Clone for Queue<Q, A> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K, Q, A> fmt::Debug for Queues<K, Q, A> {
+impl<Q, A> fmt::Debug for Queue<Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues").field("pool", &self.0.pool).field("limit", &self.0.limit).finish_non_exhaustive()
+        f.debug_struct("Queue").field("pool", &self.0.pool).field("limit", &self.0.limit).finish_non_exhaustive()
     }
 }
 
-impl<K, Q, A> Queues<K, Q, A>
+impl<Q, A> Queue<Q, A>
 where
-    K: Clone + Eq + Hash + Send + 'static,
     Q: Send + 'static,
     A: Send + 'static,
 {
-    /// Queues whose requests `handle` answers, at most `limit` in one call.
+    /// A queue whose requests `handle` answers, at most `limit` in one call.
     ///
     /// A request that it drops, and all that it holds when it panics, end with [`Lost::Panicked`] for their callers;
     /// those that came later are handled. State that a panic may have left half changed is for `handle` to notice.
     pub(crate) fn new(
         pool: Pool,
         limit: usize,
-        handle: impl Fn(&K, Vec<Request<Q, A>>) + Send + Sync + 'static,
+        handle: impl Fn(Vec<Request<Q, A>>, &mut Turn<'_, Q, A>) + Send + Sync + 'static,
     ) -> Self {
-        let (waiting, limit) = (Mutex::default(), limit.max(1));
-        Self(Arc::new(Inner { pool, waiting, limit, handle: Box::new(handle) }))
+        let state = Mutex::new(State { waiting: VecDeque::new(), is_taken: false });
+        Self(Arc::new(Inner { pool, state, limit: limit.max(1), handle: Box::new(handle) }))
     }
 
-    /// Puts a request into the queue of its key. It has its place when this returns, whether or not anybody polls.
-    pub(crate) fn push(&self, key: K, body: Q) -> Pending<A> {
+    /// Adds a request. It has its place when this returns, whether or not the answer is polled.
+    pub(crate) fn push(&self, body: Q) -> Pending<A> {
         let (reply, pending) = Pending::accepted();
-        let request = Request { body, reply };
-        let mut waiting = self.0.waiting();
-        // Asked under the lock, so that nothing is added to a queue that was drained for the last time.
+        let mut state = self.state();
+        // Asked under the lock, so that nothing is added to a queue that was emptied for the last time.
         if !self.0.pool.is_open() {
             return Pending::refused(Lost::Closed);
         }
-        if let Some(queue) = waiting.get_mut(&key) {
-            queue.push(request);
-            return pending;
+        if !state.is_taken {
+            if let Err(lost) = self.schedule(false) {
+                return Pending::refused(lost);
+            }
+            // The thread that was just asked for takes the lock first, and finds the request.
+            state.is_taken = true;
         }
-        if let Err(lost) = self.schedule(key.clone(), false) {
-            return Pending::refused(lost);
-        }
-        // The thread that was just asked for takes the lock first, and finds this.
-        waiting.insert(key, vec![request]);
+        state.waiting.push_back(Request { body, reply });
         pending
     }
 
-    /// How many keys have a thread or wait for one.
+    /// Whether a thread works for the queue.
     #[cfg(test)]
-    pub(crate) fn busy_keys(&self) -> usize {
-        self.0.waiting().len()
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state().is_taken
     }
 
-    fn schedule(&self, key: K, accepted_before: bool) -> Result<(), Lost> {
-        let queues = self.clone();
-        self.0.pool.submit(Box::new(move || queues.drain(key)), accepted_before)
+    fn state(&self) -> MutexGuard<'_, State<Q, A>> {
+        guard(&self.0.state)
     }
 
-    /// Handles what waits for a key, then goes to the end of the line if more has come.
-    fn drain(&self, key: K) {
-        let Some(requests) = self.0.take(&key) else { return };
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.0.handle)(&key, requests)));
-        let mut waiting = self.0.waiting();
-        if waiting.get(&key).is_none_or(Vec::is_empty) {
-            waiting.remove(&key);
+    fn schedule(&self, accepted_before: bool) -> Result<(), Lost> {
+        let queue = self.clone();
+        self.0.pool.submit(Box::new(move || queue.take_turn()), accepted_before)
+    }
+
+    /// Handles what waits, and goes to the end of the pool's line if more has come.
+    fn take_turn(&self) {
+        let mut state = self.state();
+        let count = self.0.limit.min(state.waiting.len());
+        let requests = state.waiting.drain(..count).collect();
+        drop(state);
+        let mut turn = Turn { queue: self, is_over: false };
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.0.handle)(requests, &mut turn)));
+        if turn.is_over {
             return;
         }
-        drop(waiting);
-        // This thread exists, so one is there to do it.
-        let _ = self.schedule(key, true);
+        let mut state = self.state();
+        state.is_taken = !state.waiting.is_empty();
+        if state.is_taken {
+            // This thread exists, so one is there to do it.
+            let _ = self.schedule(true);
+        }
     }
 }
 
-impl<K: Eq + Hash, Q, A> Inner<K, Q, A> {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<K, Vec<Request<Q, A>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first requests of a key. The key stays, and so says that a thread works for it.
-    fn take(&self, key: &K) -> Option<Vec<Request<Q, A>>> {
-        let mut waiting = self.waiting();
-        let queue = waiting.get_mut(key)?;
-        let rest = queue.split_off(self.limit.min(queue.len()));
-        Some(std::mem::replace(queue, rest))
+impl<Q, A> Turn<'_, Q, A>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+{
+    /// Lets another thread take what waits, beginning with requests that this thread took and did not handle. If nothing
+    /// waits, this thread keeps the turn.
+    pub(crate) fn pass_on(&mut self, left: &mut VecDeque<Request<Q, A>>) {
+        if self.is_over {
+            return;
+        }
+        let mut state = self.queue.state();
+        while let Some(request) = left.pop_back() {
+            state.waiting.push_front(request);
+        }
+        self.is_over = !state.waiting.is_empty();
+        if self.is_over {
+            let _ = self.queue.schedule(true);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the pool: order, batches, panics, closing.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -11,7 +12,7 @@ use std::{
 
 use store_core::{Error, ErrorKind};
 
-use super::{Lost, Pool, Queues, Request};
+use super::{Lost, Pool, Queue, Request};
 
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
@@ -89,84 +90,119 @@ fn a_dropped_pool_finishes_its_jobs_in_the_background() {
     assert_eq!(receiver.iter().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
 }
 
-type Batches = Arc<Mutex<Vec<(u8, Vec<u32>)>>>;
+type Batches = Arc<Mutex<Vec<Vec<u32>>>>;
 
-/// Queues that record what they are given together and answer with the double. Request 0 waits for the gate.
-fn recording(pool: &Pool, limit: usize) -> (Queues<u8, u32, u32>, Batches, mpsc::Sender<()>) {
+/// A queue that records what it is given together and answers with the double. Request 0 waits for the gate.
+fn recording(pool: &Pool, limit: usize) -> (Queue<u32, u32>, Batches, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
     let (batches, gate): (Batches, _) = (Arc::default(), Mutex::new(gate));
     let seen = Arc::clone(&batches);
-    let queues = Queues::new(pool.clone(), limit, move |key, requests: Vec<Request<u32, u32>>| {
+    let queue = Queue::new(pool.clone(), limit, move |requests: Vec<Request<u32, u32>>, _| {
         if requests.iter().any(|request| request.body == 0) {
             gate.lock().unwrap().recv().unwrap();
         }
         assert!(requests.iter().all(|request| request.body != 666), "on purpose");
-        seen.lock().unwrap().push((*key, requests.iter().map(|request| request.body).collect()));
-        for request in requests {
-            let (body, answer) = request.split();
-            answer(body * 2);
-        }
+        seen.lock().unwrap().push(requests.iter().map(|request| request.body).collect());
+        answer_all(requests);
     });
-    (queues, batches, open)
+    (queue, batches, open)
+}
+
+fn answer_all(requests: impl IntoIterator<Item = Request<u32, u32>>) {
+    for request in requests {
+        let (body, answer) = request.split();
+        answer(body * 2);
+    }
 }
 
 #[test]
-fn requests_for_one_key_are_taken_together_and_in_order() {
+fn requests_are_taken_together_and_in_order() {
     let pool = Pool::new(4);
-    let (queues, batches, open) = recording(&pool, 3);
-    let first = queues.push(1, 0);
-    let rest: Vec<_> = (1..8).map(|number| queues.push(1, number)).collect();
-    assert_eq!(block_on(queues.push(2, 5)), Ok(10));
+    let (queue, batches, open) = recording(&pool, 3);
+    let first = queue.push(0);
+    let rest: Vec<_> = (1..8).map(|number| queue.push(number)).collect();
     open.send(()).unwrap();
     assert_eq!(block_on(first), Ok(0));
     for (answer, number) in rest.into_iter().zip(1..) {
         assert_eq!(block_on(answer), Ok(number * 2));
     }
     let batches = batches.lock().unwrap().clone();
-    let of_one: Vec<_> = batches.into_iter().filter(|(key, _)| *key == 1).map(|(_, batch)| batch).collect();
-    assert_eq!(of_one.concat(), (0..8).collect::<Vec<_>>());
-    assert!(of_one.len() <= 5 && of_one.iter().all(|batch| batch.len() <= 3), "{of_one:?}");
+    assert_eq!(batches.concat(), (0..8).collect::<Vec<_>>());
+    assert!(batches.len() <= 5 && batches.iter().all(|batch| batch.len() <= 3), "{batches:?}");
+}
+
+#[test]
+fn the_next_requests_are_handled_beside_one_that_passed_its_turn_on() {
+    let pool = Pool::new(2);
+    let (open, gate) = mpsc::channel();
+    let (gate, handled) = (Mutex::new(gate), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&handled);
+    let queue = Queue::new(pool.clone(), 8, move |requests: Vec<Request<u32, u32>>, turn| {
+        let mut left = VecDeque::from(requests);
+        let first = left.pop_front().unwrap();
+        if first.body == 0 {
+            // Not before all have come.
+            gate.lock().unwrap().recv().unwrap();
+        }
+        seen.lock().unwrap().push(first.body);
+        turn.pass_on(&mut left);
+        assert!(left.is_empty(), "they go back to the queue");
+        if first.body == 0 {
+            gate.lock().unwrap().recv().unwrap();
+        }
+        answer_all([first]);
+    });
+    let first = queue.push(0);
+    let rest: Vec<_> = (1..4).map(|number| queue.push(number)).collect();
+    open.send(()).unwrap();
+    for (answer, number) in rest.into_iter().zip(1..) {
+        assert_eq!(block_on(answer), Ok(number * 2), "the first one has not ended");
+    }
+    assert_eq!(*handled.lock().unwrap(), [0, 1, 2, 3]);
+    open.send(()).unwrap();
+    assert_eq!(block_on(first), Ok(0));
+    assert_eq!(block_on(queue.push(4)), Ok(8));
 }
 
 #[test]
 fn a_panic_loses_only_the_requests_of_its_batch() {
     let pool = Pool::new(2);
-    let (queues, _, _open) = recording(&pool, 8);
-    assert_eq!(block_on(queues.push(1, 666)), Err(Lost::Panicked));
-    assert_eq!(block_on(queues.push(1, 4)), Ok(8));
-    while queues.busy_keys() > 0 {
+    let (queue, _, _open) = recording(&pool, 8);
+    assert_eq!(block_on(queue.push(666)), Err(Lost::Panicked));
+    assert_eq!(block_on(queue.push(4)), Ok(8));
+    while queue.is_busy() {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn closing_drains_the_queues() {
+fn closing_empties_the_queue() {
     let pool = Pool::new(2);
-    let (queues, batches, open) = recording(&pool, 2);
-    let mut waiting: Vec<_> = (0..9).map(|number| queues.push(1, number)).collect();
+    let (queue, batches, open) = recording(&pool, 2);
+    let mut waiting: Vec<_> = (0..9).map(|number| queue.push(number)).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| block_on(pool.close()));
         while pool.is_open() {
             std::thread::yield_now();
         }
-        assert_eq!(block_on(queues.push(1, 1)), Err(Lost::Closed));
+        assert_eq!(block_on(queue.push(1)), Err(Lost::Closed));
         open.send(()).unwrap();
     });
     assert_eq!(block_on(waiting.pop().unwrap()), Ok(16));
-    assert_eq!(batches.lock().unwrap().iter().map(|(_, batch)| batch.len()).sum::<usize>(), 9);
+    assert_eq!(batches.lock().unwrap().iter().map(Vec::len).sum::<usize>(), 9);
 }
 
 #[test]
-fn many_callers_of_few_keys_are_all_answered() {
+fn many_callers_are_all_answered() {
     let pool = Pool::new(8);
-    let (queues, ..) = recording(&pool, 16);
+    let (queue, ..) = recording(&pool, 16);
     std::thread::scope(|scope| {
         for caller in 1..=8_u32 {
-            let queues = queues.clone();
+            let queue = queue.clone();
             scope.spawn(move || {
                 for number in 0..500 {
                     let body = caller * 1_000 + number;
-                    assert_eq!(block_on(queues.push(u8::try_from(number % 3).unwrap(), body)), Ok(body * 2));
+                    assert_eq!(block_on(queue.push(body)), Ok(body * 2));
                 }
             });
         }

@@ -139,7 +139,7 @@ fn rebuild(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found)
     if let Some(history) = &found.history {
         staged.put(table::fact("batch"), history.last().to_be_bytes());
     }
-    index.apply(staged.into_changes())?;
+    index.apply(&staged.into_changes())?;
     Ok((facts, next_log, damage))
 }
 
@@ -154,13 +154,13 @@ pub(crate) fn read_logs(
     let facts = known.0;
     let mut staged = Staged::new(index);
     facts.remove_deleted(&mut staged)?;
-    index.apply(staged.into_changes())?;
+    index.apply(&staged.into_changes())?;
     let mut replay = Replay::new(vfs, index, known, config)?;
     replay.all(opening)?;
     let (next_log, damage) = replay.into_parts();
     let mut staged = Staged::new(index);
     facts.finish(&mut staged)?;
-    index.apply(staged.into_changes())?;
+    index.apply(&staged.into_changes())?;
     Ok((next_log, damage))
 }
 
@@ -175,7 +175,7 @@ fn clear(index: &Index) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
-        index.apply(changes)?;
+        index.apply(&changes)?;
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn remember(index: &Index, meta: &Meta, position: Position, facts: &F
     if let Some(session) = facts.relaxed {
         staged.put(table::fact("relaxed"), session.to_be_bytes());
     }
-    index.apply(staged.into_changes())
+    index.apply(&staged.into_changes())
 }
 
 /// How far the index knows the root log.
@@ -208,6 +208,6 @@ pub(crate) fn persist(index: &Arc<Index>) -> Persist {
     Box::new(move |batch| {
         let mut changes = Changes::default();
         changes.put(table::fact("flushed"), batch.to_be_bytes());
-        index.apply(changes).and_then(|()| index.persist()).map_err(std::io::Error::other)
+        index.apply(&changes).and_then(|()| index.persist()).map_err(std::io::Error::other)
     })
 }

@@ -167,7 +167,7 @@ pub(crate) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mu
             row.end.offset = row.end.offset.max(offset + bytes.len() as u64);
             staged.put(table::log(log), row.encode());
         }
-        index.apply(staged.into_changes())?;
+        index.apply(&staged.into_changes())?;
         damage.threads.insert((header.tenant, header.thread), detail);
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -23,7 +23,7 @@ use crate::{
     damage::Damage,
     error,
     files::Files,
-    index::Index,
+    index::{Changes, Index},
     journal::{Failure, Follower, Journal},
     lock::Lock,
     meta::Meta,
@@ -58,8 +58,10 @@ pub(crate) struct Shared {
     /// None for a read-only opening.
     pub(crate) journal: Option<Journal>,
     pub(crate) next_log: AtomicU64,
-    /// What the one writer remembers. Held by whoever writes, or must not meet a writer.
+    /// What the writer remembers. Held while a round is planned, and until the round before it is committed.
     pub(crate) writer: Mutex<Remembered>,
+    /// Held while a round is committed. Taken after `writer`, if both are taken.
+    pub(crate) committing: Mutex<()>,
     /// The number of the last change of a thread. Held while changes are made visible, so that a number says what was
     /// visible when.
     changes: Mutex<u64>,
@@ -83,6 +85,12 @@ pub(crate) struct Shared {
     /// How the last steps of the close ended, which are made once.
     finished: OnceLock<Option<Detail>>,
     poisoned: RwLock<Option<Timestamp>>,
+}
+
+/// Exclusive use of what the writer writes.
+pub(crate) struct Exclusive<'a> {
+    pub(crate) remembered: MutexGuard<'a, Remembered>,
+    _committing: MutexGuard<'a, ()>,
 }
 
 /// What an opening has found and made.
@@ -125,6 +133,7 @@ impl Shared {
             journal,
             next_log: AtomicU64::new(next_log),
             writer: Mutex::default(),
+            committing: Mutex::default(),
             changes: Mutex::new(first_change),
             checked: Mutex::default(),
             tenants: Mutex::default(),
@@ -206,16 +215,35 @@ impl Shared {
         }
     }
 
+    /// Exclusive use of what the writer writes: no round is planned or committed meanwhile.
+    pub(crate) fn exclusive(&self) -> Exclusive<'_> {
+        let mut remembered = guard(&self.writer);
+        let committing = guard(&self.committing);
+        remembered.settle();
+        Exclusive { remembered, _committing: committing }
+    }
+
     /// Shows changes to readers, all of them together. What was read and written need not be read again.
     pub(crate) fn show(&self, mut staged: Staged<'_>) -> Result<Recent> {
+        self.number(&mut staged);
+        let (changes, scopes, recent) = staged.into_parts();
+        self.show_changes(&changes, &scopes)?;
+        Ok(recent)
+    }
+
+    /// Gives changes the number that they have when they are the next ones that show.
+    pub(crate) fn number(&self, staged: &mut Staged<'_>) {
+        staged.number_changes(*guard(&self.changes) + 1);
+    }
+
+    /// Shows changes that have their number, and tells those who follow these scopes.
+    pub(crate) fn show_changes(&self, changes: &Changes, scopes: &BTreeSet<(TenantId, Scope)>) -> Result<()> {
         let mut last = guard(&self.changes);
         *last += 1;
-        staged.number_changes(*last);
-        let (changes, scopes, recent) = staged.into_parts();
         self.index.apply(changes).inspect_err(|_| self.poison())?;
         drop(last);
-        self.followers.notify(&scopes);
-        Ok(recent.became(self.index.version()))
+        self.followers.notify(scopes);
+        Ok(())
     }
 
     /// Wakes who waits for work of a tenant that may be claimable from a time on.
@@ -261,7 +289,7 @@ impl Shared {
         }
         let mut staged = Staged::new(&self.index);
         staged.put(table::fact("session"), lock.session().to_be_bytes());
-        self.index.apply(staged.into_changes())?;
+        self.index.apply(&staged.into_changes())?;
         // Logs and index become durable, and the journal empty.
         self.journal()?.close().map_err(|failure| self.journal_failed(failure))
     }

@@ -40,6 +40,11 @@ pub(crate) struct Wanted {
 }
 
 impl Ask {
+    /// Whether it looks at the index, where nothing is that a round has planned: at what is trimmed.
+    pub(super) const fn reads_index(&self) -> bool {
+        matches!(self, Self::Trim(_))
+    }
+
     /// Whether it ends work, and nothing else.
     pub(super) const fn settles(&self) -> bool {
         matches!(self, Self::Outbox(OutboxAsk::Settle(_)) | Self::Mailbox(MailboxAsk::Settle(_)))

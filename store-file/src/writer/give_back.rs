@@ -59,6 +59,6 @@ impl<T: Claimed> Drop for OnTheWay<T> {
         let GiveBack { writers, log, tenant } = self.back.clone();
         // Later calls of the caller wait for this release.
         let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
-        drop(writers.push((), Wanted { ask, key: log, tenant, work: work_guard }));
+        drop(writers.push(Wanted { ask, key: log, tenant, work: work_guard }));
     }
 }

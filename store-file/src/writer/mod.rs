@@ -1,8 +1,17 @@
 //! The one writer: takes all requests that wait, plans one after the other, and commits what they write as one batch.
 //!
+//! While a thread commits a round, another one plans the next: over the changes of the first, which the index may not
+//! have yet. If the first one fails, the next one is planned again.
+//!
+//! ```text
+//!   writer       │ plan 1 │ plan 2        │ plan 3 …
+//!   committing            │ commit 1      │ commit 2     │ …      journal, logs, index
+//!                                         answers of 1   answers of 2
+//! ```
+//!
 //! - `round`: what is planned and not written yet, over any number of logs
 //! - `root_log`: facts about several threads
-//! - `write`: the end of a round: one batch of the journal, then the index, then the answers
+//! - `write`: the end of a round: one batch of the journal, then the index
 //! - `commit`, `queue`, `events`, `outbox`, `mailbox`: what each kind of request writes
 //! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer no caller received
 
@@ -18,11 +27,10 @@ mod root_log;
 mod round;
 mod write;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use store_core::{Error, ErrorKind, Result};
 
-use self::answer::{Failed, Judged};
 pub(crate) use self::{
     answer::Answer,
     ask::{Ask, Wanted},
@@ -32,10 +40,14 @@ pub(crate) use self::{
     outbox::{OutboxAnswer, OutboxAsk},
     round::{How, Round},
 };
+use self::{
+    answer::{Failed, Judged},
+    write::{End, commit},
+};
 use crate::{
     mutex::guard,
     names::LogKey,
-    pool::{Queues, Request},
+    pool::{Queue, Request, Turn},
     shared::Shared,
 };
 
@@ -43,24 +55,36 @@ use crate::{
 const BATCH_BYTES: usize = 16 << 20;
 
 /// The queue of the store's writer.
-pub(crate) type Writers = Queues<(), Wanted, Result<Answer>>;
+pub(crate) type Writers = Queue<Wanted, Result<Answer>>;
 
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
 
-/// Answers all requests that wait.
-pub(crate) fn handle(shared: &Arc<Shared>, requests: Vec<Request<Wanted, Result<Answer>>>) {
+/// Answers requests that waited. Those that do not fit into one round go back to the queue.
+pub(crate) fn handle(
+    shared: &Shared,
+    requests: Vec<Request<Wanted, Result<Answer>>>,
+    turn: &mut Turn<'_, Wanted, Result<Answer>>,
+) {
     let mut waiting = Waiting::from(requests);
     let mut most = usize::MAX;
     while !waiting.is_empty() {
-        most = round(shared, &mut waiting, most);
+        most = round(shared, &mut waiting, (most, turn));
     }
 }
 
 /// Takes as many requests as can be written together, at most so many. How many the next round may take.
-fn round(shared: &Arc<Shared>, waiting: &mut Waiting, most: usize) -> usize {
-    let Some(key) = waiting.front().map(|request| request.body.key.clone()) else { return most };
+fn round(
+    shared: &Shared,
+    waiting: &mut Waiting,
+    (most, turn): (usize, &mut Turn<'_, Wanted, Result<Answer>>),
+) -> usize {
     let mut remembered = guard(&shared.writer);
-    let mut round = Round::new(shared, &mut remembered, key);
+    let Some(first) = waiting.front() else { return most };
+    if first.body.ask.reads_index() {
+        // The round before has to be in the index.
+        drop(guard(&shared.committing));
+    }
+    let mut round = Round::new(shared, &mut remembered, first.body.key.clone());
     let mut answers = round.take(waiting, most);
     if round.is_broken() && answers.len() > 1 {
         // One request failed in the middle of its changes. The others have nothing to do with it.
@@ -72,8 +96,23 @@ fn round(shared: &Arc<Shared>, waiting: &mut Waiting, most: usize) -> usize {
         return most;
     }
     let claimable = round.claimable();
-    let written = round.write();
+    let committing = guard(&shared.committing);
+    let end = round.end();
     drop(remembered);
+    let written = match end {
+        Ok(End::Outdated) => {
+            drop(committing);
+            put_back(waiting, answers);
+            return most;
+        }
+        Ok(End::Planned(planned)) => {
+            turn.pass_on(waiting);
+            commit(shared, &planned)
+        }
+        Ok(End::Written) => Ok(()),
+        Err(failed) => Err(failed),
+    };
+    drop(committing);
     if let (Err(failed), true) = (&written, answers.len() > 1)
         && failed.is_full()
     {
@@ -93,19 +132,26 @@ fn put_back(waiting: &mut Waiting, answers: Vec<Judged>) {
     answers.into_iter().rev().for_each(|judged| waiting.push_front(judged.again()));
 }
 
-/// Writes something in a round of its own.
+/// Writes something in a round of its own. No other round is planned or committed meanwhile.
 pub(crate) fn alone<T>(
     shared: &Shared,
     key: LogKey,
     how: How,
     make: impl FnOnce(&mut Round<'_>) -> Result<T>,
 ) -> Result<T> {
-    let mut remembered = guard(&shared.writer);
+    let mut exclusive = shared.exclusive();
     shared.check_sound()?;
-    let mut round = Round::new(shared, &mut remembered, key);
+    let mut round = Round::new(shared, &mut exclusive.remembered, key);
     round.how = how;
     let made = make(&mut round)?;
-    round.write().map_err(Failed::into_error)?;
+    let written = match round.end() {
+        Ok(End::Planned(planned)) => commit(shared, &planned),
+        Ok(End::Written) => Ok(()),
+        // No round was before it.
+        Ok(End::Outdated) => Err(Failed::new(&Error::unavailable("the round was planned over another one"))),
+        Err(failed) => Err(failed),
+    };
+    written.map_err(Failed::into_error)?;
     Ok(made)
 }
 
@@ -115,8 +161,8 @@ impl Round<'_> {
         while let Some(request) = waiting.front() {
             let later = !answers.is_empty();
             let ask = &request.body.ask;
-            // A trim looks at what is in the index; only what ends work may use the reserve.
-            let alone = matches!(ask, Ask::Trim(_)) || (self.how == How::Settles && !ask.settles());
+            // Only what ends work may use the reserve.
+            let alone = ask.reads_index() || (self.how == How::Settles && !ask.settles());
             let settles = later && self.how == How::AsAsked && ask.settles();
             let is_full = answers.len() >= most || self.tails.len() > BATCH_BYTES;
             if later && (is_full || alone || (settles && !self.fits())) {

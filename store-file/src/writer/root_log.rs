@@ -40,7 +40,7 @@ impl Round<'_> {
     /// Adds a fact about several threads to the root log. The round is durable before it shows.
     pub(crate) fn fact(&mut self, fact: &Fact) -> Result<()> {
         self.is_durable = true;
-        let batch = self.number()?;
+        let batch = self.next_batch()?;
         self.root_log()?;
         let tail = self.tails.get_mut(ROOT).ok_or_else(Error::closed)?;
         let placed = tail.push(batch, &[fact.encode()], "{}")?;

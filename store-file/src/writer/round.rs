@@ -69,6 +69,8 @@ pub(crate) struct Round<'a> {
     pub(super) log: Option<u64>,
     /// Logs that were worked on before.
     left: HashMap<LogKey, Left>,
+    /// The number of the batch that the round becomes, if a group has said it.
+    pub(super) number: Option<u64>,
     /// Logs that go with the batch.
     pub(super) dropped: Vec<LogName>,
     /// What a call of the mailbox changes.
@@ -84,7 +86,7 @@ pub(crate) struct Round<'a> {
 }
 
 /// Poisons the store if the thread that holds it panics, because it is unknown how much of the round was written.
-struct PoisonOnPanic<'a>(&'a Shared);
+pub(super) struct PoisonOnPanic<'a>(pub(super) &'a Shared);
 
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
@@ -106,12 +108,15 @@ fn check_free(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
 impl<'a> Round<'a> {
     /// A round that begins at a log, which is not loaded yet.
     pub(super) fn new(shared: &'a Shared, remembered: &'a mut Remembered, key: LogKey) -> Self {
-        let staged = Staged::with_recent(&shared.index, std::mem::take(&mut remembered.recent));
+        let previous = remembered.previous();
+        let recent = std::mem::take(&mut remembered.recent);
+        let number = previous.as_ref().map(|previous| previous.number + 1);
         Self {
             shared,
             remembered,
-            staged,
-            tails: Tails::default(),
+            staged: Staged::with_recent(&shared.index, recent, previous.clone()),
+            tails: Tails::after(previous),
+            number,
             key,
             entered: Entered::No,
             before: Told::default(),
@@ -238,7 +243,7 @@ impl<'a> Round<'a> {
         commit: CommitLine,
     ) -> Result<()> {
         let owner = self.owner(generation)?;
-        let batch = self.number()?;
+        let batch = self.next_batch()?;
         let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
         let placed = tail.push(batch, texts, &commit.encode())?;
         self.entered = Entered::Changed;
@@ -249,9 +254,14 @@ impl<'a> Round<'a> {
         folded
     }
 
-    /// The number of the batch that the round becomes.
-    pub(super) fn number(&self) -> Result<u64> {
-        self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))
+    /// The number of the batch that the round becomes: as it looks now.
+    pub(super) fn next_batch(&mut self) -> Result<u64> {
+        let next = match self.number {
+            Some(number) => number,
+            None => self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))?,
+        };
+        self.number = Some(next);
+        Ok(next)
     }
 
     /// Whose log it is; a thread without one gets it here.

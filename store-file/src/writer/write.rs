@@ -1,30 +1,58 @@
 //! The end of a round: its groups are committed as one batch of the journal, and shown.
 
+use std::sync::Arc;
+
 use store_core::{Error, Result};
 
-use super::{Failed, How, Round};
-use crate::{error, journal::Batch, staged::Staged, table};
+use super::{Failed, How, Round, round::PoisonOnPanic};
+use crate::{
+    error,
+    journal::Batch,
+    planned::{Outcome, Planned},
+    shared::Shared,
+    staged::Staged,
+    table,
+};
+
+/// What a round came to.
+pub(super) enum End {
+    /// It has to be committed.
+    Planned(Arc<Planned>),
+    /// Nothing of it has to be committed: it shows.
+    Written,
+    /// It has to be planned again: what it was planned over was not committed, or its batch gets another number.
+    Outdated,
+}
 
 impl Round<'_> {
-    /// Commits the batch, and shows it.
-    pub(super) fn write(mut self) -> std::result::Result<(), Failed> {
+    /// Ends the plan. No round is being committed.
+    pub(super) fn end(mut self) -> std::result::Result<End, Failed> {
+        if !self.remembered.settle() {
+            return Ok(End::Outdated);
+        }
         if self.broken {
             return Err(Failed::new(&Error::unavailable("the index cannot be read")));
         }
         self.leave();
-        let written = if self.is_clean() { self.show_alone() } else { self.commit_batch() };
-        written.map_err(|error| Failed::new(&error))
+        let end = if self.is_clean() { self.show_alone() } else { self.plan_batch() };
+        end.map_err(|error| Failed::new(&error))
     }
 
     /// What became due is in the index alone. It becomes so again where there is no space to say it.
-    fn show_alone(mut self) -> Result<()> {
+    fn show_alone(mut self) -> Result<End> {
         let staged = std::mem::replace(&mut self.staged, Staged::new(&self.shared.index));
         let fits = !staged.is_empty() && (self.how == How::Frees || self.shared.check_space(0).is_ok());
         self.remembered.recent = if fits { self.shared.show(staged)? } else { staged.into_recent() };
-        Ok(())
+        Ok(End::Written)
     }
 
-    fn commit_batch(mut self) -> Result<()> {
+    fn plan_batch(mut self) -> Result<End> {
+        let next = self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))?;
+        if self.number.is_some_and(|number| number != next) {
+            // The journal has gone on in its other half, and said so in a batch.
+            self.remembered.recent = self.staged.into_recent();
+            return Ok(End::Outdated);
+        }
         let bytes = store_core::length(self.tails.len());
         let written = self.written();
         let Self { shared, remembered, mut staged, tails, dropped, how, is_durable, .. } = self;
@@ -42,13 +70,27 @@ impl Round<'_> {
         }
         tails.into_batch(&mut batch);
         dropped.iter().for_each(|log| batch.drop_log(log));
-        let number = shared.journal()?.commit(batch).map_err(|failure| shared.journal_failed(failure))?;
+        staged.put(table::fact("batch"), next.to_be_bytes());
+        shared.number(&mut staged);
+        let (changes, scopes, recent) = staged.into_parts();
         written.values().for_each(|loaded| shared.mark_checked(loaded.name.number));
-        staged.put(table::fact("batch"), number.to_be_bytes());
-        // The groups are in the logs: whatever happens now, the next opening shows them.
-        let shown = shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
-        remembered.recent = shown;
-        remembered.take(written);
-        Ok(())
+        let planned = Arc::new(Planned::new((changes, scopes), (batch, next)));
+        remembered.take(&planned, recent, written);
+        Ok(End::Planned(planned))
     }
+}
+
+/// Commits a planned round, and shows it. No other round is being committed.
+pub(super) fn commit(shared: &Shared, planned: &Planned) -> std::result::Result<(), Failed> {
+    let _poison = PoisonOnPanic(shared);
+    let committed = write(shared, planned);
+    planned.end(if committed.is_ok() { Outcome::Committed } else { Outcome::Failed });
+    committed.map_err(|error| Failed::new(&error))
+}
+
+fn write(shared: &Shared, planned: &Planned) -> Result<()> {
+    shared.journal()?.commit(&planned.batch).map_err(|failure| shared.journal_failed(failure))?;
+    // The groups are in the logs: whatever happens now, the next opening shows them.
+    let shown = shared.show_changes(&planned.changes, &planned.scopes);
+    shown.map_err(|error| Error::commit_unknown(None).with_source(error))
 }

@@ -31,6 +31,7 @@ mod random_texts;
 mod read_only;
 mod reference;
 mod relaxed;
+mod rounds;
 mod script;
 mod shortages;
 mod sim_disk;

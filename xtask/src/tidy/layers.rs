@@ -11,9 +11,9 @@ const LAYERS: &[&[&str]] = &[
     // Files below the root.
     &["line", "log", "files", "readers", "names", "registry"],
     // What a root is, and its journal.
-    &["journal", "report", "damage", "lock", "meta", "config", "overlay", "watch", "root", "tails"],
+    &["journal", "report", "damage", "lock", "meta", "config", "overlay", "watch", "root"],
     // The index.
-    &["index", "pages", "recent", "table", "codec", "walk", "staged"],
+    &["index", "planned", "tails", "pages", "recent", "table", "codec", "walk", "staged"],
     // What a group changes in the index.
     &["dispatch_rows", "outbox_rows", "sweep", "fold"],
     // From the logs to the index.

@@ -199,7 +199,7 @@ fn a_closed_journal_is_empty_and_its_numbers_go_on() {
     run(&store, &script, 0);
     let last = store.journal.last();
     store.journal.close().unwrap();
-    assert!(store.journal.commit(script.batches[0].clone()).is_err(), "behind its close it takes nothing");
+    assert!(store.journal.commit(&script.batches[0]).is_err(), "behind its close it takes nothing");
     let disk = disk.after_crash(Survivors::Synced);
     assert_eq!(contents(&disk), script.states[30]);
     let history = History::read(&disk, super::ROOT).unwrap().unwrap();

@@ -22,7 +22,7 @@ pub(super) fn at_every_call(fault: Fault, bug: Option<Bug>) -> Found {
         let (store, _) = Store::open(&disk, Durability::Sync, bug).map_err(|error| error.to_string())?;
         let (ran, failure) = run(&store, &script, 0);
         let is_poisoned = matches!(failure, Some(Failure::Failed(_)));
-        let next = store.journal.commit(script.batches[0].clone());
+        let next = store.journal.commit(&script.batches[0]);
         if is_poisoned && !matches!(next, Err(Failure::Poisoned)) {
             return Err(format!("{fault:?} at call {call}: behind a failed write a batch was taken"));
         }
@@ -125,16 +125,16 @@ fn a_batch_that_frees_space_may_use_the_reserve() {
     let more = Script::new(12, 40);
     let (ran, _) = run(&store, &more, 20);
     let mut batch = more.batches[ran.acknowledged].clone();
-    assert!(matches!(store.journal.commit(batch.clone()), Err(Failure::Full(_))));
+    assert!(matches!(store.journal.commit(&batch), Err(Failure::Full(_))));
     batch.use_reserve();
-    store.journal.commit(batch).unwrap();
+    store.journal.commit(&batch).unwrap();
     let ran = Ran { acknowledged: ran.acknowledged + 1, possible: ran.acknowledged + 1 };
     reopened(&disk.after_crash(Survivors::All), &more, ran, None).unwrap();
     // What the reserve was is used up by others: now nothing goes.
     disk.set_full(true);
     let mut batch = more.batches[ran.acknowledged].clone();
     batch.use_reserve();
-    assert!(matches!(store.journal.commit(batch), Err(Failure::Full(_))));
+    assert!(matches!(store.journal.commit(&batch), Err(Failure::Full(_))));
     assert!(!store.journal.is_poisoned());
 }
 

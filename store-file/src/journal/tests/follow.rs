@@ -46,7 +46,7 @@ fn a_follower_sees_each_change_once_and_notices_what_it_missed() {
         let mut follower = Follower::behind(&disk, 0).unwrap();
         let (mut copy, mut is_complete, mut misses) = (Copy::default(), true, 0);
         for (at, batch) in script.batches.iter().enumerate() {
-            let last = store.journal.commit(batch.clone()).unwrap();
+            let last = store.journal.commit(batch).unwrap();
             if !(at as u64 + 1).is_multiple_of(every) {
                 continue;
             }
@@ -73,7 +73,7 @@ fn a_follower_sees_each_change_once_and_notices_what_it_missed() {
         }
         for batch in &next.batches {
             // Its logs have the numbers and places of other ones, which are no matter to the journal.
-            store.journal.commit(batch.clone()).unwrap();
+            store.journal.commit(batch).unwrap();
         }
         let seen = from.steps(&disk, store.journal.last()).unwrap().unwrap();
         assert_eq!(follower.steps(&disk, store.journal.last()).unwrap().unwrap(), seen);

@@ -7,9 +7,9 @@ mod crashes;
 mod faults;
 mod flips;
 mod follow;
-mod group;
 mod planted;
 mod script;
+mod threads;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -81,7 +81,7 @@ struct Ran {
 fn run(store: &Store, script: &Script, from: usize) -> (Ran, Option<Failure>) {
     let mut ran = Ran { acknowledged: from, possible: from };
     for batch in &script.batches[from..] {
-        match store.journal.commit(batch.clone()) {
+        match store.journal.commit(batch) {
             Ok(_) => ran = Ran { acknowledged: ran.acknowledged + 1, possible: ran.acknowledged + 1 },
             Err(failure) => {
                 ran.possible += usize::from(matches!(failure, Failure::Failed(_)));

@@ -1,4 +1,4 @@
-//! Group commit: callers that wait share a batch and a sync.
+//! Batches of several threads, with flushes in the background.
 
 use std::{sync::Arc, thread::scope};
 
@@ -40,7 +40,7 @@ fn write(journal: &Journal, threads: u64, count: u64) {
                     let line = format!("{thread} {number} {}\n", "y".repeat(100));
                     batch.append(&log, offset, line.clone().into_bytes());
                     offset += line.len() as u64;
-                    journal.commit(batch).unwrap();
+                    journal.commit(&batch).unwrap();
                 }
             });
         }
@@ -48,11 +48,11 @@ fn write(journal: &Journal, threads: u64, count: u64) {
 }
 
 #[test]
-fn callers_that_wait_share_a_batch() {
+fn batches_of_several_threads_follow_each_other() {
     let disk = SimDisk::new();
     let journal = journal(Arc::new(disk.clone()), true);
     write(&journal, 8, 200);
-    assert!(journal.last() <= 8 * 200 + 200, "no batch was written twice");
+    assert!(journal.last() <= 8 * 200 + 200, "a switch of halves adds at most one");
     let disk = disk.after_crash(Survivors::Synced);
     History::read(&disk, ROOT).unwrap().unwrap().redo(&disk).unwrap();
     let found = contents(&disk);
