@@ -169,7 +169,7 @@ async fn of_commits_that_expect_one_version_one_succeeds_while_rounds_overlap() 
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
             }
         }
-        other.await.unwrap().unwrap();
+        let _ = other.await.unwrap().unwrap();
         assert_eq!(next.len(), 1, "{next:?}");
         version = next[0];
     }
