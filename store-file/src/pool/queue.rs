@@ -5,6 +5,7 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard},
+    thread::{self, Thread},
 };
 
 use tokio::sync::oneshot;
@@ -48,6 +49,8 @@ struct State<Q, A> {
     waiting: VecDeque<Request<Q, A>>,
     /// Whether a thread has the turn, or is about to take it.
     is_taken: bool,
+    /// The thread that has the turn, if it waits for more requests, or for something that [`Turn::wake_next`] tells.
+    waits: Option<Thread>,
 }
 
 /// The right to take what waits: one thread has it at a time.
@@ -82,7 +85,7 @@ where
         limit: usize,
         handle: impl Fn(Vec<Request<Q, A>>, &mut Turn<'_, Q, A>) + Send + Sync + 'static,
     ) -> Self {
-        let state = Mutex::new(State { waiting: VecDeque::new(), is_taken: false });
+        let state = Mutex::new(State { waiting: VecDeque::new(), is_taken: false, waits: None });
         Self(Arc::new(Inner { pool, state, limit: limit.max(1), handle: Box::new(handle) }))
     }
 
@@ -102,6 +105,7 @@ where
             state.is_taken = true;
         }
         state.waiting.push_back(Request { body, reply });
+        state.waits.take().inspect(Thread::unpark);
         pending
     }
 
@@ -122,10 +126,7 @@ where
 
     /// Handles what waits, and goes to the end of the pool's line if more has come.
     fn take_turn(&self) {
-        let mut state = self.state();
-        let count = self.0.limit.min(state.waiting.len());
-        let requests = state.waiting.drain(..count).collect();
-        drop(state);
+        let requests = self.state().take(self.0.limit);
         let mut turn = Turn { queue: self, is_over: false };
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0.handle)(requests, &mut turn)));
         if turn.is_over {
@@ -140,11 +141,42 @@ where
     }
 }
 
+impl<Q, A> State<Q, A> {
+    fn take(&mut self, limit: usize) -> Vec<Request<Q, A>> {
+        let count = limit.min(self.waiting.len());
+        self.waiting.drain(..count).collect()
+    }
+}
+
 impl<Q, A> Turn<'_, Q, A>
 where
     Q: Send + 'static,
     A: Send + 'static,
 {
+    /// Waits until more requests have come, and takes them. Nothing comes back as soon as `is_free`, of which
+    /// [`Turn::wake_next`] has to tell, and if this thread has passed the turn on.
+    pub(crate) fn wait_for_more(&self, is_free: impl Fn() -> bool) -> Vec<Request<Q, A>> {
+        while !self.is_over && !is_free() {
+            let mut state = self.queue.state();
+            if !state.waiting.is_empty() {
+                return state.take(self.queue.0.limit);
+            }
+            state.waits = Some(thread::current());
+            drop(state);
+            // It may have become free before that was noted.
+            if !is_free() {
+                thread::park();
+            }
+            self.queue.state().waits = None;
+        }
+        Vec::new()
+    }
+
+    /// Lets the thread that has the turn look again whether it has to wait.
+    pub(crate) fn wake_next(&self) {
+        self.queue.state().waits.take().inspect(Thread::unpark);
+    }
+
     /// Lets another thread take what waits, beginning with requests that this thread took and did not handle. If nothing
     /// waits, this thread keeps the turn.
     pub(crate) fn pass_on(&mut self, left: &mut VecDeque<Request<Q, A>>) {

@@ -85,7 +85,16 @@ fn round(
         drop(guard(&shared.committing));
     }
     let mut round = Round::new(shared, &mut remembered, first.body.key.clone());
-    let mut answers = round.take(waiting, most);
+    let mut answers = Vec::new();
+    round.take(waiting, most, &mut answers);
+    while most > 1 && waiting.is_empty() && !round.is_broken() {
+        // While the round before is being committed, what comes goes with this one.
+        waiting.extend(turn.wait_for_more(|| shared.committing.try_lock().is_ok()));
+        if waiting.is_empty() {
+            break;
+        }
+        round.take(waiting, most, &mut answers);
+    }
     if round.is_broken() && answers.len() > 1 {
         // One request failed in the middle of its changes. The others have nothing to do with it.
         let last = answers.pop();
@@ -102,6 +111,7 @@ fn round(
     let written = match end {
         Ok(End::Outdated) => {
             drop(committing);
+            turn.wake_next();
             put_back(waiting, answers);
             return most;
         }
@@ -113,6 +123,7 @@ fn round(
         Err(failed) => Err(failed),
     };
     drop(committing);
+    turn.wake_next();
     if let (Err(failed), true) = (&written, answers.len() > 1)
         && failed.is_full()
     {
@@ -156,8 +167,8 @@ pub(crate) fn alone<T>(
 }
 
 impl Round<'_> {
-    fn take(&mut self, waiting: &mut Waiting, most: usize) -> Vec<Judged> {
-        let mut answers = Vec::new();
+    /// Plans requests, as long as they can be written together and their answers are at most so many.
+    fn take(&mut self, waiting: &mut Waiting, most: usize, answers: &mut Vec<Judged>) {
         while let Some(request) = waiting.front() {
             let later = !answers.is_empty();
             let ask = &request.body.ask;
@@ -183,7 +194,6 @@ impl Round<'_> {
                 break;
             }
         }
-        answers
     }
 
     fn judge(&mut self, wanted: &Wanted) -> Result<Answer> {
