@@ -94,6 +94,8 @@ pub(crate) enum Step {
 /// Removes what is left of a log, up to a bound.
 pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     let key = (row.tenant.clone(), row.thread.clone(), Part::of(row.generation));
+    // This waits for readers that began before the deletion, while others write. Later readers do not see the thread.
+    shared.readers.wait_for_earlier_readers();
     alone(shared, key, How::Frees, |round| plan(round, log, row))
 }
 
@@ -131,8 +133,6 @@ fn plan(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<Step> {
     if keys > 0 {
         return Ok(Step::Goes);
     }
-    // Who began to read before the deletion has ended when this returns; nobody later sees the thread.
-    shared.readers.wait_for_earlier_readers();
     let path = log_path(&row.tenant, &row.thread, row.generation)?;
     round.drop_log(LogName { number: log, path });
     round.staged.delete(table::purge(log));

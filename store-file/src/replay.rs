@@ -220,7 +220,7 @@ impl<'a> Replay<'a> {
             let set = Recovery { last_batch: self.from.readable(), ..Recovery::default() };
             let found = recover(self.vfs, path, set, |_| Ok(()))?;
             opening.set_aside.extend(found.aside.as_ref().map(SetAside::of));
-            return self.vfs.unlink(path).map_err(|source| error::io(path, source));
+            return self.remove(path);
         }
         let damage = format!("`{path}`: its first line is damaged or names another thread");
         opening.damaged.push(damage);
@@ -316,9 +316,15 @@ impl<'a> Replay<'a> {
             fold::put_log(&mut self.staged, owner, end);
         } else if recovered.is_some() && !self.config.read_only && self.from.unclean {
             // It has no whole group: it was being made, and nothing of it was acknowledged.
-            self.vfs.unlink(path).map_err(|source| error::io(path, source))?;
+            self.remove(path)?;
         }
         Ok(())
+    }
+
+    /// Removes the file of a log that was being made, durably: it must not come back beside a log of the same name.
+    fn remove(&self, path: &FilePath) -> Result<()> {
+        let removed = self.vfs.unlink(path).and_then(|()| self.vfs.sync_dir(&path.parent()));
+        removed.map_err(|source| error::io(path, source))
     }
 }
 

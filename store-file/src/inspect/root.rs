@@ -14,13 +14,12 @@ use crate::{
     error,
     facts::Facts,
     fold,
-    index::{Direction, Key, Snapshot},
+    index::{Changes, Direction, Snapshot},
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
     names::log_path,
     root,
     shared::Shared,
-    staged::Staged,
     table,
     vfs::{Entry, FilePath, Kind, Open},
 };
@@ -167,8 +166,23 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
 
 /// Runs of the index whose log is unknown to it.
 pub(super) fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Result<()> {
+    let (_, mut findings) = find_orphan_runs(shared)?;
+    if repair && !findings.is_empty() {
+        let _exclusive = shared.exclusive();
+        // A call may have used the id of such a run since.
+        let (changes, found) = find_orphan_runs(shared)?;
+        shared.index.apply(&changes)?;
+        findings = found;
+        findings.iter_mut().for_each(|finding| finding.repair = RepairStatus::Rebuilt);
+    }
+    part.findings.extend(findings);
+    Ok(())
+}
+
+/// The runs, and the changes that remove them.
+fn find_orphan_runs(shared: &Shared) -> Result<(Changes, Vec<Finding>)> {
     let snapshot = shared.index.snapshot();
-    let mut staged = Staged::new(&shared.index);
+    let (mut changes, mut findings) = (Changes::default(), Vec::new());
     for pair in snapshot.prefix(table::all_runs().as_bytes(), Direction::Forward) {
         let (key, value) = pair?;
         let row: RunRow = read("run", &value)?;
@@ -179,48 +193,45 @@ pub(super) fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Res
         let (tenant, id) = (TenantId::new(tenant)?, RunId::new(id)?);
         let detail = format!("its thread `{}` does not exist", row.thread);
         let mut finding = Finding::new(FindingKind::OrphanRun, format!("index, run `{id}`"), detail);
-        finding.repair = if repair { RepairStatus::Rebuilt } else { RepairStatus::CanBeRebuilt };
+        finding.repair = RepairStatus::CanBeRebuilt;
         finding.tenant = Some(tenant.clone());
-        part.findings.push(finding);
-        for place in fold::run_places(&tenant, id.as_str(), &row) {
-            staged.delete(place);
-        }
-        staged.delete(Key::from_bytes(&key));
+        findings.push(finding);
+        fold::run_places(&tenant, id.as_str(), &row).into_iter().for_each(|place| changes.delete(place));
+        changes.delete(key);
     }
-    drop(snapshot);
-    if !repair {
-        return Ok(());
-    }
-    let _exclusive = shared.exclusive();
-    shared.index.apply(&staged.into_changes())
+    Ok((changes, findings))
 }
 
 /// Places in lists that lead to nothing, or not to what has its place there. The logs were checked before.
 pub(super) fn stray_places(shared: &Shared, repair: bool) -> Result<Option<Finding>> {
+    let strays = find_stray_places(shared)?;
+    if strays.is_empty() {
+        return Ok(None);
+    }
+    let detail = format!("{} places in lists of threads and runs refer to nothing", strays.len());
+    let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
+    if repair {
+        let _exclusive = shared.exclusive();
+        // A call may have changed what such a place leads to since.
+        shared.index.apply(&find_stray_places(shared)?)?;
+        finding.repair = RepairStatus::Rebuilt;
+    }
+    Ok(Some(finding))
+}
+
+/// The changes that remove such places.
+fn find_stray_places(shared: &Shared) -> Result<Changes> {
     let snapshot = shared.index.snapshot();
-    let mut staged = Staged::new(&shared.index);
-    let mut strays = 0_u64;
+    let mut changes = Changes::default();
     for list in table::all_places() {
         for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
             let (key, _) = pair?;
             if !is_taken(&snapshot, &key)? {
-                strays += 1;
-                staged.delete(Key::from_bytes(&key));
+                changes.delete(key);
             }
         }
     }
-    drop(snapshot);
-    if strays == 0 {
-        return Ok(None);
-    }
-    let detail = format!("{strays} places in lists of threads and runs refer to nothing");
-    let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
-    if repair {
-        let _exclusive = shared.exclusive();
-        shared.index.apply(&staged.into_changes())?;
-        finding.repair = RepairStatus::Rebuilt;
-    }
-    Ok(Some(finding))
+    Ok(changes)
 }
 
 /// Whether a place in a list is that of a thread or run.

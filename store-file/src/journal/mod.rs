@@ -242,11 +242,12 @@ impl Journal {
         guard(&self.0.writer).reserve.give_up(&*self.0.vfs)
     }
 
-    /// The number of the next batch.
+    /// Makes sure that the active half takes a batch, and returns the number of that batch. A change of halves may wait for
+    /// a flush, and may use a number for a control batch.
     ///
     /// # Errors
     /// See [`Failure`].
-    pub(crate) fn next(&self) -> Result<u64, Failure> {
+    pub(crate) fn prepare_next(&self) -> Result<u64, Failure> {
         self.0.prepare().map(|writer| writer.next)
     }
 

@@ -231,6 +231,7 @@ impl Inner {
             drop(writer);
             self.flush(&flushing)?;
             writer = guard(&self.writer);
+            self.check(&writer)?;
         }
         Ok(writer)
     }
@@ -252,7 +253,8 @@ impl Inner {
         Ok(writer)
     }
 
-    /// Refuses a batch for a log that cannot be opened, as long as it can be refused.
+    /// Refuses a batch for a log that cannot be opened, as long as it can be refused. A log that the batch makes is not
+    /// tried, as that would leave an empty file if the batch is refused later.
     fn open_logs(&self, batch: &Batch) -> io::Result<()> {
         let mut made = BTreeSet::new();
         for (change, path) in batch.changes() {

@@ -1,6 +1,7 @@
-//! A queue that collects what waits: all of it is taken together, by one thread at a time.
+//! A queue that collects what waits: one thread at a time has the turn to take it, all of it together.
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,11 +14,13 @@ use tokio::sync::oneshot;
 use super::{Lost, Pending, Pool};
 use crate::mutex::guard;
 
-/// A request that waits, and who waits for its answer.
+/// A request that waits, and where its answer goes.
 #[derive(Debug)]
 pub(crate) struct Request<Q, A> {
     /// What is asked for.
     pub(crate) body: Q,
+    /// Its place in the order of all requests.
+    number: u64,
     reply: oneshot::Sender<A>,
 }
 
@@ -27,16 +30,16 @@ impl<Q, A> Request<Q, A> {
     where
         A: Send,
     {
-        let Self { body, reply } = self;
+        let Self { body, reply, .. } = self;
         (body, move |answer| drop(reply.send(answer)))
     }
 }
 
-/// A serial queue. Requests are handled in the order in which they came, those that wait together in one call: this is
+/// A queue of requests. They are taken in the order in which they came, those that wait together in one call: this is
 /// the group commit. Clones are the same queue.
 pub(crate) struct Queue<Q, A>(Arc<Inner<Q, A>>);
 
-type Handler<Q, A> = dyn Fn(Vec<Request<Q, A>>, &mut Turn<'_, Q, A>) + Send + Sync;
+type Handler<Q, A> = dyn Fn(Vec<Request<Q, A>>, &Turn<'_, Q, A>) + Send + Sync;
 
 struct Inner<Q, A> {
     pool: Pool,
@@ -46,17 +49,24 @@ struct Inner<Q, A> {
 }
 
 struct State<Q, A> {
+    /// In the order of their numbers.
     waiting: VecDeque<Request<Q, A>>,
+    /// The number of the next request.
+    next: u64,
+    /// Requests with numbers below this one are taken one by one.
+    single_below: u64,
     /// Whether a thread has the turn, or is about to take it.
     is_taken: bool,
-    /// The thread that has the turn, if it waits for more requests, or for something that [`Turn::wake_next`] tells.
-    waits: Option<Thread>,
+    /// The thread that has the turn, while it waits in [`Turn::wait_for_more`].
+    parked: Option<Thread>,
 }
 
-/// The right to take what waits: one thread has it at a time.
+/// The right to take what waits. One thread has it at a time.
 pub(crate) struct Turn<'a, Q, A> {
     queue: &'a Queue<Q, A>,
-    is_over: bool,
+    /// Whether this thread takes only one request.
+    is_single: bool,
+    is_over: Cell<bool>,
 }
 
 impl<Q, A> Clone for Queue<Q, A> {
@@ -83,9 +93,10 @@ where
     pub(crate) fn new(
         pool: Pool,
         limit: usize,
-        handle: impl Fn(Vec<Request<Q, A>>, &mut Turn<'_, Q, A>) + Send + Sync + 'static,
+        handle: impl Fn(Vec<Request<Q, A>>, &Turn<'_, Q, A>) + Send + Sync + 'static,
     ) -> Self {
-        let state = Mutex::new(State { waiting: VecDeque::new(), is_taken: false, waits: None });
+        let waiting = VecDeque::new();
+        let state = Mutex::new(State { waiting, next: 0, single_below: 0, is_taken: false, parked: None });
         Self(Arc::new(Inner { pool, state, limit: limit.max(1), handle: Box::new(handle) }))
     }
 
@@ -101,11 +112,13 @@ where
             if let Err(lost) = self.schedule(false) {
                 return Pending::refused(lost);
             }
-            // The thread that was just asked for takes the lock first, and finds the request.
+            // The new thread needs the lock of the state before it looks, so it finds the request.
             state.is_taken = true;
         }
-        state.waiting.push_back(Request { body, reply });
-        state.waits.take().inspect(Thread::unpark);
+        let number = state.next;
+        state.next += 1;
+        state.waiting.push_back(Request { body, number, reply });
+        state.unpark();
         pending
     }
 
@@ -124,27 +137,26 @@ where
         self.0.pool.submit(Box::new(move || queue.take_turn()), accepted_before)
     }
 
-    /// Handles what waits, and goes to the end of the pool's line if more has come.
     fn take_turn(&self) {
-        let requests = self.state().take(self.0.limit);
-        let mut turn = Turn { queue: self, is_over: false };
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.0.handle)(requests, &mut turn)));
-        if turn.is_over {
-            return;
-        }
-        let mut state = self.state();
-        state.is_taken = !state.waiting.is_empty();
-        if state.is_taken {
-            // This thread exists, so one is there to do it.
-            let _ = self.schedule(true);
-        }
+        let (requests, is_single) = self.state().take(self.0.limit);
+        let turn = Turn { queue: self, is_single, is_over: Cell::new(false) };
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.0.handle)(requests, &turn)));
+        turn.pass_on();
     }
 }
 
 impl<Q, A> State<Q, A> {
-    fn take(&mut self, limit: usize) -> Vec<Request<Q, A>> {
-        let count = limit.min(self.waiting.len());
-        self.waiting.drain(..count).collect()
+    /// The first requests, and whether it is one that has to be alone.
+    fn take(&mut self, limit: usize) -> (Vec<Request<Q, A>>, bool) {
+        let is_single = self.waiting.front().is_some_and(|first| first.number < self.single_below);
+        let count = if is_single { 1 } else { limit.min(self.waiting.len()) };
+        (self.waiting.drain(..count).collect(), is_single)
+    }
+
+    fn unpark(&mut self) {
+        if let Some(thread) = self.parked.take() {
+            thread.unpark();
+        }
     }
 }
 
@@ -153,43 +165,69 @@ where
     Q: Send + 'static,
     A: Send + 'static,
 {
-    /// Waits until more requests have come, and takes them. Nothing comes back as soon as `is_free`, of which
-    /// [`Turn::wake_next`] has to tell, and if this thread has passed the turn on.
+    /// Waits until more requests have come, and takes them. Returns nothing if `is_free`, if the request of this turn
+    /// has to be alone, and if the turn is over. [`Turn::wake_next`] has to be called when `is_free` becomes true.
     pub(crate) fn wait_for_more(&self, is_free: impl Fn() -> bool) -> Vec<Request<Q, A>> {
-        while !self.is_over && !is_free() {
+        while !self.is_single && !self.is_over.get() && !is_free() {
             let mut state = self.queue.state();
             if !state.waiting.is_empty() {
-                return state.take(self.queue.0.limit);
+                return state.take(self.queue.0.limit).0;
             }
-            state.waits = Some(thread::current());
+            state.parked = Some(thread::current());
             drop(state);
-            // It may have become free before that was noted.
+            // It may have become free before the thread was noted.
             if !is_free() {
                 thread::park();
             }
-            self.queue.state().waits = None;
+            self.queue.state().parked = None;
         }
         Vec::new()
     }
 
     /// Lets the thread that has the turn look again whether it has to wait.
     pub(crate) fn wake_next(&self) {
-        self.queue.state().waits.take().inspect(Thread::unpark);
+        self.queue.state().unpark();
     }
 
-    /// Lets another thread take what waits, beginning with requests that this thread took and did not handle. If nothing
-    /// waits, this thread keeps the turn.
-    pub(crate) fn pass_on(&mut self, left: &mut VecDeque<Request<Q, A>>) {
-        if self.is_over {
+    /// Ends the turn: another thread takes it as soon as something waits.
+    pub(crate) fn pass_on(&self) {
+        if self.is_over.replace(true) {
             return;
         }
         let mut state = self.queue.state();
-        while let Some(request) = left.pop_back() {
-            state.waiting.push_front(request);
-        }
-        self.is_over = !state.waiting.is_empty();
-        if self.is_over {
+        state.is_taken = !state.waiting.is_empty();
+        if state.is_taken {
+            // This thread exists, so the pool has one.
             let _ = self.queue.schedule(true);
         }
+    }
+
+    /// Takes a turn that is over again, unless another thread has it: this one is awake, and looks at the queue soon.
+    pub(crate) fn take_back(&self) {
+        let mut state = self.queue.state();
+        if self.is_over.get() && !state.is_taken {
+            state.is_taken = true;
+            self.is_over.set(false);
+        }
+    }
+
+    /// Puts requests back that are not answered. They keep their places in the order.
+    pub(crate) fn put_back(&self, requests: impl IntoIterator<Item = Request<Q, A>>) {
+        let mut state = self.queue.state();
+        state.waiting.extend(requests);
+        state.waiting.make_contiguous().sort_unstable_by_key(|request| request.number);
+        if self.is_over.get() && !state.is_taken && !state.waiting.is_empty() {
+            state.is_taken = true;
+            let _ = self.queue.schedule(true);
+        }
+    }
+
+    /// The same for requests that are taken one by one from now on.
+    pub(crate) fn put_back_singly(&self, requests: Vec<Request<Q, A>>) {
+        if let Some(last) = requests.iter().map(|request| request.number).max() {
+            let mut state = self.queue.state();
+            state.single_below = state.single_below.max(last + 1);
+        }
+        self.put_back(requests);
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     time::Duration,
@@ -132,7 +132,7 @@ fn requests_are_taken_together_and_in_order() {
 }
 
 #[test]
-fn the_next_requests_are_handled_beside_one_that_passed_its_turn_on() {
+fn the_next_requests_are_handled_after_a_turn_was_passed_on() {
     let pool = Pool::new(2);
     let (open, gate) = mpsc::channel();
     let (gate, handled) = (Mutex::new(gate), Arc::new(Mutex::new(Vec::new())));
@@ -140,13 +140,9 @@ fn the_next_requests_are_handled_beside_one_that_passed_its_turn_on() {
     let queue = Queue::new(pool.clone(), 8, move |requests: Vec<Request<u32, u32>>, turn| {
         let mut left = VecDeque::from(requests);
         let first = left.pop_front().unwrap();
-        if first.body == 0 {
-            // Not before all have come.
-            gate.lock().unwrap().recv().unwrap();
-        }
         seen.lock().unwrap().push(first.body);
-        turn.pass_on(&mut left);
-        assert!(left.is_empty(), "they go back to the queue");
+        turn.put_back(left);
+        turn.pass_on();
         if first.body == 0 {
             gate.lock().unwrap().recv().unwrap();
         }
@@ -154,7 +150,6 @@ fn the_next_requests_are_handled_beside_one_that_passed_its_turn_on() {
     });
     let first = queue.push(0);
     let rest: Vec<_> = (1..4).map(|number| queue.push(number)).collect();
-    open.send(()).unwrap();
     for (answer, number) in rest.into_iter().zip(1..) {
         assert_eq!(block_on(answer), Ok(number * 2), "the first one has not ended");
     }
@@ -162,6 +157,71 @@ fn the_next_requests_are_handled_beside_one_that_passed_its_turn_on() {
     open.send(()).unwrap();
     assert_eq!(block_on(first), Ok(0));
     assert_eq!(block_on(queue.push(4)), Ok(8));
+}
+
+#[test]
+fn requests_that_are_put_back_keep_their_order_and_are_taken_one_by_one() {
+    let pool = Pool::new(2);
+    let (open, gate) = mpsc::channel();
+    let (gate, calls, answered) = (Mutex::new(gate), AtomicUsize::new(0), Batches::default());
+    let (refused, seen) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&answered));
+    let first = Arc::clone(&refused);
+    let queue = Queue::new(pool.clone(), 3, move |requests: Vec<Request<u32, u32>>, turn| {
+        match calls.fetch_add(1, Ordering::SeqCst) {
+            0 => {
+                gate.lock().unwrap().recv().unwrap();
+                first.store(requests.len(), Ordering::SeqCst);
+                // Another thread may take what came later before these are back.
+                turn.pass_on();
+                turn.put_back_singly(requests);
+            }
+            1 if requests.len() > 1 => turn.put_back(requests),
+            _ => {
+                seen.lock().unwrap().push(requests.iter().map(|request| request.body).collect());
+                answer_all(requests);
+            }
+        }
+    });
+    let answers: Vec<_> = (0..7).map(|number| queue.push(number)).collect();
+    open.send(()).unwrap();
+    for (answer, number) in answers.into_iter().zip(0..) {
+        assert_eq!(block_on(answer), Ok(number * 2));
+    }
+    let answered = answered.lock().unwrap().clone();
+    assert!(answered.concat().iter().copied().eq(0..7), "{answered:?}");
+    let single = &answered[..refused.load(Ordering::SeqCst)];
+    assert!(single.iter().all(|batch| batch.len() == 1), "{answered:?}");
+}
+
+#[test]
+fn more_is_taken_while_something_is_not_free() {
+    let pool = Pool::new(2);
+    let is_free = Arc::new(AtomicBool::new(false));
+    let (free, (sender, taken)) = (Arc::clone(&is_free), mpsc::channel());
+    let queue = Queue::new(pool.clone(), 8, move |requests: Vec<Request<u32, u32>>, turn| {
+        let mut all = requests;
+        loop {
+            let more = turn.wait_for_more(|| free.load(Ordering::SeqCst));
+            if more.is_empty() {
+                break;
+            }
+            all.extend(more);
+        }
+        sender.send(all.len()).unwrap();
+        answer_all(all);
+        free.store(false, Ordering::SeqCst);
+    });
+    let mut answers = Vec::new();
+    for number in 0..5 {
+        answers.push(queue.push(number));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    is_free.store(true, Ordering::SeqCst);
+    answers.push(queue.push(5));
+    assert_eq!(taken.recv_timeout(Duration::from_secs(5)).unwrap(), 6);
+    for (answer, number) in answers.into_iter().zip(0..) {
+        assert_eq!(block_on(answer), Ok(number * 2));
+    }
 }
 
 #[test]

@@ -204,6 +204,21 @@ impl Shared {
         }
     }
 
+    /// The number of the next batch, which has space in the active half of the journal.
+    ///
+    /// # Errors
+    /// `Poisoned` if the journal could not change halves: the call that asks has written nothing yet.
+    pub(crate) fn next_batch(&self) -> Result<u64> {
+        self.journal()?.prepare_next().map_err(|failure| match failure {
+            Failure::Failed(source) => {
+                self.poison();
+                let refused = self.check_sound().err().unwrap_or_else(Error::closed);
+                refused.with_source(error::io("the journal", source))
+            }
+            other => self.journal_failed(other),
+        })
+    }
+
     /// Removes the folder of a tenant that has nothing left. What others put there stays, and the folder with it.
     pub(crate) fn remove_folder(&self, tenant: &TenantId) -> Result<()> {
         let folder = tenant_folder(tenant)?;

@@ -27,34 +27,42 @@ pub(crate) enum Answer {
 pub(super) struct Judged {
     pub(super) request: Request<Wanted, Result<Answer>>,
     pub(super) answer: Result<Answer>,
-    /// Whether nothing unwritten has part in the answer: it stays, whatever becomes of the round.
+    /// Whether the answer depends on nothing that the round writes: it stays, whatever becomes of the round. The round
+    /// before is committed when answers are given.
     pub(super) stands: bool,
 }
 
 impl Judged {
     /// The request, to be judged again. A claim that was not written need not be given back.
     pub(super) fn again(self) -> Request<Wanted, Result<Answer>> {
-        match self.answer {
-            Ok(Answer::Mailbox(answer)) => answer.discard(),
-            Ok(Answer::Outbox(answer)) => answer.discard(),
-            _ => {}
-        }
+        discard(self.answer);
         self.request
     }
 
-    /// Gives the answer, now that it is known whether the round was written.
+    /// Gives the answer after the commit of the round has ended.
     pub(super) fn tell(self, written: &std::result::Result<(), Failed>) {
         let Self { request, answer, stands } = self;
         let (wanted, reply) = request.split();
-        reply(match (written, answer) {
-            (Err(failed), Ok(_)) if !stands => Err(failed.of(&wanted.ask)),
-            (Err(failed), Err(_)) if !stands => Err(failed.of_refused()),
-            (_, answer) => answer,
-        });
+        let error = match (written, &answer) {
+            (Err(failed), Ok(_)) if !stands => failed.of(&wanted.ask),
+            (Err(failed), Err(_)) if !stands => failed.of_refused(),
+            _ => return reply(answer),
+        };
+        discard(answer);
+        reply(Err(error));
     }
 }
 
-/// Why nothing of a round was written.
+/// Lets go of an answer that no caller gets: nothing was claimed.
+fn discard(answer: Result<Answer>) {
+    match answer {
+        Ok(Answer::Mailbox(answer)) => answer.discard(),
+        Ok(Answer::Outbox(answer)) => answer.discard(),
+        _ => {}
+    }
+}
+
+/// Why a round was not committed, or may not be.
 pub(super) struct Failed {
     detail: Box<Detail>,
     kind: ErrorKind,
@@ -67,9 +75,9 @@ impl Failed {
         Self { detail: Box::new(error.detail().clone()), kind: error.kind(), text }
     }
 
-    /// Whether there was no space.
-    pub(super) fn is_full(&self) -> bool {
-        self.kind == ErrorKind::StorageFull
+    /// Whether it is certain that nothing was written, and the store goes on.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.kind, ErrorKind::StorageFull | ErrorKind::Unavailable)
     }
 
     /// The error for one of its callers.
@@ -93,7 +101,8 @@ impl Failed {
         error.with_source(self.text)
     }
 
-    /// The error for one that was refused because of what was then not written, or may not be: it had no effect.
+    /// The error for a request that was refused because of a record of this round. That record was not written, or may not
+    /// be. The request had no effect.
     fn of_refused(&self) -> Error {
         let error = match self.kind {
             ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new((*self.detail).clone()),

@@ -42,8 +42,10 @@ impl Round<'_> {
                 let lines = event_lines(plan);
                 self.remember_fence(id.fence)?;
                 let (tenant, thread, _) = self.key.clone();
-                self.enter((tenant, thread, Part::Events))?;
-                self.put_events(lines)?;
+                let put = self.enter((tenant, thread, Part::Events)).and_then(|()| self.put_events(lines));
+                // The claim number alone must not stay of an append that is refused.
+                self.broken |= put.is_err();
+                put?;
             }
         }
         Ok(answer)

@@ -94,11 +94,17 @@ impl Round<'_> {
     /// What a call changes is one group, unless it is very large.
     pub(super) fn mailbox(&mut self, ask: &MailboxAsk, now: Timestamp) -> Result<Answer> {
         check(self.shared, &self.key.0)?;
-        let decided = self.decide(ask, now).and_then(|answer| self.close_group(now).map(|()| answer));
+        let decided = self.one_group(now, |round| round.decide(ask, now))?;
+        Ok(Answer::Mailbox(Box::new(decided?)))
+    }
+
+    /// Makes changes that go into one group.
+    fn one_group<T>(&mut self, now: Timestamp, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let changed = change(self).and_then(|changed| self.close_group(now).map(|()| changed));
         // What was decided and does not come into the log must not show.
-        self.broken |= decided.is_err() && self.open.bytes > 0;
+        self.broken |= changed.is_err() && self.open.bytes > 0;
         self.open = OpenGroup::default();
-        Ok(Answer::Mailbox(Box::new(decided??)))
+        changed
     }
 
     /// A refusal may change something, too; nothing comes into the log of what ends otherwise.
@@ -183,9 +189,12 @@ impl Round<'_> {
     pub(super) fn put_without_thread(&mut self, plan: Plan, now: Timestamp) -> Result<()> {
         self.remember_fence(plan.id_record.fence)?;
         let Some(settlement) = plan.mailbox else { return Ok(()) };
-        self.enter((self.key.0.clone(), mailbox_log_id()?, Part::Events))?;
-        self.put_plan(*settlement, now)?;
-        self.close_group(now)
+        let put = self
+            .enter((self.key.0.clone(), mailbox_log_id()?, Part::Events))
+            .and_then(|()| self.one_group(now, |round| round.put_plan(*settlement, now)));
+        // The claim number alone must not stay of a commit that is refused.
+        self.broken |= put.is_err();
+        put
     }
 
     fn put_plan(&mut self, plan: MailboxPlan, now: Timestamp) -> Result<()> {

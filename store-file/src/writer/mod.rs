@@ -27,9 +27,9 @@ mod root_log;
 mod round;
 mod write;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::MutexGuard};
 
-use store_core::{Error, ErrorKind, Result};
+use store_core::{Error, Result};
 
 pub(crate) use self::{
     answer::Answer,
@@ -59,88 +59,82 @@ pub(crate) type Writers = Queue<Wanted, Result<Answer>>;
 
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
 
-/// Answers requests that waited. Those that do not fit into one round go back to the queue.
+/// Plans requests that waited as one round, commits it, and answers them. Those that do not fit go back to the queue.
 pub(crate) fn handle(
     shared: &Shared,
     requests: Vec<Request<Wanted, Result<Answer>>>,
-    turn: &mut Turn<'_, Wanted, Result<Answer>>,
+    turn: &Turn<'_, Wanted, Result<Answer>>,
 ) {
-    let mut waiting = Waiting::from(requests);
-    let mut most = usize::MAX;
-    while !waiting.is_empty() {
-        most = round(shared, &mut waiting, (most, turn));
-    }
-}
-
-/// Takes as many requests as can be written together, at most so many. How many the next round may take.
-fn round(
-    shared: &Shared,
-    waiting: &mut Waiting,
-    (most, turn): (usize, &mut Turn<'_, Wanted, Result<Answer>>),
-) -> usize {
+    let mut waiting = VecDeque::from(requests);
     let mut remembered = guard(&shared.writer);
-    let Some(first) = waiting.front() else { return most };
+    let Some(first) = waiting.front() else { return };
     if first.body.ask.reads_index() {
-        // The round before has to be in the index.
+        // This waits until the index has the round before.
         drop(guard(&shared.committing));
     }
     let mut round = Round::new(shared, &mut remembered, first.body.key.clone());
     let mut answers = Vec::new();
-    round.take(waiting, most, &mut answers);
-    while most > 1 && waiting.is_empty() && !round.is_broken() {
-        // While the round before is being committed, what comes goes with this one.
+    round.take(&mut waiting, &mut answers);
+    while waiting.is_empty() && !round.is_broken() {
+        // What comes while the round before is being committed goes with this one.
         waiting.extend(turn.wait_for_more(|| shared.committing.try_lock().is_ok()));
         if waiting.is_empty() {
             break;
         }
-        round.take(waiting, most, &mut answers);
-    }
-    if round.is_broken() && answers.len() > 1 {
-        // One request failed in the middle of its changes. The others have nothing to do with it.
-        let last = answers.pop();
-        drop(round);
-        drop(remembered);
-        put_back(waiting, answers);
-        last.into_iter().for_each(|judged| judged.tell(&Ok(())));
-        return most;
+        round.take(&mut waiting, &mut answers);
     }
     let claimable = round.claimable();
-    let committing = guard(&shared.committing);
+    let committing = Committing::begin(shared, turn);
     let end = round.end();
     drop(remembered);
+    turn.put_back(waiting);
     let written = match end {
         Ok(End::Outdated) => {
-            drop(committing);
-            turn.wake_next();
-            put_back(waiting, answers);
-            return most;
+            turn.put_back(answers.into_iter().map(Judged::again));
+            return;
         }
         Ok(End::Planned(planned)) => {
-            turn.pass_on(waiting);
+            turn.pass_on();
             commit(shared, &planned)
         }
-        Ok(End::Written) => Ok(()),
+        Ok(End::NothingToCommit) => Ok(()),
         Err(failed) => Err(failed),
     };
+    let is_one = answers.len() == 1;
+    if !is_one && written.as_ref().is_err_and(Failed::is_refused) {
+        // It may be because of one of them.
+        turn.put_back_singly(answers.drain(..).map(Judged::again).collect());
+    }
     drop(committing);
-    turn.wake_next();
-    if let (Err(failed), true) = (&written, answers.len() > 1)
-        && failed.is_full()
-    {
-        // There may be space for some of them.
-        put_back(waiting, answers);
-        return 1;
+    if is_one {
+        // Its caller may go on at once. This thread sees that sooner than another one, which has to be woken.
+        turn.take_back();
     }
     if written.is_ok() {
         claimable.into_iter().for_each(|(tenant, from)| shared.notify(&tenant, from));
     }
     answers.into_iter().for_each(|judged| judged.tell(&written));
-    most
 }
 
-/// Lets requests be judged again: nothing of them was written.
-fn put_back(waiting: &mut Waiting, answers: Vec<Judged>) {
-    answers.into_iter().rev().for_each(|judged| waiting.push_front(judged.again()));
+/// The right to commit a round. It is taken before the lock of planning is given up, so that rounds are committed in the
+/// order in which they were planned.
+struct Committing<'a> {
+    lock: Option<MutexGuard<'a, ()>>,
+    turn: &'a Turn<'a, Wanted, Result<Answer>>,
+}
+
+impl<'a> Committing<'a> {
+    fn begin(shared: &'a Shared, turn: &'a Turn<'a, Wanted, Result<Answer>>) -> Self {
+        Self { lock: Some(guard(&shared.committing)), turn }
+    }
+}
+
+impl Drop for Committing<'_> {
+    /// A thread that waits with the next round looks again, also after a panic.
+    fn drop(&mut self) {
+        self.lock = None;
+        self.turn.wake_next();
+    }
 }
 
 /// Writes something in a round of its own. No other round is planned or committed meanwhile.
@@ -157,8 +151,8 @@ pub(crate) fn alone<T>(
     let made = make(&mut round)?;
     let written = match round.end() {
         Ok(End::Planned(planned)) => commit(shared, &planned),
-        Ok(End::Written) => Ok(()),
-        // No round was before it.
+        Ok(End::NothingToCommit) => Ok(()),
+        // This does not happen: no round is being committed, so it was not planned over one.
         Ok(End::Outdated) => Err(Failed::new(&Error::unavailable("the round was planned over another one"))),
         Err(failed) => Err(failed),
     };
@@ -167,30 +161,24 @@ pub(crate) fn alone<T>(
 }
 
 impl Round<'_> {
-    /// Plans requests, as long as they can be written together and their answers are at most so many.
-    fn take(&mut self, waiting: &mut Waiting, most: usize, answers: &mut Vec<Judged>) {
+    /// Plans requests, as long as they can be written together.
+    fn take(&mut self, waiting: &mut Waiting, answers: &mut Vec<Judged>) {
         while let Some(request) = waiting.front() {
-            let later = !answers.is_empty();
             let ask = &request.body.ask;
             // Only what ends work may use the reserve.
-            let alone = ask.reads_index() || (self.how == How::Settles && !ask.settles());
-            let settles = later && self.how == How::AsAsked && ask.settles();
-            let is_full = answers.len() >= most || self.tails.len() > BATCH_BYTES;
-            if later && (is_full || alone || (settles && !self.fits())) {
+            let is_kept_apart = ask.reads_index() || (self.how == How::Settles && !ask.settles());
+            let settles = self.how == How::AsAsked && ask.settles();
+            let is_full = self.tails.len() > BATCH_BYTES || (settles && !self.fits());
+            if !answers.is_empty() && (is_kept_apart || is_full) {
                 break;
             }
             let Some(request) = waiting.pop_front() else { break };
             let was_clean = self.is_clean();
             let answer = self.judge(&request.body);
             let stands = was_clean && (answer.is_err() || self.is_clean());
-            // The code that made the error does not know the commit key.
-            let answer = answer.map_err(|error| match error.kind() {
-                ErrorKind::CommitUnknown => Failed::new(&error).of(&request.body.ask),
-                _ => error,
-            });
             answers.push(Judged { request, answer, stands });
             if self.broken {
-                // Nothing of the round is written: what comes next is judged by what is.
+                // Nothing of the round is written, so the next requests are planned without it.
                 break;
             }
         }

@@ -258,7 +258,7 @@ impl<'a> Round<'a> {
     pub(super) fn next_batch(&mut self) -> Result<u64> {
         let next = match self.number {
             Some(number) => number,
-            None => self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))?,
+            None => self.shared.next_batch()?,
         };
         self.number = Some(next);
         Ok(next)

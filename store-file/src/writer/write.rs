@@ -18,14 +18,14 @@ use crate::{
 pub(super) enum End {
     /// It has to be committed.
     Planned(Arc<Planned>),
-    /// Nothing of it has to be committed: it shows.
-    Written,
+    /// It wrote to no log. Rows of the index that need none show.
+    NothingToCommit,
     /// It has to be planned again: what it was planned over was not committed, or its batch gets another number.
     Outdated,
 }
 
 impl Round<'_> {
-    /// Ends the plan. No round is being committed.
+    /// Ends the plan. The caller has the right to commit, so the round before has ended.
     pub(super) fn end(mut self) -> std::result::Result<End, Failed> {
         if !self.remembered.settle() {
             return Ok(End::Outdated);
@@ -38,18 +38,20 @@ impl Round<'_> {
         end.map_err(|error| Failed::new(&error))
     }
 
-    /// What became due is in the index alone. It becomes so again where there is no space to say it.
+    /// A round that writes to no log may have made dispatches available: rows that need no log. Where there is no space
+    /// for them, they are dropped, and the next call makes them again.
     fn show_alone(mut self) -> Result<End> {
         let staged = std::mem::replace(&mut self.staged, Staged::new(&self.shared.index));
         let fits = !staged.is_empty() && (self.how == How::Frees || self.shared.check_space(0).is_ok());
         self.remembered.recent = if fits { self.shared.show(staged)? } else { staged.into_recent() };
-        Ok(End::Written)
+        Ok(End::NothingToCommit)
     }
 
     fn plan_batch(mut self) -> Result<End> {
-        let next = self.shared.journal()?.next().map_err(|failure| self.shared.journal_failed(failure))?;
+        // The journal changes halves here, not in the commit, which so has the number that it is asked for.
+        let next = self.shared.next_batch()?;
         if self.number.is_some_and(|number| number != next) {
-            // The journal has gone on in its other half, and said so in a batch.
+            // The journal changed halves, and used this number for a control batch.
             self.remembered.recent = self.staged.into_recent();
             return Ok(End::Outdated);
         }
@@ -73,6 +75,7 @@ impl Round<'_> {
         staged.put(table::fact("batch"), next.to_be_bytes());
         shared.number(&mut staged);
         let (changes, scopes, recent) = staged.into_parts();
+        // Readers must not compare these logs with the index: while the round is committed, the files are longer.
         written.values().for_each(|loaded| shared.mark_checked(loaded.name.number));
         let planned = Arc::new(Planned::new((changes, scopes), (batch, next)));
         remembered.take(&planned, recent, written);
@@ -80,7 +83,7 @@ impl Round<'_> {
     }
 }
 
-/// Commits a planned round, and shows it. No other round is being committed.
+/// Commits a planned round, and shows it. The caller has the right to commit.
 pub(super) fn commit(shared: &Shared, planned: &Planned) -> std::result::Result<(), Failed> {
     let _poison = PoisonOnPanic(shared);
     let committed = write(shared, planned);
