@@ -9,7 +9,11 @@ use crate::mutex::guard;
 
 /// Readers, by when they began. Those that come never wait for a purge, and a purge only for those before it.
 #[derive(Debug, Default)]
-pub(crate) struct Readers(Mutex<Epoch>);
+pub(crate) struct Readers {
+    epoch: Mutex<Epoch>,
+    /// Held while a purge waits: the next one waits for the same readers, too.
+    waiting: Mutex<()>,
+}
 
 /// Held while something is read.
 #[derive(Debug)]
@@ -35,12 +39,13 @@ impl Default for Epoch {
 impl Readers {
     /// Begins to read.
     pub(crate) fn begin(&self) -> Reading {
-        Reading { _epoch: Arc::clone(&guard(&self.0).held) }
+        Reading { _epoch: Arc::clone(&guard(&self.epoch).held) }
     }
 
     /// Waits for all who began before.
     pub(crate) fn wait_for_earlier_readers(&self) {
-        let Epoch { held, ended } = std::mem::take(&mut *guard(&self.0));
+        let _waiting = guard(&self.waiting);
+        let Epoch { held, ended } = std::mem::take(&mut *guard(&self.epoch));
         drop(held);
         let _ = ended.recv();
     }
@@ -55,6 +60,20 @@ mod tests {
     };
 
     use super::Readers;
+
+    #[test]
+    fn a_purge_waits_for_readers_that_another_one_waits_for() {
+        let readers = Arc::new(Readers::default());
+        let before = readers.begin();
+        let waiting = [(); 2].map(|()| {
+            let readers = Arc::clone(&readers);
+            spawn(move || readers.wait_for_earlier_readers())
+        });
+        sleep(Duration::from_millis(40));
+        assert!(waiting.iter().all(|purge| !purge.is_finished()));
+        drop(before);
+        waiting.into_iter().for_each(|purge| purge.join().unwrap());
+    }
 
     #[test]
     fn a_purge_waits_for_earlier_readers_and_blocks_none() {

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -89,8 +89,9 @@ pub(crate) struct Shared {
 
 /// Exclusive use of what the writer writes.
 pub(crate) struct Exclusive<'a> {
-    pub(crate) remembered: MutexGuard<'a, Remembered>,
+    // Given up first: a thread that plans waits for nothing but a round that is being committed.
     _committing: MutexGuard<'a, ()>,
+    pub(crate) remembered: MutexGuard<'a, Remembered>,
 }
 
 /// What an opening has found and made.
@@ -230,12 +231,17 @@ impl Shared {
         }
     }
 
+    /// Whether no round is being committed.
+    pub(crate) fn can_commit(&self) -> bool {
+        !matches!(self.committing.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// Exclusive use of what the writer writes: no round is planned or committed meanwhile.
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let mut remembered = guard(&self.writer);
         let committing = guard(&self.committing);
         remembered.settle();
-        Exclusive { remembered, _committing: committing }
+        Exclusive { _committing: committing, remembered }
     }
 
     /// Shows changes to readers, all of them together. What was read and written need not be read again.

@@ -77,7 +77,7 @@ pub(crate) fn handle(
     round.take(&mut waiting, &mut answers);
     while waiting.is_empty() && !round.is_broken() {
         // What comes while the round before is being committed goes with this one.
-        waiting.extend(turn.wait_for_more(|| shared.committing.try_lock().is_ok()));
+        waiting.extend(turn.wait_for_more(|| shared.can_commit()));
         if waiting.is_empty() {
             break;
         }

@@ -144,6 +144,35 @@ async fn a_full_disk_at_any_call_loses_nothing_and_orders_nothing_anew() {
     }
 }
 
+/// Shows FI-7: two commits that a caller hands in one after the other, without waiting for the first answer, keep their
+/// order where there is no space for the round of the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_handed_in_one_after_the_other_keep_their_order_on_a_full_disk() {
+    let (first, calls) = calls_of_a_run().await;
+    for call in swept(calls - first).map(|call| first + call) {
+        let disk = SimDisk::new().with_fault(call, Fault::Enospc);
+        let store = open(&disk).unwrap();
+        let writers = (0..WRITERS).map(|writer| {
+            let commits = commits(&store);
+            tokio::spawn(async move {
+                let mut told = Told::new();
+                for number in (0..COMMITS).step_by(2) {
+                    let ((id, commit), (next_id, next)) = (one(writer, number), one(writer, number + 1));
+                    let (answer, next) = tokio::join!(commits.commit(commit), commits.commit(next));
+                    told.insert(id, answer.err().map(|error| error.outcome()));
+                    told.insert(next_id, next.err().map(|error| error.outcome()));
+                }
+                told
+            })
+        });
+        let mut told = Told::new();
+        for writer in writers.collect::<Vec<_>>() {
+            told.extend(writer.await.unwrap());
+        }
+        check(&store, &told, &format!("full at call {call}")).await;
+    }
+}
+
 /// Shows CM-5: an expectation is judged by the round before, which is not committed yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_commits_that_expect_one_version_one_succeeds_while_rounds_overlap() {
