@@ -11,7 +11,7 @@ use store_core::{
 
 pub(crate) use self::{
     events::{EventKeyRow, EventRow, PlaceRow},
-    reads::Rows,
+    reads::{Rows, StoredLog},
     rows::{InputRow, LogRow, NodeRow, RunRow, ThreadRow},
 };
 use crate::{

@@ -3,7 +3,7 @@
 use store_core::{
     CommitKey, EntryId, EventId, EventKey, Json, OutboxId, Result, RunId, Scope, TenantId, ThreadId, WriterId,
     event::ScopeState,
-    log::EntryMarks,
+    log::{EntryMarks, MarkSource, Node, NodeSource},
     outbox::StoredOutboxRow,
     pending::DecisionRecord,
     thread::{StoredThread, ThreadIdRecord},
@@ -136,3 +136,18 @@ pub(crate) trait Rows: Get {
 }
 
 impl<G: Get> Rows for G {}
+
+/// The nodes and marks of the log with this number.
+pub(crate) struct StoredLog<'a, G>(pub(crate) &'a G, pub(crate) u64);
+
+impl<G: Get> NodeSource for StoredLog<'_, G> {
+    fn node(&self, seq: u64) -> Result<Node> {
+        self.0.expect_node(self.1, seq).map(|row| row.node)
+    }
+}
+
+impl<G: Get> MarkSource for StoredLog<'_, G> {
+    fn marks(&self, seq: u64) -> Result<EntryMarks> {
+        self.0.marks_of(self.1, seq)
+    }
+}
