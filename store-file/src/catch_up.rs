@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use store_core::{ErrorKind, Result, TenantId, Timestamp};
+use store_core::{ErrorKind, Result, Scope, TenantId, Timestamp};
 
 use crate::{
     codec::{Get, LogRow, Rows, read},
@@ -11,12 +11,12 @@ use crate::{
     error,
     facts::Facts,
     fold::{self, Owner},
-    index::{Direction, Index},
+    index::Index,
     journal::{Redone, Step, StepKind},
-    line::{Fact, Line, ThreadHeader},
-    log::{Group, Position, Scanner},
+    line::{Fact, ThreadHeader},
+    log::{Group, Header, Position, Scanner, read_header},
     names::log_path,
-    replay::show,
+    replay::{next_log, show},
     report::Opening,
     root,
     staged::Staged,
@@ -36,7 +36,7 @@ pub(crate) struct CatchUp<'a> {
     /// The logs that were needed so far, by their files.
     logs: BTreeMap<FilePath, (u64, LogRow)>,
     next_log: u64,
-    trimmed: Vec<(TenantId, store_core::Scope)>,
+    trimmed: Vec<(TenantId, Scope)>,
 }
 
 impl<'a> CatchUp<'a> {
@@ -90,8 +90,7 @@ impl<'a> CatchUp<'a> {
             StepKind::Dropped => {
                 self.find(step)?;
                 if let Some((log, row)) = self.logs.remove(path) {
-                    let LogRow { tenant, thread, generation, .. } = row;
-                    forget(&mut self.staged, &Owner { tenant, thread, generation, log })?;
+                    forget(&mut self.staged, &Owner::of(log, &row))?;
                     self.staged.delete(table::purge(log));
                 }
             }
@@ -163,7 +162,7 @@ impl<'a> CatchUp<'a> {
             opened => opened.map_err(fail)?,
         };
         let (owner, start) = match self.logs.get(path) {
-            Some((log, row)) => (owner(*log, row), row.end),
+            Some((log, row)) => (Owner::of(*log, row), row.end),
             None if range.0 > 0 => return Ok(false),
             None => {
                 let Some((header, start)) = own_header(&*file, path).map_err(fail)? else { return Ok(false) };
@@ -184,8 +183,7 @@ impl<'a> CatchUp<'a> {
         let mut told = before.clone();
         let mut scanner = Scanner::new(&*file, start, range.1);
         while let Some(group) = scanner.next_group().map_err(fail)? {
-            let folded = self.group(path, &owner, &mut told, &group);
-            match folded {
+            match self.group(path, &owner, &mut told, &group) {
                 // Only this thread needs it; a verification says more.
                 Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::SchemaMismatch) => {
                     return Ok(false);
@@ -198,17 +196,13 @@ impl<'a> CatchUp<'a> {
             return Ok(false);
         }
         fold::finish(&mut self.staged, &owner, (&before, &told), end);
-        let Owner { tenant, thread, generation, log } = owner;
-        self.logs.insert(path.clone(), (log, LogRow { tenant, thread, generation, end }));
+        self.logs.insert(path.clone(), (owner.log, owner.row(end)));
         Ok(true)
     }
 
     fn group(&mut self, path: &FilePath, owner: &Owner, told: &mut fold::Told, group: &Group<'_>) -> Result<()> {
         let lines = decode(path, group)?;
-        self.trimmed.extend(lines.lines.iter().filter_map(|(line, _)| match line {
-            Line::Trim(scope, _) => Some((owner.tenant.clone(), scope.clone())),
-            _ => None,
-        }));
+        self.trimmed.extend(lines.trimmed_scopes().map(|scope| (owner.tenant.clone(), scope.clone())));
         fold::fold(&mut self.staged, owner, told, &lines)
     }
 
@@ -219,9 +213,9 @@ impl<'a> CatchUp<'a> {
         let known = self.staged.get_position("root")?.filter(|known| *known != Position::default());
         let start = match known {
             Some(known) if known.offset == from => known,
-            None if from == 0 => match crate::log::read_header(&*file).map_err(fail)? {
-                crate::log::Header::Good(_, start) => start,
-                crate::log::Header::Bad => return Ok(false),
+            None if from == 0 => match read_header(&*file).map_err(fail)? {
+                Header::Good(_, start) => start,
+                Header::Bad => return Ok(false),
             },
             _ => return Ok(false),
         };
@@ -255,24 +249,7 @@ impl<'a> CatchUp<'a> {
         let mut facts = Facts::default();
         facts.take(fact);
         facts.remove_deleted(staged)?;
-        facts.finish(staged)?;
         // A deleted thread's log waits for its purge: what is known of it stays.
-        Ok(())
+        facts.finish(staged)
     }
-}
-
-fn owner(log: u64, row: &LogRow) -> Owner {
-    let LogRow { tenant, thread, generation, .. } = row.clone();
-    Owner { tenant, thread, generation, log }
-}
-
-/// The number of the next log.
-pub(crate) fn next_log(index: &Index) -> Result<u64> {
-    let mut next = 1;
-    let snapshot = index.snapshot();
-    for list in [table::logs(), table::purges()] {
-        let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
-        next = next.max(newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default() + 1);
-    }
-    Ok(next)
 }

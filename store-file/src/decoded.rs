@@ -4,10 +4,9 @@ use store_core::{Result, RunId, TenantId};
 
 use crate::{
     codec::{Rows, damaged},
-    error,
     fold::{self, Lines, Owner, Told},
     line::{CommitLine, Line, ThreadHeader},
-    log::{Group, Header, Position, check_version, read_header},
+    log::{Group, Header, Position, Span, check_version, decode_line, read_header},
     names::log_path,
     staged::Staged,
     table,
@@ -34,18 +33,10 @@ pub(crate) fn told(staged: &Staged<'_>, owner: &Owner) -> Result<Told> {
 /// The lines of a group, decoded.
 pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
     check_version(path, group.commit.1)?;
-    let text = |span: crate::log::Span, line: &'_ [u8]| {
-        let place = || error::corrupt(path, Some(span.offset));
-        std::str::from_utf8(line).map(str::to_owned).map_err(|e| place().with_source(e))
-    };
-    let mut lines = Vec::with_capacity(group.lines.len());
-    for (span, line) in &group.lines {
-        let place = || error::corrupt(path, Some(span.offset));
-        lines.push((Line::decode(&text(*span, line)?).map_err(|e| place().with_source(e))?, *span));
-    }
+    let line = |(span, line): &(Span, &[u8])| Ok((decode_line(path, *span, line, Line::decode)?, *span));
+    let lines = group.lines.iter().map(line).collect::<Result<_>>()?;
     let (commit_span, commit) = group.commit;
-    let place = || error::corrupt(path, Some(commit_span.offset));
-    let commit = CommitLine::decode(&text(commit_span, commit)?).map_err(|e| place().with_source(e))?;
+    let commit = decode_line(path, commit_span, commit, CommitLine::decode)?;
     Ok(Lines { lines, commit, commit_span, end: group.end })
 }
 

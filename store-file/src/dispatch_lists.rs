@@ -9,7 +9,7 @@ use crate::{
     codec::damaged,
     dispatch_rows::MailboxRows,
     dispatches::MailboxTable,
-    index::{self, Key, after_prefix},
+    index::{Key, after_prefix},
     shared::Shared,
     table::{self, MailboxList},
     walk::{self, Walk},
@@ -17,13 +17,6 @@ use crate::{
 
 /// A dispatch in a list by time.
 pub(crate) type Place = (Timestamp, DispatchId);
-
-pub(crate) const fn way(direction: Direction) -> index::Direction {
-    match direction {
-        Direction::Forward => index::Direction::Forward,
-        Direction::Backward => index::Direction::Backward,
-    }
-}
 
 /// Which of two steps comes first; an error comes before everything.
 fn precedes<T: Ord>(direction: Direction) -> impl Fn(&Result<T>, &Result<T>) -> bool {
@@ -54,7 +47,7 @@ fn timed<'a, R: Walk>(
     let (after, direction) = walk;
     let after = after.map(|(time, id)| table::dispatch_place(tenant, list, *time, id).into_bytes());
     let list = table::mailbox_list(tenant, list);
-    let keys = walk::keys(rows, list.clone(), after, way(direction));
+    let keys = walk::keys(rows, list.clone(), after, direction);
     Box::new(keys.map(move |key| table::read_dispatch_place(&list, &key?).ok_or_else(|| damaged("dispatch"))))
 }
 
@@ -114,7 +107,7 @@ fn times<'a, R: Walk>(
             return None;
         }
         let after = last.map(|time| behind(&list, time));
-        let found = rows.next(&list, after, way(direction)).and_then(|key| {
+        let found = rows.next(&list, after, direction).and_then(|key| {
             let read = |key: Vec<u8>| table::read_lot(&list, &key).ok_or_else(|| damaged("interrupt"));
             key.map(read).transpose()
         });
@@ -136,7 +129,7 @@ fn lots(rows: &impl Walk, tenant: &TenantId, time: Timestamp) -> Result<Vec<(Thr
     let list = table::mailbox_list(tenant, MailboxList::Lots);
     let before = list.clone().number(time.as_millis()).into_bytes();
     let mut lots = Vec::new();
-    for key in walk::keys(rows, list.clone(), Some(before), index::Direction::Forward) {
+    for key in walk::keys(rows, list.clone(), Some(before), Direction::Forward) {
         let (at, thread, epoch) = table::read_lot(&list, &key?).ok_or_else(|| damaged("interrupt"))?;
         if at > time {
             break;
@@ -156,7 +149,7 @@ fn ids<'a, R: Walk>(
     let (after, direction) = walk;
     let list = table::mailbox_list(tenant, MailboxList::Ids(of.0, of.1));
     let after = after.map(|id| list.clone().text(id.as_str()).into_bytes());
-    let keys = walk::keys(rows, list.clone(), after, way(direction));
+    let keys = walk::keys(rows, list.clone(), after, direction);
     keys.map(move |key| table::read_id_place(&list, &key?).ok_or_else(|| damaged("dispatch")))
 }
 
@@ -193,7 +186,7 @@ pub(crate) fn dead_letters(
 /// Up to `most` threads whose lease is over at `now`.
 pub(crate) fn lapsed(rows: &impl Walk, tenant: &TenantId, now: Timestamp, most: usize) -> Result<Vec<ThreadId>> {
     let list = table::mailbox_list(tenant, MailboxList::Leases);
-    let keys = walk::keys(rows, list.clone(), None, index::Direction::Forward);
+    let keys = walk::keys(rows, list.clone(), None, Direction::Forward);
     let places = keys.map(|key| table::read_timed_place(&list, &key?).ok_or_else(|| damaged("lease")));
     let over = places.take_while(|place| place.as_ref().map_or(true, |(end, _)| *end <= now));
     over.take(most).map(|place| Ok(place?.1)).collect()

@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use crate::{
-    codec::{Rows, damaged, narrow, wide},
+    codec::{Rows, damaged},
     log::Span,
     table,
 };
@@ -47,7 +47,7 @@ impl DispatchRow {
 impl Codec for DispatchRow {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
-        object.field("log", &self.log).field("span", &wide(self.span)).field("body", &self.body);
+        object.field("log", &self.log).field("span", &self.span).field("body", &self.body);
         object.field("payload", &self.has_payload);
         object.field("state_log", &self.state_log).field("state", &self.state);
         object.close();
@@ -57,7 +57,7 @@ impl Codec for DispatchRow {
         let mut fields = Fields::parse(raw)?;
         Ok(Self {
             log: fields.take("log")?,
-            span: narrow(&fields.take::<Vec<u64>>("span")?)?,
+            span: fields.take("span")?,
             body: fields.take("body")?,
             has_payload: fields.take("payload")?,
             state_log: fields.take("state_log")?,

@@ -18,7 +18,7 @@ use store_core::{
 use crate::{
     codec::{PlaceRow, Rows, damaged},
     error,
-    index::{self, Key, Snapshot},
+    index::{Key, Snapshot},
     line,
     names::{Part, scope_log_id},
     pages, records, refresh,
@@ -200,7 +200,7 @@ impl<'a> Scoped<'a> {
 /// and one that was read early may lack an event that another one goes on from. Only the end can be like this.
 fn whole(snapshot: &Snapshot, list: &Key, state: &ScopeState) -> Result<u64> {
     let (mut count, mut next, mut is_empty) = (state.count, state.count, true);
-    for pair in snapshot.prefix(list.as_bytes(), index::Direction::Backward).take(4 * STEP) {
+    for pair in snapshot.prefix(list.as_bytes(), Direction::Backward).take(4 * STEP) {
         let seq = table::last_number(&pair?.0).ok_or_else(|| damaged("place of an event"))?;
         if seq <= state.floor {
             break;

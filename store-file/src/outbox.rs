@@ -10,7 +10,7 @@ use store_core::{
 
 use crate::{
     codec::{Rows, damaged},
-    index::{self, Snapshot},
+    index::Snapshot,
     line,
     names::{Part, outbox_log_id},
     pages, records,
@@ -152,7 +152,7 @@ fn count(shared: &Shared, tenant: &TenantId, filter: &OutboxFilter) -> Result<Ou
     let (of, _) = filter.list_keys();
     for status in filter.accepted_statuses() {
         let list = table::outbox_list(tenant, &OutboxList::Created(of.clone(), Some(status)));
-        for pair in snapshot.prefix(list.as_bytes(), index::Direction::Forward) {
+        for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
             let place = table::read_outbox_place(&list, &pair?.0).ok_or_else(|| damaged("place of an outbox row"))?;
             let admits = filter.lists_match_exactly()
                 || snapshot.outbox_row(tenant, &place.id)?.is_some_and(|stored| filter.admits(&stored));

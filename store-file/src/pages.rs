@@ -2,7 +2,7 @@
 
 use store_core::{Direction, Position};
 
-use crate::index::{self, Key, Pairs, Snapshot, after_prefix};
+use crate::index::{Key, Pairs, Snapshot, after_prefix};
 
 /// The places of a list from a position on, the position itself not included. Places are a number, then a text.
 pub(crate) fn places<'a>(
@@ -21,13 +21,12 @@ pub(crate) fn places<'a>(
 pub(crate) fn behind<'a>(snapshot: &'a Snapshot, list: &Key, direction: Direction, at: Option<Vec<u8>>) -> Pairs<'a> {
     let end = after_prefix(list.as_bytes());
     match (direction, at) {
-        (Direction::Forward, None) => snapshot.range(list.as_bytes(), &end, index::Direction::Forward),
-        (Direction::Backward, None) => snapshot.range(list.as_bytes(), &end, index::Direction::Backward),
+        (_, None) => snapshot.range(list.as_bytes(), &end, direction),
         (Direction::Forward, Some(mut at)) => {
             // The least key behind this one: keys end with a full part, so none begins with another one.
             at.push(0);
-            snapshot.range(&at, &end, index::Direction::Forward)
+            snapshot.range(&at, &end, direction)
         }
-        (Direction::Backward, Some(at)) => snapshot.range(list.as_bytes(), &at, index::Direction::Backward),
+        (Direction::Backward, Some(at)) => snapshot.range(list.as_bytes(), &at, direction),
     }
 }

@@ -8,11 +8,7 @@ use store_core::{
 
 use crate::{
     codec::{InputRow, damaged},
-    error,
-    index::{self, Direction as Way},
-    line,
-    log::read_lines,
-    pages,
+    index, line, pages, records,
     shared::Shared,
     table,
     tenant::Tenant,
@@ -66,20 +62,13 @@ fn load(shared: &Shared, tenant: &TenantId, thread: &ThreadId) -> Result<Pending
     let snapshot = shared.index.snapshot();
     let Some(row) = shared.thread_row(&snapshot, tenant, thread)? else { return Ok(PendingQueue::new(0, [])) };
     let spans = inputs(&snapshot, row.log)?.into_iter().map(|row| row.span).collect::<Vec<_>>();
-    let (file, path) = shared.open_log(row.log)?;
-    let lines = read_lines(&*file, &path, &spans)?;
-    let decode = |(line, span): (Vec<u8>, &crate::log::Span)| {
-        let place = || error::corrupt(&path, Some(span.offset));
-        let text = std::str::from_utf8(&line).map_err(|e| place().with_source(e))?;
-        line::decode_input(text).map(|stored| stored.input).map_err(|e| place().with_source(e))
-    };
-    let inputs = lines.into_iter().zip(&spans).map(decode).collect::<Result<Vec<_>>>()?;
+    let inputs = records::read_all(shared, row.log, &spans, line::decode_input)?.into_iter().map(|stored| stored.input);
     Ok(PendingQueue::new(row.stored.queue.revision, inputs))
 }
 
 /// The pending inputs of a log, in order.
 pub(crate) fn inputs(snapshot: &index::Snapshot, log: u64) -> Result<Vec<InputRow>> {
-    let pairs = snapshot.prefix(table::inputs(log).as_bytes(), Way::Forward);
+    let pairs = snapshot.prefix(table::inputs(log).as_bytes(), Direction::Forward);
     pairs.map(|pair| InputRow::decode(&pair?.1).ok_or_else(|| damaged("pending input"))).collect()
 }
 

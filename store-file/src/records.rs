@@ -6,11 +6,10 @@ use crate::{
     codec::{PlaceRow, Rows, damaged},
     index::{Direction, after_prefix},
     line,
-    log::{Span, read_line},
+    log::{Span, decode_line, read_line, read_lines},
     shared::Shared,
     table,
     tails::Tails,
-    vfs::FilePath,
 };
 
 /// Reads one line of a log.
@@ -21,7 +20,7 @@ pub(crate) fn read<T>(
     decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
 ) -> Result<T> {
     let (file, path) = shared.open_log(log)?;
-    decoded(&read_line(&*file, &path, span)?, (&path, span), decode)
+    decode_line(&path, span, &read_line(&*file, &path, span)?, decode)
 }
 
 /// The same for a line that may not be written yet.
@@ -33,19 +32,21 @@ pub(crate) fn read_beside<T>(
 ) -> Result<T> {
     let (log, span) = at;
     match tails.line(log, span) {
-        Some((line, path)) => decoded(line, (path, span), decode),
+        Some((line, path)) => decode_line(path, span, line, decode),
         None => read(shared, log, span, decode),
     }
 }
 
-fn decoded<T>(
-    bytes: &[u8],
-    at: (&FilePath, Span),
-    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
-) -> Result<T> {
-    let place = || crate::error::corrupt(at.0, Some(at.1.offset));
-    let text = std::str::from_utf8(bytes).map_err(|e| place().with_source(e))?;
-    decode(text).map_err(|e| place().with_source(e))
+/// Reads several lines of a log, in the order of `spans`.
+pub(crate) fn read_all<T>(
+    shared: &Shared,
+    log: u64,
+    spans: &[Span],
+    decode: fn(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<Vec<T>> {
+    let (file, path) = shared.open_log(log)?;
+    let lines = read_lines(&*file, &path, spans)?;
+    lines.iter().zip(spans).map(|(line, span)| decode_line(&path, *span, line, decode)).collect()
 }
 
 /// The thread with the incarnation of the store in its versions.

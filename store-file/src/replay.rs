@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use store_core::{Error, ErrorKind, Result, Scope, TenantId, ThreadId, length};
+use store_core::{Error, ErrorKind, Result, Scope, TenantId, ThreadId, codec::Codec, length};
 
 use crate::{
     codec::{LogRow, damaged, read},
@@ -14,7 +14,6 @@ use crate::{
     fold::{self, Owner},
     index::{Direction, Index},
     journal::lacks_batches,
-    line::Line,
     log::{Position, Recovery, recover},
     names::mailbox_log_id,
     report::{Opening, SetAside},
@@ -81,7 +80,7 @@ impl<'a> Replay<'a> {
         config: &'a FileConfig,
     ) -> Result<Self> {
         let (facts, from) = known;
-        let mut replay = Self {
+        Ok(Self {
             vfs,
             index,
             facts,
@@ -90,18 +89,11 @@ impl<'a> Replay<'a> {
             from,
             is_new: false,
             known: Known::new(),
-            next_log: 1,
+            next_log: next_log(index)?,
             damage: Damage::default(),
             is_ahead: false,
             trimmed: BTreeSet::new(),
-        };
-        let snapshot = index.snapshot();
-        for list in [table::logs(), table::purges()] {
-            let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
-            let number = newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default();
-            replay.next_log = replay.next_log.max(number + 1);
-        }
-        Ok(replay)
+        })
     }
 
     pub(crate) fn into_parts(self) -> (u64, Damage) {
@@ -217,8 +209,7 @@ impl<'a> Replay<'a> {
         let known = Recovery { read_only: true, last_batch, ..Recovery::default() };
         let made = recover(self.vfs, path, known, |_| Ok(())).is_ok_and(|found| found.header.is_none());
         if made && !self.config.read_only && self.from.unclean {
-            let set = Recovery { last_batch: self.from.readable(), ..Recovery::default() };
-            let found = recover(self.vfs, path, set, |_| Ok(()))?;
+            let found = recover(self.vfs, path, Recovery { read_only: false, ..known }, |_| Ok(()))?;
             opening.set_aside.extend(found.aside.as_ref().map(SetAside::of));
             return self.remove(path);
         }
@@ -232,9 +223,7 @@ impl<'a> Replay<'a> {
 
     /// The log of a deleted thread, of which the index covers what it has of events up to `end`.
     fn wait_for_purge(&mut self, owner: &Owner, end: Position) {
-        let Owner { tenant, thread, generation, log } = owner.clone();
-        let row = LogRow { tenant, thread, generation, end };
-        self.staged.put(table::purge(log), store_core::codec::Codec::encode(&row));
+        self.staged.put(table::purge(owner.log), owner.row(end).encode());
     }
 
     /// Reads a log from where the index covers it: up to there it was acknowledged.
@@ -266,11 +255,7 @@ impl<'a> Replay<'a> {
         let found = recover(self.vfs, path, known, |group| {
             *is_ahead |= group.batch.is_some_and(|batch| batch > last_batch);
             let lines = decode(path, group)?;
-            let trims = lines.lines.iter().filter_map(|(line, _)| match line {
-                Line::Trim(scope, _) => Some((owner.tenant.clone(), scope.clone())),
-                _ => None,
-            });
-            self.trimmed.extend(trims);
+            self.trimmed.extend(lines.trimmed_scopes().map(|scope| (owner.tenant.clone(), scope.clone())));
             if is_deleted {
                 // Only its events are left of it.
                 fold::events::lines(staged, owner, &lines)?;
@@ -334,4 +319,15 @@ pub(crate) fn show<'a>(staged: &mut Staged<'a>, index: &'a Index, most: usize) -
         return Ok(());
     }
     index.apply(&std::mem::replace(staged, Staged::new(index)).into_changes())
+}
+
+/// The number of the next log.
+pub(crate) fn next_log(index: &Index) -> Result<u64> {
+    let mut next = 1;
+    let snapshot = index.snapshot();
+    for list in [table::logs(), table::purges()] {
+        let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
+        next = next.max(newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default() + 1);
+    }
+    Ok(next)
 }

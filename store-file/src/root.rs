@@ -6,7 +6,7 @@ use crate::{
     error,
     journal::lacks_batches,
     line::Fact,
-    log::{Group, Position, Recovered, Recovery, check_version, recover},
+    log::{Group, Position, Recovered, Recovery, check_version, decode_line, recover},
     vfs::{FilePath, Open, Vfs},
 };
 
@@ -59,12 +59,7 @@ pub(crate) fn read(
 /// The facts of a group.
 pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Vec<Fact>> {
     check_version(path, group.commit.1)?;
-    let facts = group.lines.iter().map(|(span, line)| {
-        let place = || error::corrupt(path, Some(span.offset));
-        let text = std::str::from_utf8(line).map_err(|e| place().with_source(e))?;
-        Fact::decode(text).map_err(|e| place().with_source(e))
-    });
-    facts.collect()
+    group.lines.iter().map(|(span, line)| decode_line(path, *span, line, Fact::decode)).collect()
 }
 
 /// A position as a value of the index.

@@ -16,7 +16,7 @@ use crate::{
     codec::damaged,
     config::{Durability, FileConfig},
     deletion,
-    index::{self, after_prefix},
+    index::{self, Direction, after_prefix},
     mutex::guard,
     names::log_path,
     opening,
@@ -246,7 +246,7 @@ fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Op
     let first = |all: index::Key, of: fn(&TenantId) -> index::Key| {
         let end = after_prefix(all.as_bytes());
         let from = last.map_or_else(|| all.into_bytes(), |last| after_prefix(of(last).as_bytes()));
-        snapshot.range(&from, &end, index::Direction::Forward).next().transpose()
+        snapshot.range(&from, &end, Direction::Forward).next().transpose()
     };
     let of_thread = first(table::all_threads(), table::threads)?.map(|(key, _)| table::read_thread(&key));
     let of_event = first(table::all_events(), table::events)?.map(|(key, _)| table::read_event(&key));

@@ -15,6 +15,24 @@ fn a_store_is_benchmarked_against_the_machine_limit() {
     let number = |path: &str| value_at(report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
     assert!(number("value") > 0.0 && number("limit") > number("value"), "{report}");
     assert!(number("p99_us") >= number("p50_us") && number("p50_us") > 0.0, "{report}");
+    // Memory has no file that callers could share, and writes nothing.
+    assert!(!report.to_string().contains("shared_") && !report.to_string().contains("written"), "{report}");
+}
+
+#[test]
+fn a_file_store_is_also_benchmarked_against_one_file_with_a_shared_sync() {
+    let store = TestStore::new();
+    let report = store.json(&["bench", "--scenario", "commit-64", "--scenario", "commit-1", "--seconds", "1"]);
+    assert!(value_at(&report, "/shared_limit_is").as_str().unwrap().contains("one fdatasync"), "{report}");
+    for scenario in 0..2 {
+        let number = |name: &str| value_at(&report, &format!("/scenarios/{scenario}/{name}")).as_f64().unwrap();
+        let ratio = number("value") / number("shared_limit");
+        assert!((number("shared_ratio") - ratio).abs() < 0.01, "{report}");
+        // A commit writes its body to the journal and to a log.
+        if fs::read("/proc/self/io").is_ok() {
+            assert!(number("written_bytes") > 1200.0, "{report}");
+        }
+    }
 }
 
 #[test]
@@ -24,6 +42,7 @@ fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     let response = store.run(&["bench", "--scenario", "dispatch-8", "--scenario", "turn-8", "--seconds", "1"]);
     assert_eq!(response.code, 0, "{response:?}");
     assert!(response.out.contains("turn-8") && response.out.contains("fdatasync"), "{response:?}");
+    assert!(response.out.contains("SHARED"), "{response:?}");
     // The folder contains only the store.
     assert_eq!(fs::read_dir(store.sibling_path("")).unwrap().count(), 1);
     assert_eq!(value_at(&store.json(&["threads"]), "/threads/0/version"), 1);

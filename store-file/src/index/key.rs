@@ -83,9 +83,16 @@ impl<'a> KeyReader<'a> {
         (*first == sort).then_some(Self(rest))
     }
 
-    /// Reads what follows the beginning of a key.
-    pub(crate) const fn rest(key: &'a [u8]) -> Self {
-        Self(key)
+    /// Reads the parts of a key of this sort that follow the number of a log.
+    pub(crate) fn of_log(sort: u8, key: &'a [u8]) -> Option<Self> {
+        let mut reader = Self::new(sort, key)?;
+        reader.number()?;
+        Some(reader)
+    }
+
+    /// Reads the parts of a key that follow those of `list`.
+    pub(crate) fn below(list: &Key, key: &'a [u8]) -> Option<Self> {
+        key.strip_prefix(list.as_bytes()).map(Self)
     }
 
     /// The next part, a text.

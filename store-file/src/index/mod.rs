@@ -7,27 +7,28 @@
 //! it was after one of its last batches. So a batch carries, along with its keys, the position of the log up to which
 //! it is true, and the opening replays the log from there.
 
+mod changes;
 mod disk;
 mod fronts;
 mod journal;
 mod key;
 mod memory;
+mod snapshot;
 mod temporary;
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
-};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+pub(crate) use store_core::Direction;
 use store_core::{Error, ErrorKind, Result};
 
 pub use self::journal::Journal;
-use self::{disk::DiskIndex, fronts::Fronts, memory::MemoryIndex};
 pub(crate) use self::{
+    changes::Changes,
     disk::{Condition, is_known_damaged},
     key::{Key, KeyReader, after_prefix},
+    snapshot::Snapshot,
 };
+use self::{disk::DiskIndex, fronts::Fronts, memory::MemoryIndex, snapshot::View};
 use crate::vfs::{Disk, Vfs};
 
 /// A key and its value.
@@ -35,72 +36,6 @@ pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 /// The pairs of a range, read as they are asked for. After an error the walk has ended.
 pub(crate) type Pairs<'a> = Box<dyn Iterator<Item = Result<Pair>> + Send + 'a>;
-
-/// Which way a range is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From the least key on.
-    Forward,
-    /// From the greatest key on.
-    Backward,
-}
-
-/// Changes that take effect together.
-///
-/// Of several changes of one key the last one counts.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Changes {
-    keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-}
-
-impl Changes {
-    /// Sets the value of a key.
-    pub(crate) fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
-        self.keys.insert(key.into(), Some(value.into()));
-    }
-
-    /// Removes a key.
-    pub(crate) fn delete(&mut self, key: impl Into<Vec<u8>>) {
-        self.keys.insert(key.into(), None);
-    }
-
-    /// Leaves a key as it is.
-    pub(crate) fn forget(&mut self, key: &[u8]) {
-        self.keys.remove(key);
-    }
-
-    /// What a key becomes; nothing if it does not change.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.keys.get(key).map(Option::as_deref)
-    }
-
-    /// The keys that start with `prefix` and change, and what they become.
-    pub(crate) fn below(&self, prefix: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        let changes = self.keys.range(prefix.to_vec()..after_prefix(prefix));
-        changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
-    }
-
-    /// The keys that get a value, from `from` on and below `to`, in order.
-    pub(crate) fn puts(&self, from: &[u8], to: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-        let range = (Bound::Included(from), Bound::Excluded(to.max(from)));
-        self.keys.range::<[u8], _>(range).filter(|(_, value)| value.is_some()).map(|(key, _)| key.as_slice())
-    }
-
-    /// The keys that change, and what they become.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        self.keys.iter().map(|(key, value)| (key.as_slice(), value.as_deref()))
-    }
-
-    /// Whether nothing changes.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// How many keys change.
-    pub(crate) fn len(&self) -> usize {
-        self.keys.len()
-    }
-}
 
 /// The index. Any number of threads may read and change it.
 #[derive(Debug)]
@@ -252,65 +187,6 @@ impl Index {
             }
             Engine::Memory(_) => Ok(()),
         }
-    }
-}
-
-/// A consistent view of the index.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    view: View,
-    fronts: Arc<Fronts>,
-    ended: u64,
-}
-
-#[derive(Debug)]
-enum View {
-    Disk(disk::DiskView),
-    Memory(memory::MemoryView),
-    Closed,
-}
-
-impl Snapshot {
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// As [`Index::get`].
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match &self.view {
-            View::Disk(view) => view.get(key),
-            View::Memory(view) => Ok(view.get(key)),
-            View::Closed => Err(Error::closed()),
-        }
-    }
-
-    /// The pairs with keys from `from` on and below `to`.
-    pub(crate) fn range(&self, from: &[u8], to: &[u8], direction: Direction) -> Pairs<'_> {
-        if from >= to {
-            return Box::new(std::iter::empty());
-        }
-        match &self.view {
-            View::Disk(view) => view.range(from, to, direction),
-            View::Memory(view) => view.range(from, to, direction),
-            View::Closed => Box::new(std::iter::once(Err(Error::closed()))),
-        }
-    }
-
-    /// From where on there may be keys of a list. No list that this is asked of is below another one.
-    pub(crate) fn front(&self, list: &[u8]) -> Vec<u8> {
-        self.fronts.of(list, self.ended).unwrap_or_else(|| list.to_vec())
-    }
-
-    /// Remembers the first key of a list, or that it has none, for whoever asks next.
-    pub(crate) fn remember_front(&self, list: &[u8], first: Option<&[u8]>) {
-        match first {
-            Some(first) => self.fronts.remember(list, first, self.ended),
-            None => self.fronts.remember(list, &after_prefix(list), self.ended),
-        }
-    }
-
-    /// The pairs whose keys start with `prefix`.
-    pub(crate) fn prefix(&self, prefix: &[u8], direction: Direction) -> Pairs<'_> {
-        self.range(prefix, &after_prefix(prefix), direction)
     }
 }
 

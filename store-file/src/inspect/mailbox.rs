@@ -151,7 +151,7 @@ fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
 /// Works what a log says of the mailbox into an index, up to where the other one knows it. Whether all of it was there.
 fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
     let (log, row) = of;
-    let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
+    let owner = Owner::of(log, row);
     let path = log_path(&row.tenant, &row.thread, row.generation)?;
     let fail = |source| error::io(&path, source);
     let file = match shared.vfs.open(&path, Open::Read) {

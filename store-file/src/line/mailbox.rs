@@ -51,38 +51,20 @@ pub(crate) fn mailbox_lines(plan: MailboxPlan) -> Vec<Line> {
     dispatches.chain(purged.map(Line::DispatchGone)).chain(interrupts).chain([record]).collect()
 }
 
-pub(crate) fn mailbox_made(claims: u64) -> String {
-    tagged("mailbox_made", |object| {
-        object.field("claims", &claims);
-    })
-}
-
-pub(crate) fn dispatch(body: &DispatchBody) -> String {
-    tagged("dispatch", |object| {
-        object.field("dispatch", body);
-    })
-}
-
-pub(crate) fn dispatch_state(line: &DispatchLine) -> String {
+pub(super) fn dispatch_state(line: &DispatchLine) -> String {
     tagged("dispatch_state", |object| {
         object.field("id", &line.id).field("number", &line.number).field("state", &line.state);
     })
 }
 
-pub(crate) fn dispatch_gone(id: &DispatchId) -> String {
-    tagged("dispatch_gone", |object| {
-        object.field("id", id);
-    })
-}
-
-pub(crate) fn interrupt(line: &InterruptLine) -> String {
+pub(super) fn interrupt(line: &InterruptLine) -> String {
     tagged("interrupt", |object| {
         object.field("thread", &line.thread).field("epoch", &line.epoch);
         object.maybe("interrupt", line.interrupt.as_ref());
     })
 }
 
-pub(crate) fn mailbox(line: &MailboxLine) -> String {
+pub(super) fn mailbox(line: &MailboxLine) -> String {
     tagged("mailbox", |object| {
         object.field("thread", &line.thread).field("mailbox", &line.mailbox);
     })

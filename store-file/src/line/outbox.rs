@@ -1,7 +1,7 @@
 //! The lines of the outbox.
 
 use store_core::{
-    Json, OutboxId,
+    Json,
     codec::{DecodeError, Fields},
     outbox::StoredOutboxRow,
 };
@@ -15,21 +15,9 @@ pub(crate) struct OutboxLine {
     pub(crate) payload: Json,
 }
 
-pub(crate) fn outbox(line: &OutboxLine) -> String {
+pub(super) fn outbox(line: &OutboxLine) -> String {
     tagged("outbox", |object| {
         object.field("row", &line.stored).field("payload", &line.payload);
-    })
-}
-
-pub(crate) fn outbox_state(stored: &StoredOutboxRow) -> String {
-    tagged("outbox_state", |object| {
-        object.field("row", stored);
-    })
-}
-
-pub(crate) fn outbox_gone(ids: &Vec<OutboxId>) -> String {
-    tagged("outbox_gone", |object| {
-        object.field("rows", ids);
     })
 }
 

@@ -33,6 +33,7 @@ pub use self::{
 };
 pub(crate) use self::{
     format::{check_version, span},
+    read::decode_line,
     recover::put_aside,
 };
 

@@ -2,12 +2,12 @@
 
 use std::{fmt::Display, io};
 
-use store_core::Result;
+use store_core::{Result, codec::DecodeError};
 
 use super::{Position, Span, format::verified_checksum};
 use crate::{
     error,
-    vfs::{VfsFile, read_exact_at},
+    vfs::{FilePath, VfsFile, read_exact_at},
 };
 
 /// The longest header line.
@@ -87,6 +87,21 @@ pub fn read_lines(file: &dyn VfsFile, name: &dyn Display, spans: &[Span]) -> Res
         rest = later;
     }
     Ok(lines)
+}
+
+/// Decodes the bytes of a line.
+///
+/// # Errors
+/// `Corrupt` with the path and the offset of the line if they are not text or do not decode.
+pub(crate) fn decode_line<T>(
+    path: &FilePath,
+    span: Span,
+    bytes: &[u8],
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let place = || error::corrupt(path, Some(span.offset));
+    let text = std::str::from_utf8(bytes).map_err(|e| place().with_source(e))?;
+    decode(text).map_err(|e| place().with_source(e))
 }
 
 /// How many of the first `spans` are read in one go, and where that ends.

@@ -11,11 +11,11 @@ use store_core::{
 
 use crate::{
     codec::{damaged, read},
-    dispatch_lists::{Place, by_creation, by_end, way},
+    dispatch_lists::{Place, by_creation, by_end},
     dispatch_rows::{MailboxRow, MailboxRows},
     dispatches::{MailboxTable, check},
     fold::mailbox::turn_all,
-    index::{self, Snapshot},
+    index::{Direction, Snapshot},
     shared::Shared,
     staged::Staged,
     table::{self, MailboxList},
@@ -53,7 +53,7 @@ impl MailboxReader for Tenant {
                 return Ok(snapshot.mailbox_row(tenant, &thread)?.map(|row| row.mailbox.counts).unwrap_or_default());
             }
             let mut counts = DispatchCounts::default();
-            for pair in snapshot.prefix(table::mailboxes(tenant).as_bytes(), index::Direction::Forward) {
+            for pair in snapshot.prefix(table::mailboxes(tenant).as_bytes(), Direction::Forward) {
                 let row: MailboxRow = read("mailbox", &pair?.1)?;
                 counts = counts.plus(&row.mailbox.counts);
             }
@@ -134,7 +134,7 @@ impl Listed<'_> {
             let priority = u8::try_from(at.extra_number).map_err(|e| malformed().with_source(e))?;
             Ok(table::queue_place(queue.clone(), priority, at.rank).into_bytes())
         });
-        for key in walk::keys(self.snapshot, queue.clone(), after.transpose()?, way(self.query.direction)) {
+        for key in walk::keys(self.snapshot, queue.clone(), after.transpose()?, self.query.direction) {
             let key = key?;
             let (priority, number) = table::read_queue_place(&queue, &key).ok_or_else(|| damaged("queue"))?;
             let id = self.snapshot.dispatch_id(&key)?.ok_or_else(|| damaged("queue"))?;
@@ -188,7 +188,7 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
         let (since, thread) = thread_place(at)?;
         Ok(table::ready_place(list.clone(), priority, since, &thread).into_bytes())
     });
-    let free = walk::keys(&staged, list.clone(), from.transpose()?, index::Direction::Forward);
+    let free = walk::keys(&staged, list.clone(), from.transpose()?, Direction::Forward);
     let free = free.filter(|_| !leased).map(|key| -> Result<(u64, Timestamp, ThreadId)> {
         let (priority, since, thread) = table::read_ready_place(&list, &key?).ok_or_else(|| damaged("ready thread"))?;
         Ok((u64::from(priority), since, thread))
@@ -198,7 +198,7 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
         let (end, thread) = thread_place(at)?;
         Ok(table::thread_place(leases.clone(), end, &thread).into_bytes())
     });
-    let over = walk::keys(&staged, leases.clone(), from.transpose()?, index::Direction::Forward);
+    let over = walk::keys(&staged, leases.clone(), from.transpose()?, Direction::Forward);
     let over = over.map(|key| -> Result<(u64, Timestamp, ThreadId)> {
         let (end, thread) = table::read_timed_place(&leases, &key?).ok_or_else(|| damaged("lease"))?;
         Ok((LEASED, end, thread))

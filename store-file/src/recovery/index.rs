@@ -6,7 +6,7 @@ use store_core::Result;
 
 use super::logs::{Found, cut_to_ends, fits_root_log};
 use crate::{
-    catch_up::{CatchUp, next_log},
+    catch_up::CatchUp,
     config::FileConfig,
     damage::Damage,
     dispatch_rows::MailboxRows,
@@ -16,7 +16,7 @@ use crate::{
     lock::Lock,
     log::{Position, Recovery},
     meta::Meta,
-    replay::{From, Replay},
+    replay::{From, Replay, next_log},
     report::{Opening, SetAside},
     root,
     staged::Staged,

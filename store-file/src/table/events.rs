@@ -2,7 +2,7 @@
 
 use store_core::{EventId, EventKey, RunId, Scope, TenantId, ThreadId, WriterId};
 
-use super::{EVENT, EVENT_KEY, EVENT_LOG, EVENT_PLACE, LOG_EVENT, LOG_EVENT_KEY, SCOPE, of_log};
+use super::{EVENT, EVENT_KEY, EVENT_LOG, EVENT_PLACE, LOG_EVENT, LOG_EVENT_KEY, SCOPE, of_log, read_tenant_and_id};
 use crate::index::{Key, KeyReader};
 
 /// The events of all tenants.
@@ -17,8 +17,7 @@ pub(crate) fn events(tenant: &TenantId) -> Key {
 
 /// The tenant and id of an event's key.
 pub(crate) fn read_event(key: &[u8]) -> Option<(String, String)> {
-    let mut reader = KeyReader::new(EVENT, key)?;
-    Some((reader.text()?, reader.text()?))
+    read_tenant_and_id(EVENT, key)
 }
 
 /// Where an event stands.
@@ -112,8 +111,7 @@ pub(crate) fn log_event_key(log: u64, writer: &WriterId, key: &EventKey) -> Key 
 
 /// The writer and the key of such a key.
 pub(crate) fn read_log_event_key(key: &[u8]) -> Option<(WriterId, EventKey)> {
-    let mut reader = KeyReader::new(LOG_EVENT_KEY, key)?;
-    reader.number()?;
+    let mut reader = KeyReader::of_log(LOG_EVENT_KEY, key)?;
     Some((WriterId::new(reader.text()?).ok()?, EventKey::new(reader.text()?).ok()?))
 }
 

@@ -5,7 +5,10 @@ use store_core::{
     mailbox::{DispatchListKey, QueuePosition},
 };
 
-use super::{DISPATCH, DISPATCH_KEY, INTERRUPT, LOG_MAILBOX, MAILBOX, MAILBOX_FACT, MAILBOX_PLACE, PLACED, of_log};
+use super::{
+    DISPATCH, DISPATCH_KEY, INTERRUPT, LOG_MAILBOX, MAILBOX, MAILBOX_FACT, MAILBOX_PLACE, PLACED, of_log,
+    read_tenant_and_id,
+};
 use crate::index::{Key, KeyReader};
 
 /// A list of the mailbox of a tenant.
@@ -65,8 +68,7 @@ pub(crate) fn mailbox(tenant: &TenantId, thread: &ThreadId) -> Key {
 
 /// The tenant and thread of a record's key.
 pub(crate) fn read_mailbox(key: &[u8]) -> Option<(String, String)> {
-    let mut reader = KeyReader::new(MAILBOX, key)?;
-    Some((reader.text()?, reader.text()?))
+    read_tenant_and_id(MAILBOX, key)
 }
 
 fn interrupts(tenant: &TenantId) -> Key {
@@ -113,8 +115,7 @@ pub(crate) fn mailbox_list(tenant: &TenantId, list: MailboxList<'_>) -> Key {
 
 /// Thread and epoch of a place among what is available.
 pub(crate) fn read_available(tenant: &TenantId, key: &[u8]) -> Option<(ThreadId, u64)> {
-    let list = places(tenant).mark(6);
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(&places(tenant).mark(6), key)?;
     Some((ThreadId::new(reader.text()?).ok()?, reader.number()?))
 }
 
@@ -130,7 +131,7 @@ pub(crate) fn queue_place(list: Key, priority: u8, number: u64) -> Key {
 
 /// The priority and number of such a place.
 pub(crate) fn read_queue_place(list: &Key, key: &[u8]) -> Option<(u8, u64)> {
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(list, key)?;
     Some((reader.mark()?, reader.number()?))
 }
 
@@ -146,13 +147,13 @@ pub(crate) fn behind_due(list: Key, time: Timestamp) -> Key {
 
 /// Time, priority and number of such a place.
 pub(crate) fn read_due_place(list: &Key, key: &[u8]) -> Option<(Timestamp, u8, u64)> {
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(list, key)?;
     Some((Timestamp::from_millis(reader.number()?).ok()?, reader.mark()?, reader.number()?))
 }
 
 /// The id of a place among the ids of a queue.
 pub(crate) fn read_id_place(list: &Key, key: &[u8]) -> Option<DispatchId> {
-    DispatchId::new(KeyReader::rest(key.strip_prefix(list.as_bytes())?).text()?).ok()
+    DispatchId::new(KeyReader::below(list, key)?.text()?).ok()
 }
 
 /// A place of a thread in a list by time.
@@ -162,13 +163,13 @@ pub(crate) fn thread_place(list: Key, time: Timestamp, thread: &ThreadId) -> Key
 
 /// Time and thread of such a place.
 pub(crate) fn read_timed_place(list: &Key, key: &[u8]) -> Option<(Timestamp, ThreadId)> {
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(list, key)?;
     Some((Timestamp::from_millis(reader.number()?).ok()?, ThreadId::new(reader.text()?).ok()?))
 }
 
 /// Time and dispatch of a place in a list by time.
 pub(crate) fn read_dispatch_place(list: &Key, key: &[u8]) -> Option<(Timestamp, DispatchId)> {
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(list, key)?;
     Some((Timestamp::from_millis(reader.number()?).ok()?, DispatchId::new(reader.text()?).ok()?))
 }
 
@@ -179,14 +180,14 @@ pub(crate) fn ready_place(list: Key, priority: u8, since: Timestamp, thread: &Th
 
 /// Priority, time and thread of such a place.
 pub(crate) fn read_ready_place(list: &Key, key: &[u8]) -> Option<(u8, Timestamp, ThreadId)> {
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(list, key)?;
     let (priority, time) = (reader.mark()?, Timestamp::from_millis(reader.number()?).ok()?);
     Some((priority, time, ThreadId::new(reader.text()?).ok()?))
 }
 
 /// Thread and epoch of a lot.
 pub(crate) fn read_lot(list: &Key, key: &[u8]) -> Option<(Timestamp, ThreadId, u64)> {
-    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    let mut reader = KeyReader::below(list, key)?;
     let time = Timestamp::from_millis(reader.number()?).ok()?;
     Some((time, ThreadId::new(reader.text()?).ok()?, reader.number()?))
 }
@@ -239,9 +240,7 @@ pub(crate) fn log_mailbox(log: u64) -> Key {
 
 /// The id of a dispatch whose newest state a log has; none for what only says that there is something.
 pub(crate) fn read_log_mailbox(key: &[u8]) -> Option<DispatchId> {
-    let mut reader = KeyReader::new(LOG_MAILBOX, key)?;
-    reader.number()?;
-    DispatchId::new(reader.text()?).ok()
+    DispatchId::new(KeyReader::of_log(LOG_MAILBOX, key)?.text()?).ok()
 }
 
 /// Whether a key is about the mailbox: several logs may say something of what it stands for.

@@ -5,7 +5,7 @@ use store_core::{
     outbox::{OrderGroup, OutboxList, OutboxPosition, OutboxSubset},
 };
 
-use super::{LOG_OUTBOX, OUTBOX, OUTBOX_PAYLOAD, OUTBOX_PLACE, of_log};
+use super::{LOG_OUTBOX, OUTBOX, OUTBOX_PAYLOAD, OUTBOX_PLACE, of_log, read_tenant_and_id};
 use crate::index::{Key, KeyReader};
 
 /// The rows of all tenants.
@@ -25,8 +25,7 @@ pub(crate) fn outbox_row(tenant: &TenantId, id: &OutboxId) -> Key {
 
 /// The tenant and id of a row's key.
 pub(crate) fn read_outbox_row(key: &[u8]) -> Option<(String, String)> {
-    let mut reader = KeyReader::new(OUTBOX, key)?;
-    Some((reader.text()?, reader.text()?))
+    read_tenant_and_id(OUTBOX, key)
 }
 
 /// Where the payload of a row stands.
@@ -83,8 +82,7 @@ pub(crate) fn outbox_place(list: Key, place: &OutboxPosition) -> Key {
 
 /// The place of a key below `list`.
 pub(crate) fn read_outbox_place(list: &Key, key: &[u8]) -> Option<OutboxPosition> {
-    let rest = key.strip_prefix(list.as_bytes())?;
-    let mut reader = KeyReader::rest(rest);
+    let mut reader = KeyReader::below(list, key)?;
     Some(OutboxPosition { rank: (reader.number()?, reader.number()?), id: OutboxId::new(reader.text()?).ok()? })
 }
 
@@ -100,9 +98,7 @@ pub(crate) fn log_outbox(log: u64) -> Key {
 
 /// The id of a row of a log.
 pub(crate) fn read_log_outbox(key: &[u8]) -> Option<OutboxId> {
-    let mut reader = KeyReader::new(LOG_OUTBOX, key)?;
-    reader.number()?;
-    OutboxId::new(reader.text()?).ok()
+    OutboxId::new(KeyReader::of_log(LOG_OUTBOX, key)?.text()?).ok()
 }
 
 /// Whether a key is about the outbox: several logs may say something of what it stands for.

@@ -65,7 +65,10 @@ pub(super) async fn run(
 }
 
 /// Runs loops at the same time, each in its own OS thread, and returns the number of iterations of all loops.
-fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
+///
+/// # Errors
+/// The error of the first loop that failed.
+pub(super) fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
         let handles: Vec<_> = (0..loops)
             .map(|number| {

@@ -19,7 +19,7 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     work: WorkKind,
     /// The number of callers that wait for their answers at the same time.
-    callers: usize,
+    pub(super) callers: usize,
     /// The length of each message body or payload, in bytes.
     pub(super) bytes: usize,
 }

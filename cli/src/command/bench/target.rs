@@ -65,6 +65,14 @@ impl BenchTarget {
         matches!(self, Self::PostgresSchema(_) | Self::NatsPrefix(_))
     }
 
+    /// Returns the folder that contains the store, if it is a file store.
+    pub(super) fn file_store_folder(&self) -> Option<&Path> {
+        match self {
+            Self::FileStore(folder) => Some(folder.path()),
+            _ => None,
+        }
+    }
+
     pub(super) async fn remove(self) -> Result<()> {
         match self {
             Self::Memory => Ok(()),

@@ -1,11 +1,12 @@
 //! The index on disk, kept by fjall.
 
+mod failure;
+mod folder;
+mod view;
+
 use std::{
     collections::BTreeMap,
-    error::Error as StdError,
-    fmt, fs,
-    io::{self, Write as _},
-    mem,
+    fmt, fs, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{Arc, PoisonError, RwLock},
@@ -14,21 +15,25 @@ use std::{
 };
 
 use fjall::{
-    AbstractTree as _, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
+    AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, compaction::Leveled,
     config::PartitioningPolicy,
 };
-use store_core::{Error, Result};
+use store_core::Result;
 
-use super::{Direction, Pair, Pairs, temporary::TemporaryFolder};
+pub(crate) use self::failure::is_known_damaged;
+pub(super) use self::view::DiskView;
+use self::{
+    failure::{DAMAGED, guarded, is_damage, report},
+    folder::{copy_plain, empty_journals, is_plain, remove},
+};
+use super::temporary::TemporaryFolder;
 use crate::{
     error,
-    vfs::{Disk, Entry, FilePath, Kind, Open, Vfs, VfsFile, ensure_dir, read_small},
+    vfs::{Disk, FilePath, Vfs, ensure_dir, read_small},
 };
 
 /// A keyspace keeps the settings that it was made with: whoever changes them changes its name.
 const KEYSPACE: &str = "rows";
-/// A file that says that damage was met.
-const DAMAGED: &str = "damaged";
 /// Found blocks, in memory. With partitioned filters and indexes a lookup needs few and small ones.
 const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
@@ -250,37 +255,6 @@ impl DiskIndex {
     }
 }
 
-/// Empties the last journal and removes those before it, the oldest first. Without any journal fjall would not find out
-/// how far its tables are.
-fn empty_journals(folder: &Path) -> io::Result<()> {
-    let mut journals = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
-        if let Some(number) = number
-            && path.extension().is_some_and(|extension| extension == "jnl")
-        {
-            journals.push((number, path));
-        }
-    }
-    journals.sort();
-    if let Some((_, last)) = journals.pop() {
-        journals.into_iter().try_for_each(|(_, sealed)| fs::remove_file(sealed))?;
-        let journal = fs::OpenOptions::new().write(true).open(last)?;
-        journal.set_len(0)?;
-        journal.sync_all()?;
-    }
-    Ok(())
-}
-
-/// Removes a folder, if it is there.
-fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
 fn options() -> KeyspaceCreateOptions {
     // Not partitioned, a lookup in a table of the upper levels loads filter and index of the whole table: 60 times
     // slower as soon as those do not fit into the cache.
@@ -291,148 +265,4 @@ fn options() -> KeyspaceCreateOptions {
         .compaction_strategy(Arc::new(
             Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(NEW_TABLES),
         ))
-}
-
-/// Whether there are only files and folders: fjall opens by path, and would follow a link out of the root (FI-9).
-fn is_plain(disk: &Disk, folder: &FilePath) -> io::Result<bool> {
-    for Entry { name, kind } in disk.list(folder)? {
-        let plain = match (kind, folder.join(&name)) {
-            (Kind::File, Ok(_)) => true,
-            (Kind::Folder, Ok(inside)) => is_plain(disk, &inside)?,
-            (_, _) => false,
-        };
-        if !plain {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Copies files and folders; `false` if there is anything else.
-fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
-    let entries = match vfs.list(from) {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(true),
-        listed => listed?,
-    };
-    for Entry { name, kind } in entries {
-        let target = to.join(&name);
-        match (kind, from.join(&name)) {
-            (Kind::File, Ok(file)) => {
-                copy_file(&*vfs.open(&file, Open::Read)?, &target)?;
-            }
-            (Kind::Folder, Ok(folder)) => {
-                fs::create_dir(&target)?;
-                if !copy_plain(vfs, &folder, &target)? {
-                    return Ok(false);
-                }
-            }
-            (_, _) => return Ok(false),
-        }
-    }
-    Ok(true)
-}
-
-fn copy_file(from: &dyn VfsFile, to: &Path) -> io::Result<()> {
-    let mut to = fs::File::create(to)?;
-    let mut buffer = vec![0; 1 << 20];
-    let mut at = 0;
-    loop {
-        let len = from.read_at(&mut buffer, at)?;
-        if len == 0 {
-            return Ok(());
-        }
-        to.write_all(buffer.get(..len).unwrap_or_default())?;
-        at += len as u64;
-    }
-}
-
-pub(super) struct DiskView {
-    folder: Arc<Path>,
-    snapshot: Arc<fjall::Snapshot>,
-    keys: Keyspace,
-}
-
-impl fmt::Debug for DiskView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DiskView").finish_non_exhaustive()
-    }
-}
-
-impl DiskView {
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        guarded(&self.folder, || self.snapshot.get(&self.keys, key)).map(|value| value.map(|value| value.to_vec()))
-    }
-
-    pub(super) fn range(&self, from: &[u8], to: &[u8], direction: Direction) -> Pairs<'_> {
-        let mut guards = self.snapshot.range(&self.keys, from..to);
-        let mut ended = false;
-        Box::new(std::iter::from_fn(move || {
-            if ended {
-                return None;
-            }
-            let next = guarded(&self.folder, || {
-                let guard = match direction {
-                    Direction::Forward => guards.next(),
-                    Direction::Backward => guards.next_back(),
-                };
-                guard.map(Guard::into_inner).transpose()
-            });
-            ended = !matches!(next, Ok(Some(_)));
-            next.map(|pair| pair.map(|(key, value)| -> Pair { (key.to_vec(), value.to_vec()) })).transpose()
-        }))
-    }
-}
-
-/// Calls fjall. A panic in it, as damaged files may cause, is `Corrupt`. Damage is remembered for the next opening.
-fn guarded<T>(folder: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
-    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(fjall::Error::Unrecoverable));
-    result.map_err(|failure| {
-        if is_damage(&failure) {
-            // If it cannot be made, the next opening meets the damage again.
-            let _ = fs::write(folder.join(DAMAGED), []);
-        }
-        report(failure)
-    })
-}
-
-/// Whether an earlier call met damage in the index of a root.
-pub(crate) fn is_known_damaged(disk: &Disk) -> bool {
-    disk.path().join("index").join(DAMAGED).exists()
-}
-
-/// Whether the files are at fault, not the system.
-fn is_damage(failure: &fjall::Error) -> bool {
-    match (failure, system_error(failure)) {
-        (fjall::Error::Locked | fjall::Error::Poisoned, _) => false,
-        (_, Some(source)) => {
-            matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
-        }
-        (_, None) => true,
-    }
-}
-
-fn report(failure: fjall::Error) -> Error {
-    if is_damage(&failure) {
-        return error::corrupt("index (open the store again to rebuild it)", None).with_source(failure);
-    }
-    let error = match system_error(&failure) {
-        Some(source) => {
-            let code = source.raw_os_error();
-            error::io("index", code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error))
-        }
-        None => Error::unavailable("the index is in use, or a write to it failed"),
-    };
-    error.with_source(failure)
-}
-
-/// The system's error that fjall's error stands for.
-fn system_error(failure: &fjall::Error) -> Option<&io::Error> {
-    let mut source: Option<&(dyn StdError + 'static)> = Some(failure);
-    while let Some(error) = source {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        source = error.source();
-    }
-    None
 }
