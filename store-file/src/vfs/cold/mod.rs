@@ -10,6 +10,8 @@
 mod file;
 mod frames;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,
