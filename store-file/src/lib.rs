@@ -3,8 +3,8 @@
 //!
 //! # Layers
 //! Each module imports only what comes before it; `cargo xtask tidy` checks this.
-//! 1. What the system gives. `vfs`: what is asked of a disk, the real one and a simulated one; `error`: from the
-//!    system's errors to those of the contracts; `pool`: threads that take jobs and drain a queue together; `mutex`
+//! 1. What the system gives. `vfs`: what is asked of a disk, the real one and a simulated one, and logs that are
+//!    compressed in part; `error`: from the system's errors to those of the contracts; `pool`: threads that take jobs and drain a queue together; `mutex`
 //! 2. Files below the root. `line`, `log`: records, and groups of lines with a chain of checksums; recovery of torn
 //!    tails; `files`, `readers`: a bounded number of open files, and who reads them now; `names`: where logs stand
 //! 3. The root. `journal`: changes of many logs committed together with one sync, redo after a crash; `overlay`: a
@@ -20,11 +20,12 @@
 //! 8. Changes. `writer`: planning and writing the groups of a round; `deletion`, `purge`: facts about several threads,
 //!    and what deletions left behind; `refresh`: what a holder wrote; `opening`
 //! 9. The contracts. `tenant`, `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`;
-//!    `store`; `inspect`: verify and repair
+//!    `store`; `inspect`: verify and repair; `compress`: logs of threads that nobody wrote for a while
 
 mod catch_up;
 mod codec;
 mod commit;
+mod compress;
 mod config;
 mod damage;
 mod decoded;
@@ -84,6 +85,7 @@ mod watch;
 mod writer;
 
 pub use self::{
+    compress::{CompressLogs, CompressedLogs},
     config::{Create, Durability, FileConfig},
     report::{Opening, SetAside},
     store::FileStore,
