@@ -94,7 +94,7 @@ impl<'a> CatchUp<'a> {
                     self.staged.delete(table::purge(log));
                 }
             }
-            // Something else took bytes of it: its first use says so.
+            // The log is damaged. `note_damage` refuses its thread, and lets later openings find the damage.
             StepKind::Appended(..) if redone.damaged.contains(path) => {}
             StepKind::Appended(from, to) if *path == root::path()? => return self.facts(path, from, to),
             StepKind::Appended(from, to) => {
@@ -252,8 +252,8 @@ impl<'a> CatchUp<'a> {
         }
         let mut facts = Facts::default();
         facts.take(fact);
+        // The log of a deleted thread waits for its purge, so this keeps the row of the log, for the purge.
         facts.remove_deleted(staged)?;
-        // A deleted thread's log waits for its purge: what is known of it stays.
         facts.finish(staged)
     }
 }

@@ -25,7 +25,8 @@ pub struct FileConfig {
     pub durability: Durability,
     /// What happens to a root that does not exist.
     pub create: Create,
-    /// Read beside a holder: takes no lock and writes nothing (FI-15).
+    /// Open the root for reading, also beside a process that has it open for writing. Nothing is written. If no process
+    /// has it open for writing, the opening takes the lock until it has read the journal and the index (FI-15).
     pub read_only: bool,
     /// The clock of store time.
     pub clock: Arc<dyn Clock>,
@@ -36,9 +37,8 @@ pub struct FileConfig {
     /// Hears how many logs the opening has read, of how many, while it makes the index anew or reads what an unclean
     /// close left (FI-10). If it stops, the opening is refused with `Unavailable`; the next one begins again.
     pub progress: Arc<dyn Progress>,
-    /// How many logs stay open for reading, 256 unless given. Beside them stay open those of up to 512 threads that
-    /// were written last, and 64 files of the index: whatever the number of threads (FI-13). A log that is compressed in
-    /// part has two files.
+    /// How many logs stay open, 256 unless given. Beside them stay open up to 64 files of the index, and the logs that
+    /// calls are working with, whatever the number of threads (FI-13). A log that is compressed in part has two files.
     pub open_files: usize,
     /// How large the journal becomes, 64 MiB unless given. What it holds is written to the logs again after a crash.
     pub journal_bytes: u64,
@@ -68,56 +68,56 @@ impl Default for FileConfig {
 }
 
 impl FileConfig {
-    /// The same with this durability.
+    /// This configuration with another durability.
     #[must_use]
     pub const fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// The same for a root that exists, or may be made.
+    /// This configuration for a root that has to exist, or that may be made.
     #[must_use]
     pub const fn with_create(mut self, create: Create) -> Self {
         self.create = create;
         self
     }
 
-    /// The same with a journal of this size.
+    /// This configuration with a journal of this size.
     #[must_use]
     pub const fn with_journal_bytes(mut self, bytes: u64) -> Self {
         self.journal_bytes = bytes;
         self
     }
 
-    /// The same for a root whose journal may be lost.
+    /// This configuration for a root whose journal may be lost.
     #[must_use]
     pub const fn accepting_a_lost_journal(mut self) -> Self {
         self.accept_lost_journal = true;
         self
     }
 
-    /// The same for reading beside a holder.
+    /// This configuration for reading, also beside a holder.
     #[must_use]
     pub const fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// The same with this clock.
+    /// This configuration with another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same, saying how far the opening is.
+    /// This configuration with a receiver of the progress of the opening.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
         self
     }
 
-    /// The same with these limits.
+    /// This configuration with other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

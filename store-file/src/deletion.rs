@@ -90,7 +90,7 @@ fn children(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec
     Ok(children)
 }
 
-/// Deletes threads that nobody wrote for a while, and forgets ids that need not be remembered (TH-25 to TH-28).
+/// Deletes threads that were not written for a while, and forgets ids that need not be remembered (TH-25 to TH-28).
 pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -> Result<Pruned> {
     shared.check_writable()?;
     let now = shared.time.now();
@@ -162,7 +162,8 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
     }
     drop(snapshot);
     if !threads.is_empty() {
-        // Behind the fact nobody knows that they are gone: an index that lags behind must not bring them back.
+        // After this fact the root log no longer says that the threads were deleted. So the index is made durable
+        // first: an older index could show the threads again.
         shared.index.persist()?;
     }
     for batch in threads.chunks(STEP) {
@@ -170,7 +171,7 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
         alone(shared, key_of(tenant, first), How::Frees, |round| {
             let mut gone = Vec::new();
             for thread in batch {
-                // It may have been made anew meanwhile.
+                // The thread may have been made anew since the snapshot.
                 if round.staged.thread_row(tenant, thread)?.is_none() {
                     round.staged.delete(table::id(tenant, thread));
                     round.forget(&key_of(tenant, thread));
@@ -183,14 +184,14 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// A log of a tenant, whichever: for what concerns all of it.
+/// Any log of a tenant, for a round that concerns the whole tenant.
 fn any_log(tenant: &TenantId) -> Result<LogKey> {
     Ok((tenant.clone(), outbox_log_id()?, Part::Events))
 }
 
 /// Removes a closed tenant: its threads and what is remembered of its ids, in bounded steps (TN-8).
 pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantState) -> Result<()> {
-    // What began to write before the tenant was closed has ended when this has its turn.
+    // Requests that were planned before the tenant was closed have ended when this round begins.
     let dropped = alone(shared, any_log(tenant)?, How::Frees, |round| {
         // A tenant of this name that is made anew claims above what was claimed so far.
         let claims = claims(shared, &round.staged, tenant)?;
@@ -249,7 +250,7 @@ fn drop_threads(round: &mut Round<'_>, tenant: &TenantId) -> Result<bool> {
     Ok(!is_done)
 }
 
-/// The error of a call that is done in part: the rest is done by calling it again, or by the next opening.
+/// The error of a call that is only partly applied. A second call or the next opening does the rest.
 fn begun(error: Error) -> Error {
     match error.outcome() {
         Outcome::NotApplied => Error::commit_unknown(None).with_source(error),
@@ -268,7 +269,8 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
         round.forget_tenant(tenant);
         round.staged.delete_all(&table::ids(tenant))
     })?;
-    // Behind the next fact nothing removes what an index that lags behind may still say of the tenant.
+    // After the next fact no opening removes rows of the tenant from the index. So the index is made durable first: an
+    // older index may still have such rows.
     shared.index.persist()?;
     alone(shared, key, How::Frees, |round| {
         round.staged.delete(table::dropping(tenant));

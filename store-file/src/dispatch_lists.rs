@@ -73,15 +73,15 @@ fn in_lots<'a, R: Walk>(
     let times = first.map(Ok).into_iter().chain(times(rows, tenant, (first, direction)));
     Box::new(times.flat_map(move |time| {
         let lots = time.and_then(|time| {
-            let behind = after.as_ref().filter(|(at, _)| *at == time).map(|(_, id)| id);
-            Ok((time, lots(rows, tenant, time)?, behind.cloned()))
+            let after_id = after.as_ref().filter(|(at, _)| *at == time).map(|(_, id)| id);
+            Ok((time, lots(rows, tenant, time)?, after_id.cloned()))
         });
         match lots {
             Err(error) => Box::new(std::iter::once(Err(error))) as Box<dyn Iterator<Item = Result<Place>>>,
-            Ok((time, lots, behind)) => {
+            Ok((time, lots, after_id)) => {
                 let ids: Vec<_> = lots
                     .iter()
-                    .map(|(thread, epoch)| ids(rows, tenant, (thread, *epoch), (behind.as_ref(), direction)))
+                    .map(|(thread, epoch)| ids(rows, tenant, (thread, *epoch), (after_id.as_ref(), direction)))
                     .collect();
                 Box::new(merge_ordered(ids, precedes(direction)).map(move |id| Ok((time, id?))))
             }
@@ -89,7 +89,7 @@ fn in_lots<'a, R: Walk>(
     }))
 }
 
-/// The times of lots, each once, behind one of them.
+/// The times of lots, each once, after one of them.
 fn times<'a, R: Walk>(
     rows: &'a R,
     tenant: &TenantId,
@@ -97,7 +97,7 @@ fn times<'a, R: Walk>(
 ) -> impl Iterator<Item = Result<Timestamp>> + use<'a, R> {
     let (mut last, direction) = walk;
     let list = table::mailbox_list(tenant, MailboxList::Lots);
-    let behind = move |list: &Key, time: Timestamp| {
+    let after_time = move |list: &Key, time: Timestamp| {
         let at = list.clone().number(time.as_millis());
         if direction == Direction::Forward { after_prefix(at.as_bytes()) } else { at.into_bytes() }
     };
@@ -106,7 +106,7 @@ fn times<'a, R: Walk>(
         if ended {
             return None;
         }
-        let after = last.map(|time| behind(&list, time));
+        let after = last.map(|time| after_time(&list, time));
         let found = rows.next(&list, after, direction).and_then(|key| {
             let read = |key: Vec<u8>| table::read_lot(&list, &key).ok_or_else(|| damaged("interrupt"));
             key.map(read).transpose()
@@ -183,7 +183,7 @@ pub(crate) fn dead_letters(
     Ok(found)
 }
 
-/// Up to `most` threads whose lease is over at `now`.
+/// Up to `most` threads whose lease has expired at `now`.
 pub(crate) fn lapsed(rows: &impl Walk, tenant: &TenantId, now: Timestamp, most: usize) -> Result<Vec<ThreadId>> {
     let list = table::mailbox_list(tenant, MailboxList::Leases);
     let keys = walk::keys(rows, list.clone(), None, Direction::Forward);

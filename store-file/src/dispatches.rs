@@ -20,7 +20,7 @@ use crate::{
     walk::Walk,
 };
 
-/// The mailbox of a tenant as something shows it.
+/// The mailbox of a tenant, read through `rows`.
 pub(crate) struct MailboxTable<'a, R> {
     rows: &'a R,
     shared: &'a Shared,
@@ -44,19 +44,19 @@ impl<'a, R: Walk> MailboxTable<'a, R> {
         self
     }
 
-    /// The same for the writer of the log of the mailbox, who gives claim numbers out.
+    /// For the writer of the log of the mailbox, which gives claim numbers out.
     pub(crate) fn claiming(mut self, now: Timestamp) -> Result<Self> {
         self.incarnation = self.rows.claims(self.tenant, now)? + self.shared.meta.incarnation();
         Ok(self)
     }
 
-    /// The same with the payloads of dispatches.
+    /// For calls that show dispatches with their payloads.
     pub(crate) const fn with_payloads(mut self) -> Self {
         self.has_payloads = true;
         self
     }
 
-    /// The same for who ends what cannot be given out any more, as the log of its thread is damaged (MB-55).
+    /// For calls that end dispatches which cannot be claimed any more, as the log of their thread is damaged (MB-55).
     pub(crate) const fn despite_damage(mut self) -> Self {
         self.despite_damage = true;
         self
@@ -81,7 +81,7 @@ impl<R: Walk> MailboxView for MailboxTable<'_, R> {
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailboxThread>> {
         self.shared.check_damage(self.tenant, &mailbox_log_id()?)?;
-        // Its log may have had a settlement.
+        // The log of the thread may have had a settlement.
         if !self.despite_damage {
             self.shared.check_damage(self.tenant, thread)?;
         }
@@ -121,7 +121,7 @@ impl<R: Walk> MailboxView for MailboxTable<'_, R> {
     }
 }
 
-/// Refuses to tell of the mailbox where the log that says so is damaged.
+/// Refuses to read a mailbox whose log is damaged.
 pub(crate) fn check(shared: &Shared, tenant: &TenantId) -> Result<(), Error> {
     shared.check_damage(tenant, &mailbox_log_id()?)
 }

@@ -1,4 +1,4 @@
-//! Maps what the system says to the errors of the contracts.
+//! Maps errors of the operating system to the errors of the contracts.
 
 use std::{fmt::Display, io};
 
@@ -7,7 +7,7 @@ use store_core::{Detail, Error};
 
 use crate::vfs::Damaged;
 
-/// The error of a failed call on the file or folder `what`; the system's error is kept as its source.
+/// The error of a failed call on the file or folder `what`. The error of the operating system is kept as its source.
 pub(crate) fn io(what: impl Display, error: io::Error) -> Error {
     if let Some(damaged) = Damaged::of(&error) {
         return corrupt(damaged, None).with_source(error);

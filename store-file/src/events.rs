@@ -29,7 +29,8 @@ use crate::{
     writer::{Answer, Ask},
 };
 
-/// A store that is open for reading looks for what others wrote at least this often: not every file system tells.
+/// A store that is open for reading looks at least this often for what the holder wrote: not every file system reports
+/// changes.
 const POLL: Duration = Duration::from_millis(200);
 /// Events that a subscriber takes in one go.
 const BATCH: usize = 256;
@@ -52,7 +53,7 @@ impl EventWriter for Tenant {
         let (id, part) = match (fenced, first) {
             (Some(thread), _) => (thread, Part::Thread),
             (None, Some(scope)) => (scope_log_id(scope)?, Part::Events),
-            // It has no scope, which its writer refuses.
+            // The request has no scope: the writer refuses it.
             (None, None) => (ThreadId::new("none")?, Part::Events),
         };
         let ids: BTreeSet<ThreadId> =
@@ -151,7 +152,8 @@ impl<'a> Scoped<'a> {
         Ok(Self { shared, list, state, snapshot })
     }
 
-    /// The same for a cursor that stands there: somebody who reads beside a writer may be behind it, and looks again.
+    /// The scope for a read from a cursor on. A reader beside a holder may not have read as far as the cursor; then it
+    /// reads what the holder wrote.
     fn at(shared: &'a Shared, tenant: &TenantId, scope: &Scope, cursor: Option<u64>) -> Result<Self> {
         let scoped = Self::new(shared, tenant, scope)?;
         if !shared.config.read_only || cursor.is_none_or(|at| at <= scoped.state.count) {
@@ -161,7 +163,7 @@ impl<'a> Scoped<'a> {
         Self::new(shared, tenant, scope)
     }
 
-    /// The places behind one of them. As numbers have no gaps, one that is missing is damage.
+    /// The places after one of them. As numbers have no gaps, a place that is missing is damage.
     fn walk(&self, after: Option<u64>, direction: Direction) -> impl Iterator<Item = Result<(u64, PlaceRow)>> {
         let (floor, count) = (self.state.floor, self.state.count);
         let at = after.unwrap_or(floor).max(floor);
@@ -179,8 +181,8 @@ impl<'a> Scoped<'a> {
             Ok((seq, PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?))
         });
         let within = move |found: &Result<(u64, PlaceRow)>| found.as_ref().map_or(true, |(seq, _)| *seq > floor);
-        let behind = move |found: &Result<(u64, PlaceRow)>| found.as_ref().is_ok_and(|(seq, _)| *seq > count);
-        let above = places.filter(move |found| !behind(found)).take_while(within);
+        let is_beyond = move |found: &Result<(u64, PlaceRow)>| found.as_ref().is_ok_and(|(seq, _)| *seq > count);
+        let above = places.filter(move |found| !is_beyond(found)).take_while(within);
         above.map(move |found| {
             let (seq, place) = found?;
             if seq != next {
@@ -196,8 +198,8 @@ impl<'a> Scoped<'a> {
     }
 }
 
-/// How many events of a scope can be shown by somebody who reads beside a writer: logs are read one after the other,
-/// and one that was read early may lack an event that another one goes on from. Only the end can be like this.
+/// How many events of a scope a reader beside a holder can show. It reads the logs one after the other, so a log that
+/// it read early may lack an event after which another log goes on. Only the end of a scope can lack events.
 fn whole(snapshot: &Snapshot, list: &Key, state: &ScopeState) -> Result<u64> {
     let (mut count, mut next, mut is_empty) = (state.count, state.count, true);
     for pair in snapshot.prefix(list.as_bytes(), Direction::Backward).take(4 * STEP) {
@@ -300,7 +302,7 @@ impl EventRetention for Tenant {
 /// Removes from the index what lies below the floor of a scope, in bounded steps.
 pub(crate) fn sweep(shared: &Shared, tenant: &TenantId, scope: &Scope) -> Result<()> {
     loop {
-        // Not beside the writer, who may look at what is removed.
+        // Not at the same time as the writer, which may read what is removed.
         let _exclusive = shared.exclusive();
         shared.check_sound()?;
         if !sweep_step(&shared.index, (tenant, scope), shared.time.now())? {

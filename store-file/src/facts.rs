@@ -18,7 +18,7 @@ use crate::{
     table,
 };
 
-/// What the facts behind a position of the root log come to, taken in order.
+/// What the facts after a position of the root log come to, taken in order.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     ids: BTreeMap<ThreadKey, Remembered>,

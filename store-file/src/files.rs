@@ -14,7 +14,7 @@ use crate::{
 /// How many files stay open if nothing else is said.
 pub(crate) const DEFAULT_OPEN_FILES: usize = 256;
 
-/// Open files by their paths. Beside those kept here, only files that somebody works with are open.
+/// Open files by their paths. Beside the files that are kept here, only files that a call works with are open.
 #[derive(Debug)]
 pub(crate) struct Files {
     vfs: Arc<dyn Vfs>,
@@ -29,7 +29,8 @@ struct Kept {
     /// The paths by their last use.
     uses: BTreeMap<u64, FilePath>,
     clock: u64,
-    /// Grows with every path that is forgotten: a file that was opened before is not kept after.
+    /// Counts the calls of [`Files::forget`], for any path. A file whose opening began before such a call is not kept,
+    /// because its name may have been removed or given to another file. It is opened again when it is needed.
     forgotten: u64,
 }
 

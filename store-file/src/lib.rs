@@ -1,26 +1,32 @@
-//! Durable state for AI agents on files: one readable log per thread, checksums, one journal with one sync for
-//! all that wait.
+//! Durable state for AI agents on files: one readable log per thread, checksums, and one journal, with one sync for all
+//! calls that wait.
 //!
 //! # Layers
-//! Each module imports only what comes before it; `cargo xtask tidy` checks this.
-//! 1. What the system gives. `vfs`: what is asked of a disk, the real one and a simulated one, and logs that are
-//!    compressed in part; `error`: from the system's errors to those of the contracts; `pool`: threads that take jobs and drain a queue together; `mutex`
-//! 2. Files below the root. `line`, `log`: records, and groups of lines with a chain of checksums; recovery of torn
-//!    tails; `files`, `readers`: a bounded number of open files, and who reads them now; `names`: where logs stand
-//! 3. The root. `journal`: changes of many logs committed together with one sync, redo after a crash; `overlay`: a
-//!    journal, read as if it were in the logs; `meta`, `lock`, `registry`, `config`: what a root is, and who holds it;
-//!    `root`: the log of facts about several threads; `tails`: what is not written yet; `watch`: changes of a holder
-//! 4. The index. `index`: an ordered map of derived data; `table`, `codec`: its keys and rows; `walk`, `pages`: steps
-//!    through lists; `staged`, `recent`: the index with changes that readers do not see yet, and a cache of it
-//! 5. What a group changes in the index. `fold`, `dispatch_rows`, `outbox_rows`, `sweep`
-//! 6. From the logs to the index. `catch_up`: by the journal; `replay`, `decoded`, `facts`: by the logs; `recovery`:
+//! Each module imports only modules that come before it. `cargo xtask tidy` checks this, with the table in
+//! `xtask/src/tidy/layers.rs`, which has the same order.
+//! 1. What the operating system gives. `vfs`: what the store needs of a disk, the real disk, a simulated one, and files
+//!    that are compressed in part; `error`: from errors of the operating system to those of the contracts; `mutex`;
+//!    `pool`: threads that run jobs, and a queue of requests
+//! 2. Files below the root. `line`, `log`: records, groups of lines with a chain of checksums, and the recovery of torn
+//!    tails; `files`, `readers`: a bounded number of open files, and the calls that read now; `names`: where logs are;
+//!    `registry`: the roots that this process has open
+//! 3. What a root is, and its journal. `journal`: changes of many logs, committed together with one sync, and redone
+//!    after a crash; `report`, `damage`: what an opening found; `lock`, `meta`, `config`: the holder of a root, its
+//!    identity, and the options of an opening; `overlay`: a journal, read as if it were in the logs; `watch`: changes
+//!    that a holder makes; `root`: the log of facts about several threads
+//! 4. The index. `index`: an ordered map of derived data; `planned`, `tails`: a round that is being committed, and what
+//!    a round appends to logs; `pages`: where a page of a list begins; `recent`: a cache of the index; `table`,
+//!    `codec`: its keys and rows; `walk`: steps through its lists; `staged`: the index with changes that readers do not
+//!    see yet
+//! 5. What a group changes in the index. `dispatch_rows`, `outbox_rows`, `sweep`, `fold`
+//! 6. From the logs to the index. `facts`, `decoded`, `replay`: by the logs; `catch_up`: by the journal; `recovery`:
 //!    what an opening makes of both
-//! 7. What all handles share, and what the rules of core look at. `shared`, `remembered`, `space`, `records`,
+//! 7. What all handles share, and what the rules of core read. `remembered`, `shared`, `space`, `records`,
 //!    `dispatches`, `dispatch_lists`, `view`
-//! 8. Changes. `writer`: planning and writing the groups of a round; `deletion`, `purge`: facts about several threads,
-//!    and what deletions left behind; `refresh`: what a holder wrote; `opening`
-//! 9. The contracts. `tenant`, `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`;
-//!    `store`; `inspect`: verify and repair; `compress`: logs of threads that nobody wrote for a while
+//! 8. Changes. `writer`: plans and commits rounds; `purge`, `deletion`: facts about several threads, and what deletions
+//!    left; `refresh`: what a holder wrote; `opening`
+//! 9. The contracts. `tenant`, `commit`, `runs`, `entries`, `threads`, `pending`, `events`, `outbox`, `mailbox`;
+//!    `store`; `inspect`: verify and repair; `compress`: logs of threads that were not written for a while
 
 mod catch_up;
 mod codec;
@@ -93,8 +99,8 @@ pub use self::{
 
 /// The engine's parts that this crate's integration tests need: not part of what the crate promises.
 ///
-/// A module rather than a feature: the code under test is then the code that is shipped, and what nobody calls the
-/// linker leaves out.
+/// This is a module and not a feature, so the code under test is the code that is shipped. The linker leaves out what
+/// is not called.
 #[doc(hidden)]
 pub mod testing {
     pub use crate::{

@@ -1,4 +1,4 @@
-//! Who holds the root, and whether the last holder closed it: the file `lock` (FI-5).
+//! Which process holds the root, and whether the last holder closed it: the file `lock` (FI-5).
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use crate::{
 
 const NAME: &str = "lock";
 const MAX_BYTES: u64 = 4096;
-/// The file is this long at least, so that a shorter text never leaves the end of a longer one behind.
+/// The file is this long at least, so that a shorter text overwrites all of a longer one.
 const BYTES: usize = 512;
 /// How long an opener waits for a holder of its own process that is just going (a dropped store ends in the
 /// background), or for the record of one that has just come.
@@ -36,7 +36,7 @@ pub(crate) struct Holder {
     pub(crate) pid: u32,
     /// Which opening it was, counted from 1.
     pub(crate) session: u64,
-    /// The first opening behind the last clean close.
+    /// The first opening after the last clean close.
     pub(crate) since: u64,
     /// Whether it closed the root, everything being durable.
     pub(crate) clean: bool,
@@ -91,11 +91,11 @@ impl Lock {
         Ok(lock)
     }
 
-    /// What the last holder left of a root that nobody has open; nothing is written. While this is kept, nobody can
-    /// open it to write. None if somebody has it open.
+    /// Takes the lock of a root that no process has open for writing, and reads the record of the last holder. Nothing
+    /// is written. While this is kept, no process can open the root for writing. None if another opening has the lock.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(crate) fn of_nobody(vfs: &dyn Vfs) -> Result<Option<Self>> {
         let fail = |source| error::io(NAME, source);
         let file = match vfs.open(&FilePath::new(NAME)?, Open::Read) {
@@ -111,12 +111,12 @@ impl Lock {
         Ok(Some(Self { file: Mutex::new(Some(file)), session: 0, since: 0, former }))
     }
 
-    /// Who held the root before; nothing if nobody did, or if the record is unreadable, which counts as unclean.
+    /// The holder before this one; none if there was none, or if its record is unreadable, which counts as unclean.
     pub(crate) const fn former(&self) -> Option<&Holder> {
         self.former.as_ref()
     }
 
-    /// The first opening behind the last clean close. If the record is unreadable, it may have been any.
+    /// The first opening after the last clean close. If the record is unreadable, it may have been any.
     pub(crate) fn since_of_former(&self) -> u64 {
         self.former().map_or(0, |former| former.since)
     }
@@ -136,7 +136,7 @@ impl Lock {
     /// without that the next opening is unclean.
     ///
     /// # Errors
-    /// As the system says; the lock is given up all the same.
+    /// An error of the operating system. The lock is given up even so.
     pub(crate) fn close(&self, clean: bool) -> Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         match file {

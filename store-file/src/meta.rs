@@ -31,7 +31,7 @@ impl Meta {
     /// A new root's: a key of its own, incarnation 0.
     ///
     /// # Errors
-    /// `Unavailable` if the system gives no randomness.
+    /// `Unavailable` if the operating system gives no random bytes.
     pub(crate) fn new() -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key)
@@ -42,7 +42,8 @@ impl Meta {
     /// Reads it, `None` if there is none.
     ///
     /// # Errors
-    /// `SchemaMismatch` for the format of another release, `Corrupt` for a file that does not prove itself.
+    /// `SchemaMismatch` for the format of another release, `Corrupt` for a file whose checksum is wrong or that cannot
+    /// be decoded.
     pub(crate) fn load(vfs: &dyn Vfs) -> Result<Option<Self>> {
         let path = FilePath::new(NAME)?;
         let bytes = read_small(vfs, &path, MAX_BYTES).map_err(|source| error::io(NAME, source))?;
@@ -52,7 +53,7 @@ impl Meta {
     /// Writes it durably: after a crash the file holds the former state or this one.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(crate) fn save(&self, vfs: &dyn Vfs) -> Result<()> {
         let path = FilePath::new(NAME)?;
         replace(vfs, &path, &self.encode()?).map_err(|source| error::io(NAME, source))
@@ -73,7 +74,7 @@ impl Meta {
         self.format != WITHOUT_JOURNAL
     }
 
-    /// The same root with a journal, to be saved.
+    /// This root with a journal, to be saved.
     #[must_use]
     pub(crate) fn with_journal(&self) -> Self {
         Self { format: FORMAT, ..self.clone() }
@@ -84,7 +85,7 @@ impl Meta {
         self.incarnation
     }
 
-    /// The same root in its next incarnation, to be saved.
+    /// This root in its next incarnation, to be saved.
     #[must_use]
     pub(crate) fn next_incarnation(&self) -> Self {
         Self { incarnation: self.incarnation + 1, ..self.clone() }
@@ -118,7 +119,7 @@ impl Meta {
     }
 }
 
-/// Without the key: who has it can forge cursors.
+/// Without the key: a caller that has it can forge cursors.
 impl fmt::Debug for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meta").field("incarnation", &self.incarnation).finish_non_exhaustive()

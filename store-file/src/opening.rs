@@ -1,4 +1,4 @@
-//! Opening a root: what it is, who held it, what a crash left, and bringing the index to where the logs are.
+//! Opening a root: what it is, which process held it, what a crash left, and bringing the index to where the logs are.
 
 use std::{path::Path, sync::Arc};
 
@@ -116,7 +116,8 @@ fn open_to_write(
         recovered => recovered?,
     };
     if is_new {
-        // An opening before this one may have been cut short while it made the root: nothing of it counts.
+        // An earlier opening may have been cut short while it made the root. Then `catch_up` has noted why the index of
+        // that opening is of no use. For a new root that is nothing to report.
         found.opening.stale_index = None;
     }
     let (meta, journal, files) = begin_journal((&vfs, &index), &found, (is_new, in_background), &config)?;
@@ -191,9 +192,9 @@ fn begin_journal(
     Ok((meta, journal, files))
 }
 
-/// Opens a root for reading, and writes nothing. If no process has the root open, the caller passes its lock: then the
-/// journal may contain what the logs lack, and the index is as the last holder left it. This function releases the lock
-/// after it has read both.
+/// Opens a root for reading, and writes nothing. If no process has the root open for writing, the caller has taken the
+/// lock of the root, and passes it: then the journal may contain what the logs lack, and the index is as the last
+/// holder left it. This function releases the lock after it has read both.
 fn open_to_read(
     lock: Option<&Lock>,
     vfs: Arc<dyn Vfs>,
@@ -223,7 +224,8 @@ fn open_to_read(
     Ok(Arc::new(Shared::new(parts, config)))
 }
 
-/// The first steps of a writer: what it may lose is said before, and what others left is finished.
+/// The first steps of a store that is open for writing. It records relaxed durability before a power cut can take
+/// anything, and finishes what earlier openings left.
 fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     let mut staged = Staged::new(&shared.index);
     staged.put(table::fact("store"), *shared.meta.key());

@@ -87,7 +87,7 @@ impl OutboxStore for Tenant {
     }
 }
 
-/// Refuses to tell what became of rows where the log that says so is damaged.
+/// Refuses to read an outbox whose log is damaged: the log says what became of rows.
 fn check(shared: &Shared, tenant: &TenantId) -> Result<()> {
     shared.check_damage(tenant, &outbox_log_id()?)
 }

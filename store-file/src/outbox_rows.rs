@@ -24,7 +24,7 @@ pub(crate) trait Payloads {
     fn payload(&self, at: (u64, Span)) -> Result<Json>;
 }
 
-/// The outbox of a tenant, with changes that nobody else sees yet.
+/// The outbox of a tenant, with changes that readers do not see yet.
 pub(crate) struct OutboxTable<'a, 'b> {
     staged: &'a mut Staged<'b>,
     tenant: &'a TenantId,
@@ -38,7 +38,7 @@ impl<'a, 'b> OutboxTable<'a, 'b> {
         Self { staged, tenant, payloads: None, changed: BTreeSet::new() }
     }
 
-    /// The same for whoever reads payloads.
+    /// For calls that read payloads.
     pub(crate) const fn of(staged: &'a mut Staged<'b>, tenant: &'a TenantId, payloads: &'a dyn Payloads) -> Self {
         Self { staged, tenant, payloads: Some(payloads), changed: BTreeSet::new() }
     }
@@ -49,7 +49,7 @@ impl<'a, 'b> OutboxTable<'a, 'b> {
     }
 }
 
-/// The first or last place of a list, behind a place.
+/// The first or last place of a list, or the next one after a place.
 pub(crate) fn place(
     staged: &Staged<'_>,
     tenant: &TenantId,

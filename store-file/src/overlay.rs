@@ -126,7 +126,7 @@ impl VfsFile for OverlayFile {
             }
             return Ok(count);
         }
-        // Before what the journal has, or behind it.
+        // The offset is before what the journal has, or after it.
         let Some(below) = &self.below else { return Ok(0) };
         let next = self.log.bytes.range(offset..).next().map_or(u64::MAX, |(start, _)| *start);
         let most = usize::try_from(next - offset).unwrap_or(usize::MAX).min(buffer.len());

@@ -23,7 +23,7 @@ pub(crate) fn behind<'a>(snapshot: &'a Snapshot, list: &Key, direction: Directio
     match (direction, at) {
         (_, None) => snapshot.range(list.as_bytes(), &end, direction),
         (Direction::Forward, Some(mut at)) => {
-            // The least key behind this one: keys end with a full part, so none begins with another one.
+            // The least key after this one: keys end with a full part, so none begins with another one.
             at.push(0);
             snapshot.range(&at, &end, direction)
         }

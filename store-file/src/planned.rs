@@ -1,4 +1,4 @@
-//! A round that is planned to its end and is being committed. The next round is planned over it meanwhile.
+//! A round that is planned to its end and is being committed. The next round is planned over it at the same time.
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
@@ -11,7 +11,7 @@ use crate::{index::Changes, journal::Batch};
 pub(crate) struct Planned {
     /// Of the index.
     pub(crate) changes: Changes,
-    /// Scopes that get events: those who follow them are told when the changes show.
+    /// Scopes that get events: their followers are told when the changes show.
     pub(crate) scopes: BTreeSet<(TenantId, Scope)>,
     /// In the logs.
     pub(crate) batch: Batch,
@@ -23,9 +23,10 @@ pub(crate) struct Planned {
 /// What became of a planned round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is in the journal, the logs and the index.
+    /// The journal, the logs and the index have it.
     Committed,
-    /// It was not committed, or may not be.
+    /// It was not committed, or the store is poisoned. In the second case the journal and the logs may have it, but the
+    /// index may not.
     Failed,
 }
 
@@ -43,7 +44,7 @@ impl Planned {
         self.outcome.get().copied()
     }
 
-    /// Says what became of it.
+    /// Sets what became of it.
     pub(crate) fn end(&self, outcome: Outcome) {
         let _ = self.outcome.set(outcome);
     }

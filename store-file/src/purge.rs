@@ -1,4 +1,4 @@
-//! The removal of what deletions left behind, in the index and on the disk, in bounded steps.
+//! The removal of what deletions left, in the index and on the disk, in bounded steps.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ const KEYS: usize = 1_000;
 /// About how many bytes of events a step moves: so many fit where the reserve was.
 const BYTES: u64 = 128 << 10;
 
-/// Removes what deletions left behind, in the index and on the disk (TH-20). `of` names a tenant, none means all.
+/// Removes what deletions left, in the index and on the disk (TH-20). `of` names a tenant, none means all.
 pub(crate) fn all(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
     let mut first = Ok(());
     for (log, row) in left_behind(shared, of)? {
@@ -35,10 +35,10 @@ pub(crate) fn all(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
     first
 }
 
-/// The same as far as it can be done now: what is refused is left for the next purge.
+/// Removes as much of what deletions left as can be removed now. What is refused is left for the next purge.
 ///
 /// # Errors
-/// `CommitUnknown` behind a failed write; `Closed`.
+/// `CommitUnknown` after a failed write; `Closed`.
 pub(crate) fn what_can_be(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
     match all(shared, of) {
         Err(error) if error.outcome() == Outcome::NotApplied && error.kind() != ErrorKind::Closed => Ok(()),
@@ -54,12 +54,12 @@ fn purge(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
 /// Purges the tenants that wait for it, until there are none. What fails is done by the next purge.
 pub(crate) fn behind(shared: &Shared) {
     loop {
-        let mut behind = guard(&shared.behind);
-        let Some(tenant) = behind.as_mut().and_then(BTreeSet::pop_first) else {
-            *behind = None;
+        let mut waiting = guard(&shared.behind);
+        let Some(tenant) = waiting.as_mut().and_then(BTreeSet::pop_first) else {
+            *waiting = None;
             return;
         };
-        drop(behind);
+        drop(waiting);
         let _ = all(shared, Some(&tenant));
     }
 }
@@ -94,7 +94,8 @@ pub(crate) enum Step {
 /// Removes what is left of a log, up to a bound.
 pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     let key = (row.tenant.clone(), row.thread.clone(), Part::of(row.generation));
-    // This waits for readers that began before the deletion, while others write. Later readers do not see the thread.
+    // This waits for readers that began before the deletion, while other calls write. Later readers do not see the
+    // thread.
     shared.readers.wait_for_earlier_readers();
     alone(shared, key, How::Frees, |round| plan(round, log, row))
 }
@@ -104,7 +105,7 @@ fn plan(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<Step> {
     if shared.index.get(table::purge(log).as_bytes())?.is_none() {
         return Ok(Step::Gone);
     }
-    // Nobody knows which events are in it.
+    // It is unknown which events are in the log.
     if shared.damage.unread.contains(&(row.tenant.clone(), row.thread.clone(), row.generation)) {
         return Ok(Step::Gone);
     }

@@ -1,4 +1,4 @@
-//! Who reads now: a purge removes a file when nobody can be reading it any more.
+//! The readers of this process: a purge removes a file when no reader can be reading it any more.
 
 use std::sync::{
     Arc, Mutex,
@@ -7,11 +7,12 @@ use std::sync::{
 
 use crate::mutex::guard;
 
-/// Readers, by when they began. Those that come never wait for a purge, and a purge only for those before it.
+/// Readers, by when they began. A new reader never waits for a purge, and a purge waits only for readers that began
+/// before it.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     epoch: Mutex<Epoch>,
-    /// Held while a purge waits: the next one waits for the same readers, too.
+    /// Held while a purge waits: the next purge waits for the readers of this one, too.
     waiting: Mutex<()>,
 }
 
@@ -21,11 +22,11 @@ pub(crate) struct Reading {
     _epoch: Arc<Sender<()>>,
 }
 
-/// Those who began between two purges.
+/// The readers that began between two purges.
 #[derive(Debug)]
 struct Epoch {
     held: Arc<Sender<()>>,
-    /// Nothing is ever sent: it ends when nobody holds the sender any more.
+    /// Nothing is ever sent: it ends when no reader holds the sender any more.
     ended: Receiver<()>,
 }
 
@@ -42,7 +43,7 @@ impl Readers {
         Reading { _epoch: Arc::clone(&guard(&self.epoch).held) }
     }
 
-    /// Waits for all who began before.
+    /// Waits for all readers that began before.
     pub(crate) fn wait_for_earlier_readers(&self) {
         let _waiting = guard(&self.waiting);
         let Epoch { held, ended } = std::mem::take(&mut *guard(&self.epoch));
@@ -87,7 +88,7 @@ mod tests {
         let after = readers.begin();
         drop(before);
         sleep(Duration::from_millis(20));
-        assert!(!waiting.is_finished(), "one who began before still reads");
+        assert!(!waiting.is_finished(), "a reader that began before still reads");
         drop(also_before);
         waiting.join().unwrap();
         drop(after);

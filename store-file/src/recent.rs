@@ -1,5 +1,6 @@
-//! What a writer has read of the index and written to it lately. Only the writer changes the index, so it need
-//! not read this again.
+//! What the writer has read of the index and written to it lately, so that it need not read this again. The flush of
+//! the journal, sweeps and repairs change the index, too. So the writer compares the version of the index when it
+//! begins a round, and forgets this cache if anything else changed the index.
 //!
 //! Lists are known from their beginning up to some key. Queues are taken from there, and a step through a list of the
 //! index costs as much as reading a dozen of its keys.
@@ -94,7 +95,7 @@ impl Beginning {
 }
 
 impl Recent {
-    /// The same if it is true of this version of the index, or nothing.
+    /// What is remembered, if it is true of this version of the index; else nothing.
     pub(crate) fn at(self, version: u64) -> Self {
         if self.version == version { self } else { Self { version, ..Self::default() } }
     }
@@ -180,7 +181,7 @@ impl Recent {
         }
     }
 
-    /// The same, true of the index with the changes that were noted.
+    /// What is remembered, now true of the index with the changes that were noted.
     pub(crate) fn advanced(self) -> Self {
         Self { version: self.version + 1, ..self }
     }

@@ -23,7 +23,7 @@ pub(crate) fn read<T>(
     decode_line(&path, span, &read_line(&*file, &path, span)?, decode)
 }
 
-/// The same for a line that may not be written yet.
+/// Reads one line of a log that may not be written yet.
 pub(crate) fn read_beside<T>(
     shared: &Shared,
     tails: &Tails,
@@ -79,7 +79,7 @@ pub(crate) fn ancestors(
     Ok(found)
 }
 
-/// The events of a scope behind a place, as a trim by time looks at them.
+/// The events of a scope after a sequence number, for a trim by time.
 pub(crate) fn oldest(
     shared: &Shared,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! What others wrote to a root that is open for reading.
+//! What the holder of a root writes while another process has it open for reading.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     vfs::Vfs,
 };
 
-/// Reads what others wrote since a root was opened for reading, or since this was called last.
+/// Reads what the holder wrote since this process opened the root for reading, or since this was called last.
 ///
 /// # Errors
 /// Those of an opening; `Corrupt` if a log is found damaged.
@@ -53,7 +53,8 @@ pub(crate) fn refresh(shared: &Shared) -> Result<()> {
     damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
 }
 
-/// The last batch that a reader beside a holder sees.
+/// The last batch that a reader beside a holder sees. If there is no file that says so, the reader uses every group
+/// that it finds, and a batch may show in part.
 pub(crate) fn last_published(vfs: &dyn Vfs) -> Result<u64> {
     Ok(published(vfs).map_err(|source| error::io("journal.last", source))?.unwrap_or(u64::MAX))
 }

@@ -14,7 +14,7 @@ type Slot = Arc<Mutex<Option<Weak<dyn Any + Send + Sync>>>>;
 
 static ROOTS: Mutex<BTreeMap<Identity, Slot>> = Mutex::new(BTreeMap::new());
 
-/// What is open at `root`, or what `open` makes. While `open` runs, others who ask for the same root wait.
+/// What is open at `root`, or what `open` makes. While `open` runs, other callers that ask for this root wait.
 ///
 /// What is shared is kept by its users alone: after the last of them is gone the next call opens anew. A value for
 /// which `usable` says no (a closed store whose handles are still around) is not shared, and `open` decides.
@@ -47,7 +47,7 @@ fn roots() -> MutexGuard<'static, BTreeMap<Identity, Slot>> {
     ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forgets roots that nobody has open and nobody is opening.
+/// Forgets roots that are not open and that no caller is opening.
 fn sweep() {
     roots().retain(|_, slot| {
         let busy = Arc::strong_count(slot) > 1;

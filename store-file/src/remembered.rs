@@ -1,4 +1,5 @@
-//! What the writer remembers between rounds, so that it need not be read again: what was planned last.
+//! What the writer remembers between rounds, so that it need not be read again: logs, rows of the index, and the round
+//! that is being committed.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,11 +14,11 @@ use crate::{
     recent::Recent,
 };
 
-/// How many logs are remembered at most.
+/// With more logs than this, only those of the last round are remembered.
 const REMEMBERED: usize = 512;
 
-/// The logs that were written last, the rows of the index, and the round that is being committed: all of it as if that
-/// round were committed.
+/// The logs that were written last, the rows of the index, and the round that is being committed. If there is such a
+/// round, logs and rows are remembered as if it were committed.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     logs: HashMap<LogKey, Loaded>,
@@ -39,7 +40,7 @@ impl Remembered {
         self.logs.retain(|(of, ..), _| of != tenant);
     }
 
-    /// Forgets a log: it was written by something else than a round, or is gone.
+    /// Forgets a log, which is changed or removed by something else than its groups.
     pub(crate) fn forget(&mut self, key: &LogKey) {
         self.logs.remove(key);
     }
@@ -49,8 +50,7 @@ impl Remembered {
         self.logs.get(key)
     }
 
-    /// The round that is being committed. If the last one was not committed, everything is forgotten that was planned
-    /// over it.
+    /// The round that is being committed; none if it has ended. If it was not committed, everything is forgotten.
     pub(crate) fn previous(&mut self) -> Option<Arc<Planned>> {
         match self.previous.as_ref()?.outcome() {
             None => self.previous.clone(),
@@ -65,8 +65,9 @@ impl Remembered {
         }
     }
 
-    /// Whether the last round was committed. To be asked when none is being committed. If it was not, everything is
-    /// forgotten that was planned over it.
+    /// Ends the last round. The caller holds `Shared::committing`, so no round is being committed. Returns whether the
+    /// last round was committed. If it was not, everything is forgotten. A round whose commit panicked has no outcome,
+    /// and counts as not committed.
     pub(crate) fn settle(&mut self) -> bool {
         let previous = self.previous.take();
         let is_committed = previous.is_none_or(|previous| previous.outcome() == Some(Outcome::Committed));
@@ -76,7 +77,8 @@ impl Remembered {
         is_committed
     }
 
-    /// Takes over a round that is now being committed.
+    /// Takes over a round that is now being committed. All its logs are remembered, however many they are: until it is
+    /// committed, the disk and the index may not have a log that it makes.
     pub(crate) fn take(&mut self, planned: &Arc<Planned>, recent: Recent, written: HashMap<LogKey, Loaded>) {
         if self.logs.len() + written.len() > REMEMBERED {
             self.logs.clear();

@@ -25,7 +25,8 @@ use crate::{
 
 /// A step of the index holds about so many changes.
 const STEP: usize = 2_048;
-/// The same for an index that is made anew, with many logs in a step: large ones become tables at once.
+/// A step of an index that is made anew holds about so many changes, of many logs: the index makes a table of a large
+/// step at once.
 const LARGE_STEP: usize = 131_072;
 
 type Known = HashMap<(TenantId, ThreadId, u64), (u64, LogRow, bool)>;
@@ -44,7 +45,8 @@ pub(crate) struct From {
 }
 
 impl From {
-    /// The last batch whose groups are read. One that is behind the journal and should not be is an error.
+    /// The last batch whose groups are read. If no log may be ahead of the journal, all groups are read, and a later
+    /// batch than the journal has is an error.
     const fn readable(&self) -> u64 {
         if self.may_be_ahead { self.last_batch } else { u64::MAX }
     }
@@ -145,8 +147,8 @@ impl<'a> Replay<'a> {
             let folder = folder.join(&tenant)?;
             files.extend(self.entries(&folder, Kind::File)?.iter().filter_map(|name| folder.join(name).ok()));
         }
-        // What becomes of rows of the outbox is worked in behind the rows themselves; settlements that came with
-        // commits, behind the dispatches.
+        // The mailbox comes first: settlements that came with commits need its dispatches. Logs of events come last:
+        // the log of the outbox says what became of rows that are in logs of threads.
         let mailbox = format!("/{}.0.jsonl", name_of(mailbox_log_id()?.as_str()));
         files.sort_by_key(|path| match path.as_str() {
             path if path.ends_with(&mailbox) => 0,
@@ -315,7 +317,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Removes the file of a log that was being made, durably: it must not come back beside a log of the same name.
+    /// Removes the file of a log that was being made, durably: after a power cut it must not be in the way of a new
+    /// log.
     fn remove(&self, path: &FilePath) -> Result<()> {
         let removed = self.vfs.unlink(path).and_then(|()| self.vfs.sync_dir(&path.parent()));
         removed.map_err(|source| error::io(path, source))

@@ -12,7 +12,7 @@ pub struct Opening {
     pub index_rebuilt: bool,
     /// Logs that were read, to their end or from their beginning.
     pub logs_read: u64,
-    /// Bytes behind the last whole commit of a log that were set aside (FI-3).
+    /// Bytes after the last whole commit of a log that were set aside (FI-3).
     pub set_aside: Vec<SetAside>,
     /// What is damaged: the store works, and calls that need it are refused (FI-4). A thread whose log is damaged from
     /// its first commit on is in no list: what there is of it is named here, and found by a verification.
@@ -23,7 +23,7 @@ pub struct Opening {
     pub(crate) stale_index: Option<&'static str>,
 }
 
-/// Bytes behind the last whole commit of a log.
+/// Bytes after the last whole commit of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetAside {

@@ -19,11 +19,11 @@ pub(crate) fn path() -> Result<FilePath> {
     FilePath::new(NAME)
 }
 
-/// Hands each fact behind `known.from` to `each`; nothing if there is no root log yet.
+/// Hands each fact after `known.from` to `each`. Returns nothing if there is no root log yet.
 ///
 /// # Errors
-/// `Corrupt` for damage before its end, and for one that is missing although the index knows it; else as the system
-/// says.
+/// `Corrupt` for damage before its end, and for a root log that is missing although the index knows it; else an error
+/// of the operating system.
 pub(crate) fn read(
     vfs: &dyn Vfs,
     known: Recovery,
@@ -39,7 +39,8 @@ pub(crate) fn read(
         }
         opened => drop(opened.map_err(|source| error::io(&path, source))?),
     }
-    // Facts are durable before they are acknowledged: one behind the journal's last batch was acknowledged.
+    // The journal is synced before a fact is written to the root log. So if a fact belongs to a later batch than the
+    // journal has, the journal lacks batches.
     let last_batch = known.last_batch;
     let known = if known.read_only { known } else { Recovery { last_batch: u64::MAX, ..known } };
     let recovered = recover(vfs, &path, known, |group| {

@@ -88,7 +88,7 @@ fn walk(
     };
     for place in store_core::merge_ordered(lists, precedes) {
         let (time, id) = place?;
-        if is_behind(query, time) {
+        if is_past_end(query, time) {
             break;
         }
         let Some(row) = snapshot.live_run_row(tenant, &RunId::new(id)?)? else { continue };
@@ -109,8 +109,8 @@ fn beginning(query: &RunQuery) -> Option<Position> {
     time.map(|time| Position::new(time.as_millis(), ""))
 }
 
-/// Whether nothing from this time on is meant.
-fn is_behind(query: &RunQuery, time: u64) -> bool {
+/// Whether the query leaves out everything from this time on.
+fn is_past_end(query: &RunQuery, time: u64) -> bool {
     match query.direction {
         Direction::Forward => query.filter.created_before.is_some_and(|before| time >= before.as_millis()),
         Direction::Backward => query.filter.created_after.is_some_and(|after| time < after.as_millis()),

@@ -1,7 +1,7 @@
 //! Changes of the index that wait for their groups to be durable, and the index as it will be with them.
 //!
-//! The changes of a round lie over those of the round before it, which is being committed meanwhile, and these over the
-//! index, which has them or not.
+//! The changes of a round lie over those of the round before it, which may be in its commit at the same time, and these
+//! lie over the index. The index may have the changes of the round before, or not yet. The result is the same.
 
 use std::{
     cell::RefCell,
@@ -33,7 +33,7 @@ enum Source<'a> {
     Snapshot(&'a Snapshot),
 }
 
-/// The index with changes that readers do not see yet. The next commit of the batch is checked against it.
+/// The index with changes that readers do not see yet. The next request of the round is judged by it.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
     source: Source<'a>,
@@ -44,11 +44,12 @@ pub(crate) struct Staged<'a> {
     decoded: RefCell<HashMap<Vec<u8>, Decoded>>,
     /// Keys that get a value and have none in what the changes are laid over.
     new: HashSet<Vec<u8>>,
-    /// Logs whose threads change: each gets a number when that shows.
+    /// Logs whose threads change: each gets the number of the change when that shows.
     touched: BTreeSet<u64>,
-    /// Scopes that get events: who follows them is told when these show.
+    /// Scopes that get events: their followers are told when these show.
     scopes: BTreeSet<(TenantId, Scope)>,
-    /// What was read of the index and of the round before, which stays: nothing else writes to the index meanwhile.
+    /// What was read of the index and of the round before. It stays true while a round is planned: besides the round
+    /// before only the flush of the journal changes the index then, and no round reads the row that the flush writes.
     recent: RefCell<Recent>,
 }
 
@@ -57,9 +58,11 @@ impl<'a> Staged<'a> {
         Self::of(Source::Index(index))
     }
 
-    /// The same for the writer, with what it has read and written before.
+    /// For the writer, with what it has read and written before.
     pub(crate) fn with_recent(index: &'a Index, recent: Recent, previous: Option<Arc<Planned>>) -> Self {
-        // While a round is being committed nothing else changes the index.
+        // While a round is being committed, the index may get its changes at any time, so the version says nothing.
+        // `recent` has them already. Besides, only the flush of the journal changes the index then, in a row that no
+        // round reads.
         let recent = if previous.is_none() { recent.at(index.version()) } else { recent };
         Self { previous, recent: RefCell::new(recent), ..Self::new(index) }
     }
@@ -93,12 +96,12 @@ impl<'a> Staged<'a> {
         self.decoded.get_mut().insert(key.into_bytes(), Box::new(row));
     }
 
-    /// Says that the index has nothing under a key, which need not be looked for.
+    /// Notes what the caller knows: a key has no value. It need not be read.
     pub(crate) fn know_absent(&mut self, key: Key) {
         self.recent.get_mut().put_row(key.into_bytes(), None);
     }
 
-    /// Puts a key that nothing was ever stored at: if it is deleted before that shows, nothing of it remains.
+    /// Puts a key that never had a value. If the same round deletes it, the round does not change it at all.
     pub(crate) fn put_new(&mut self, key: Key, value: impl Into<Vec<u8>>) {
         self.decoded.get_mut().remove(key.as_bytes());
         self.new.insert(key.as_bytes().to_vec());
@@ -114,12 +117,12 @@ impl<'a> Staged<'a> {
         }
     }
 
-    /// Says that the thread of a log changes.
+    /// Notes that the thread of a log changes.
     pub(crate) fn touch(&mut self, log: u64) {
         self.touched.insert(log);
     }
 
-    /// Says that a scope gets an event, or loses some.
+    /// Notes that a scope gets an event, or loses some.
     pub(crate) fn tell(&mut self, tenant: &TenantId, scope: &Scope) {
         self.scopes.insert((tenant.clone(), scope.clone()));
     }
@@ -187,15 +190,15 @@ impl<'a> Staged<'a> {
         newest.map(|key| table::last_number(&key).ok_or_else(|| damaged("snapshot"))).transpose()
     }
 
-    /// Gives all threads that change the number of this change.
+    /// Stores `number` as the number of the last change of each thread that changes.
     pub(crate) fn number_changes(&mut self, number: u64) {
         for log in std::mem::take(&mut self.touched) {
             self.put(table::changed(log), number.to_be_bytes());
         }
     }
 
-    /// The changes, to be applied once what they stand for is durable, the scopes of events that change, and what is
-    /// known of the index with these changes.
+    /// The changes, to be applied once their groups are committed, the scopes of events that change, and what is known
+    /// of the index with these changes.
     pub(crate) fn into_parts(self) -> (Changes, BTreeSet<(TenantId, Scope)>, Recent) {
         let mut recent = self.recent.into_inner();
         recent.note(&self.changes, self.decoded.into_inner());
@@ -207,8 +210,9 @@ impl<'a> Staged<'a> {
         self.recent.into_inner()
     }
 
-    /// The first key of a list in a range and a direction that is there and that this round does not change.
-    fn stored(&self, list: &Key, (from, to): (&[u8], &[u8]), direction: Direction) -> Result<Option<Vec<u8>>> {
+    /// The first key of a list in a range and a direction that this round does not change. The index has it, or the
+    /// round before puts it.
+    fn first_unchanged(&self, list: &Key, (from, to): (&[u8], &[u8]), direction: Direction) -> Result<Option<Vec<u8>>> {
         let stays = |key: &[u8]| self.changes.get(key).is_none();
         let is_forward = direction == Direction::Forward;
         loop {
@@ -274,7 +278,7 @@ impl<'a> Staged<'a> {
         Ok((keys, last.map_or(Known::All, Known::UpTo)))
     }
 
-    /// The changes of an opening. No reader exists yet.
+    /// The changes alone, for callers that do not use the cache.
     pub(crate) fn into_changes(self) -> Changes {
         self.changes
     }
@@ -323,7 +327,7 @@ impl Get for Staged<'_> {
 impl Walk for Staged<'_> {
     fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
         let (from, to) = bounds(list, after, direction);
-        let stored = self.stored(list, (&from, &to), direction)?;
+        let stored = self.first_unchanged(list, (&from, &to), direction)?;
         let mut added = self.changes.puts(&from, &to);
         let added = match direction {
             Direction::Forward => added.next(),

@@ -68,9 +68,9 @@ impl FileStore {
     /// whatever its options say (PR-14).
     ///
     /// # Errors
-    /// `Unavailable` naming host and process of a holder (FI-5), or what the system refuses, or if the progress of the
-    /// options stops it; `SchemaMismatch` for a root of a newer release, or a folder that is no root where none is to
-    /// be made; `Corrupt` for a damaged root log.
+    /// `Unavailable` with host and process of a holder (FI-5), for an error of the operating system, or if the progress
+    /// of the options stops the opening; `SchemaMismatch` for a root of a newer release, or a folder that is no root
+    /// where none is to be made; `Corrupt` for a damaged root log.
     pub fn open(path: impl AsRef<Path>, config: FileConfig) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let disk = opening::disk(&path, &config)?;
@@ -90,7 +90,7 @@ impl FileStore {
         Ok(Self(Opened::new(shared, PathBuf::new())))
     }
 
-    /// The same with an index that outlives the store.
+    /// Opens a store on any disk, with an index that outlives the store: for tests of crashes.
     #[doc(hidden)]
     pub fn open_with(vfs: Arc<dyn Vfs>, config: FileConfig, journal: &index::Journal) -> Result<Self> {
         let shared = opening::open_on(vfs, config, false, |_| Ok(index::Index::journaled(journal)))?;
@@ -146,7 +146,7 @@ fn sync_every(shared: &Weak<Shared>, every: std::time::Duration) {
     loop {
         std::thread::sleep(every);
         let Some(shared) = shared.upgrade().filter(|shared| shared.check_writable().is_ok()) else { return };
-        // A failed sync has poisoned the store; the next write says so.
+        // A failed sync has poisoned the store: the next write says so, and this thread ends at its next check.
         let _ = shared.sync();
     }
 }
@@ -241,7 +241,7 @@ fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
     Ok(page.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
 }
 
-/// The first tenant behind another one that has a thread, an event, a row of the outbox or a mailbox.
+/// The first tenant after `last` that has a thread, an event, a row of the outbox or a mailbox.
 fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Option<TenantId>> {
     let first = |all: index::Key, of: fn(&TenantId) -> index::Key| {
         let end = after_prefix(all.as_bytes());

@@ -12,7 +12,7 @@ use crate::{
 /// How many events a step of a sweep removes.
 pub(crate) const STEP: usize = 1_000;
 
-/// One step of it; `false` if there was nothing to do.
+/// One step of a sweep; `false` if there was nothing to do.
 pub(crate) fn sweep_step(index: &Index, what: (&TenantId, &Scope), now: store_core::Timestamp) -> Result<bool> {
     let (tenant, scope) = what;
     let snapshot = index.snapshot();

@@ -1,4 +1,5 @@
-//! What a round is about to append to logs, and no file has yet.
+//! The ends of the logs that a round works on, and what it appends to them. Lines of the round before are here, too:
+//! the files may not have them yet.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +15,7 @@ use crate::{
 /// The number that the journal has for the root log. No log in the index has it.
 pub(crate) const ROOT: u64 = 0;
 
-/// The end of a log, and the groups that go behind it.
+/// The end of a log, and the groups that a round appends to it.
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) name: LogName,
@@ -44,12 +45,12 @@ impl Tail {
         self.end
     }
 
-    /// Lets a log be made without a group.
+    /// Has the log made, also without a group: [`Self::has_groups`] is true from now on.
     pub(crate) const fn make(&mut self) {
         self.groups += 1;
     }
 
-    /// Whether it has a group: a log without one is not made.
+    /// Whether it has a group, or is to be made without one. Other logs are not written.
     pub(crate) const fn has_groups(&self) -> bool {
         self.groups > 0
     }
@@ -62,13 +63,13 @@ impl Tail {
         Ok(placed)
     }
 
-    /// Where a line of the next group will be that has so many bytes of others before it.
+    /// Where a line of the next group will be, if `before` bytes of other lines come before it.
     pub(crate) fn place(&self, before: usize, line: &str) -> Span {
         crate::log::span(self.end.offset + before as u64, line.as_bytes())
     }
 }
 
-/// The ends of all logs that a round has to do with.
+/// The ends of all logs that a round works on.
 #[derive(Debug, Default)]
 pub(crate) struct Tails {
     /// By the numbers of their logs.
@@ -87,7 +88,7 @@ impl Tails {
         self.tails.insert(tail.name.number, tail);
     }
 
-    /// The end of a log that is there. One that is known has gone on meanwhile.
+    /// Adds a log with its end. If the round knows the log already, its end there is newer and stays.
     pub(crate) fn insert_once(&mut self, name: &LogName, end: Position) {
         self.tails.entry(name.number).or_insert_with(|| Tail::new(name.clone(), end));
     }

@@ -25,7 +25,7 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// Where claims that nobody receives are given back.
+    /// Where claims whose answer no caller receives are given back.
     pub(crate) fn give_back(&self, log: ThreadId) -> GiveBack {
         let log = (self.id.clone(), log, Part::Events);
         GiveBack { writers: self.writers.clone(), log, tenant: Arc::clone(&self.state) }
@@ -101,7 +101,8 @@ impl Tenant {
         self.write_to((thread, Part::Thread), about, ask).await
     }
 
-    /// The same for a log of an id, with what else it is about.
+    /// Hands a change of a log to the writer. `about` is the thread that the call is about; none if it is about
+    /// several.
     pub(crate) async fn write_to(&self, log: (ThreadId, Part), about: CallScope, ask: Ask) -> Result<Answer> {
         self.check_open()?;
         let (thread, part) = log;

@@ -77,7 +77,7 @@ impl ThreadAdmin for Tenant {
         let id = id.clone();
         let deletion =
             self.change(move |shared, tenant| deletion::delete(shared, &(tenant.clone(), id), request)).await?;
-        self.purge_behind();
+        self.purge_in_background();
         Ok(deletion)
     }
 
@@ -112,8 +112,8 @@ impl ThreadAdmin for Tenant {
 }
 
 impl Tenant {
-    /// Removes what a deletion left behind, without anybody waiting for it. What fails is done by the next purge.
-    fn purge_behind(&self) {
+    /// Removes what a deletion left. The caller does not wait for it. What fails is done by the next purge.
+    fn purge_in_background(&self) {
         match &mut *guard(&self.shared.behind) {
             // One thread of the pool is enough: it takes this tenant next.
             Some(wanted) => {

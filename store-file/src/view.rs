@@ -1,4 +1,4 @@
-//! What the plan of a commit looks at: the index with the changes of the batch before it.
+//! What the plan of a commit reads: the index with the changes of its round so far, and those of the round before.
 
 use store_core::{
     CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
@@ -27,7 +27,7 @@ use crate::{
     tails::Tails,
 };
 
-/// The view of one thread in a batch.
+/// The view of one thread in a round.
 pub(crate) struct View<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) staged: &'a Staged<'a>,
@@ -186,7 +186,7 @@ impl CommitView for View<'_> {
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
         match self.staged.run_row(self.tenant, id)? {
-            // That of a deleted thread is as good as gone; the log of this one may be on its way.
+            // A run of a deleted thread counts as gone. The index may not have the log of this thread yet.
             Some(row) if self.log == Some(row.log) || self.staged.log_row(row.log)?.is_some() => {
                 self.read(row.log, row.span, line::decode_run).map(Some)
             }

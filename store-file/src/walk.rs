@@ -1,4 +1,4 @@
-//! Steps through lists of the index, one key after the other, also with changes that nobody else sees yet.
+//! Steps through lists of the index, one key after the other, also with changes that readers do not see yet.
 
 use store_core::Result;
 
@@ -9,11 +9,11 @@ use crate::{
 
 /// Something that lists are walked through.
 pub(crate) trait Walk: Rows {
-    /// The first key that starts with `list` in a direction, behind one of them.
+    /// The first key in a direction that starts with `list`, or the first one after `after`.
     fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>>;
 }
 
-/// The keys that are in `list` behind `after`, that one not included.
+/// The bounds of the keys of `list` that come after `after` in a direction, that one not included.
 pub(crate) fn bounds(list: &Key, after: Option<Vec<u8>>, direction: Direction) -> (Vec<u8>, Vec<u8>) {
     let (first, end) = (list.as_bytes().to_vec(), after_prefix(list.as_bytes()));
     match (after, direction) {
@@ -38,7 +38,7 @@ impl Walk for Snapshot {
     }
 }
 
-/// The keys of a list behind one of them. After an error it has ended.
+/// The keys of a list after one of them. After an error the walk has ended.
 pub(crate) fn keys<R: Walk>(
     rows: &R,
     list: Key,

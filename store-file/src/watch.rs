@@ -1,4 +1,4 @@
-//! Being told that the holder of a root, in another process, has written.
+//! Notices that the holder of a root, in another process, has written.
 
 use std::{
     path::Path,
@@ -10,11 +10,11 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use crate::{journal::PUBLISHED, mutex::guard};
 
-/// Waits for the file that a holder writes behind the logs of each batch.
+/// Waits for the file that a holder writes after the logs of each batch.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     changes: Arc<Changes>,
-    /// Made when it is first needed. None where the system tells nothing.
+    /// Made when it is first needed. None if the operating system cannot watch the root.
     watcher: OnceLock<Option<RecommendedWatcher>>,
 }
 
@@ -31,8 +31,8 @@ impl Watch {
         *guard(&self.changes.count)
     }
 
-    /// Waits until the file has changed more often than `seen` times, or for so long: not every file system tells.
-    /// Returns how often it has.
+    /// Waits until the file has changed more often than `seen` times, at most for so long: not every file system
+    /// reports changes. Returns how often the file has changed.
     pub(crate) fn wait(&self, seen: u64, at_most: Duration) -> u64 {
         let count = guard(&self.changes.count);
         let waited = self.changes.more.wait_timeout_while(count, at_most, |count| *count <= seen);

@@ -1,4 +1,5 @@
-//! The values of the index, and reading them whatever they are read through.
+//! The values of the index, and reading them from the index, from a snapshot of it, or from the index with staged
+//! changes.
 
 mod events;
 mod reads;

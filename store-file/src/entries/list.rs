@@ -16,7 +16,7 @@ use crate::{
     table,
 };
 
-/// How many entries are read in one go, and up to how many bytes: what a page has no room for is read in vain.
+/// How many entries are read in one go, and up to how many bytes: what a page has no room for is read and dropped.
 pub(super) const CHUNK: usize = 64;
 const CHUNK_BYTES: u64 = 4 << 20;
 
@@ -110,7 +110,7 @@ impl<'a> Lister<'a> {
 
     /// Where a list of snapshots goes on. A name is too long for a cursor, which therefore says which entry gave it.
     fn named(&self, list: &Key, from: &Position) -> Result<Vec<u8>> {
-        // It was of a tenant that was deleted, and made anew.
+        // The cursor is of a tenant that was deleted and made anew.
         if from.extra_number > self.row.stored.thread.version.number() {
             return Err(Error::invalid_cursor("its entry does not exist"));
         }

@@ -77,7 +77,7 @@ impl Tenant {
     }
 }
 
-/// Reads entries of a log, each proved by its sum.
+/// Reads entries of a log, and checks the checksum of each.
 fn load(shared: &Shared, log: u64, rows: &[NodeRow]) -> Result<Vec<Arc<Entry>>> {
     let spans: Vec<_> = rows.iter().map(|row| row.span).collect();
     let entries = records::read_all(shared, log, &spans, line::decode_entry)?;

@@ -84,7 +84,7 @@ fn up_the_path(snapshot: &index::Snapshot, log: u64, leaf: &NodeRow, (from, to):
 /// The nodes of two sequence numbers and all between.
 fn side_by_side(snapshot: &index::Snapshot, log: u64, (from, to): (u64, u64)) -> Result<Vec<NodeRow>> {
     let (start, end) = (table::node(log, from), table::node(log, to.saturating_add(1)));
-    // Forward whatever the query says: walking backward, the index takes longer for what lies in its tables.
+    // Forward, also for a query backward: backward, the index takes longer for what lies in its tables.
     let pairs = snapshot.range(start.as_bytes(), end.as_bytes(), Direction::Forward);
     let read = |(pair, seq): (Result<index::Pair>, u64)| {
         let row = NodeRow::decode(&pair?.1).filter(|row| row.node.seq == seq);

@@ -1,5 +1,5 @@
 //! What lines about events change in the index. Several logs may have events of one scope, and an event may stand in
-//! two of them after a crash: whatever order they are read in, the same comes out.
+//! two of them after a crash. The result is the same for every order in which the logs are read.
 
 use store_core::{EventId, Result, Scope, TenantId, Timestamp, codec::Codec, event::StoredEvent};
 

@@ -1,7 +1,7 @@
 //! What lines about the mailbox change in the index. A dispatch and its thread stand in the log of the mailbox; a
 //! settlement that came with a commit stands in the log of its thread. Of several records the one with the highest
-//! revision counts, in whatever order the logs are read; of two with the same, that of the log of the mailbox, to which
-//! it was moved.
+//! revision counts, in any order in which the logs are read. Of two records with one revision, that of the log of the
+//! mailbox counts, to which it was moved.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn state(staged: &mut Staged<'_>, owner: &Owner, line: &DispatchLine) -> Result<
         staged.put(table::log_mailbox(*log), []);
     }
     let Some(old) = staged.dispatch_row(tenant, &line.id)? else { return Ok(()) };
-    // The id may be that of another dispatch by now, of whatever thread.
+    // The id may be that of another dispatch by now, of any thread.
     let is_other = old.body.number != line.number || (*generation > 0 && old.body.thread != owner.thread);
     if is_other || !is_newer(owner, line.state.revision, old.state.revision) {
         return Ok(());
@@ -204,9 +204,9 @@ fn move_due(
     let (from, to) = (old.min(now), old.max(now));
     let list = table::mailbox_list(tenant, MailboxList::ByDue(thread, epoch));
     let mut moved = Vec::new();
-    // What is due at the first moment of all is not behind any.
-    let behind = (from > Timestamp::MIN).then(|| table::behind_due(list.clone(), from).into_bytes());
-    for key in walk::keys(staged, list.clone(), behind, Direction::Forward) {
+    // No time comes before `Timestamp::MIN`, so from there the walk takes the list from its beginning.
+    let after = (from > Timestamp::MIN).then(|| table::behind_due(list.clone(), from).into_bytes());
+    for key in walk::keys(staged, list.clone(), after, Direction::Forward) {
         let place = table::read_due_place(&list, &key?).ok_or_else(|| damaged("queue"))?;
         if place.0 > to {
             break;

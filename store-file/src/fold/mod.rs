@@ -28,7 +28,7 @@ use crate::{
     table,
 };
 
-/// Whose log it is.
+/// The owner of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) tenant: TenantId,

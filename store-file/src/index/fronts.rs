@@ -1,5 +1,5 @@
-//! Where lists begin. A list whose first keys are removed again and again, as a queue is, keeps traces of them for a
-//! while, and whoever looked for its first key would walk over all of these.
+//! Where lists begin. The first keys of a queue are removed again and again. The list keeps traces of them for a while,
+//! and a search for its first key would walk over all of these.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ const MOST: usize = 4_096;
 /// What is known of the beginnings of lists. No list is below another one.
 #[derive(Debug, Default)]
 pub(super) struct Fronts {
-    /// Held while a batch is applied: batches have numbers, one behind the other.
+    /// Held while a batch is applied, so that the numbers of batches are in the order in which they show.
     applying: Mutex<()>,
     known: Mutex<Known>,
 }
@@ -85,16 +85,16 @@ impl Fronts {
         known.lists.get(list).filter(|front| front.since <= ended).map(|front| front.from.clone())
     }
 
-    /// Remembers the first key of a list that a view showed, or what is behind the list.
+    /// Remembers the first key of a list that a view showed, or the end of the list if it showed none.
     pub(super) fn remember(&self, list: &[u8], from: &[u8], ended: u64) {
         let mut known = lock(&self.known);
         let begun = known.begun;
         match known.lists.get_mut(list) {
-            // What was put meanwhile may be before it.
+            // A key that was put after the view was taken may come before it.
             Some(front) if front.put > ended => {}
             Some(front) if front.from == from => {}
             Some(front) => (front.from, front.since) = (from.to_vec(), begun),
-            // What was put before is not known: this begins to watch.
+            // It is unknown what was put before. From now on puts are noted.
             None => {
                 if known.lists.len() >= MOST {
                     known.lists.clear();

@@ -3,9 +3,9 @@
 //! One keyspace, bytes to bytes. [`Key`] encodes tuples so that their order is the order of the bytes. On disk it is
 //! kept by fjall in the folder `index/`, for readers in a temporary folder; in memory by a `BTreeMap`, for crash tests.
 //!
-//! A batch is atomic, and visible as a whole, but not durable before [`Index::persist`]: after a crash the index is as
-//! it was after one of its last batches. So a batch carries, along with its keys, the position of the log up to which
-//! it is true, and the opening replays the log from there.
+//! [`Changes`] are atomic, and visible as a whole, but not durable before [`Index::persist`]: a crash may take the last
+//! ones. So the changes of a round contain the number of its batch in the journal, and the opening follows the journal
+//! from that batch on. If the journal does not reach back that far, the opening reads the logs.
 
 mod changes;
 mod disk;
@@ -46,7 +46,7 @@ pub(crate) struct Index {
 
 #[derive(Debug)]
 enum Engine {
-    /// None once it was closed: handles of a closed store must not keep others from opening it.
+    /// None once it was closed: the handles of a closed store must not prevent another opening.
     Disk(RwLock<Option<DiskIndex>>),
     Memory(MemoryIndex),
 }
@@ -60,7 +60,7 @@ impl Index {
     /// tells.
     ///
     /// # Errors
-    /// `Unavailable` or `StorageFull` as the system says; damage is no error.
+    /// An error of the operating system, as `Unavailable` or `StorageFull`. Damage is no error.
     pub(crate) fn open(disk: &Disk) -> Result<(Self, Condition)> {
         let (index, condition) = DiskIndex::open(disk)?;
         Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
@@ -69,7 +69,7 @@ impl Index {
     /// A copy of the index in the folder `index/`, in a temporary folder: the engine writes to the files that it reads.
     ///
     /// # Errors
-    /// As the system says; damage is no error.
+    /// An error of the operating system. Damage is no error.
     pub(crate) fn copied(vfs: &dyn Vfs) -> Result<(Self, Condition)> {
         let (index, condition) = DiskIndex::copied(vfs)?;
         Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
@@ -78,15 +78,15 @@ impl Index {
     /// An empty index in a temporary folder.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(crate) fn temporary() -> Result<Self> {
         Ok(Self::of(Engine::Disk(RwLock::new(Some(DiskIndex::temporary()?)))))
     }
 
-    /// The same if every row of it can be read; else an empty one in a temporary folder.
+    /// This index if every row of it can be read; else an empty one in a temporary folder.
     ///
     /// # Errors
-    /// As the system says; damage is no error.
+    /// An error of the operating system. Damage is no error.
     pub(crate) fn or_empty_if_damaged(self) -> Result<(Self, Condition)> {
         let read = self.snapshot().prefix(&[], Direction::Forward).try_for_each(|pair| pair.map(drop));
         match read {
@@ -113,7 +113,7 @@ impl Index {
     /// The value of a key, now.
     ///
     /// # Errors
-    /// `Corrupt` if the index is damaged; else as the system says.
+    /// `Corrupt` if the index is damaged; `Closed`; else an error of the operating system.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match &self.engine {
             Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.get(key),
@@ -134,7 +134,8 @@ impl Index {
     /// Makes all changes, visible together.
     ///
     /// # Errors
-    /// As the system says. Whether the changes were made is not known then; the index takes no more of them.
+    /// An error of the operating system. It is then unknown whether the changes were made, and the index takes no more
+    /// of them.
     pub(crate) fn apply(&self, changes: &Changes) -> Result<()> {
         let changes = &changes.keys;
         let puts = changes.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
@@ -148,7 +149,7 @@ impl Index {
         }
     }
 
-    /// Which version it is: changes that are made make the next one.
+    /// The version of the index. Each call of [`Self::apply`] makes the next one.
     pub(crate) fn version(&self) -> u64 {
         self.fronts.ended()
     }
@@ -156,7 +157,7 @@ impl Index {
     /// Makes everything that was applied durable.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(crate) fn persist(&self) -> Result<()> {
         match &self.engine {
             Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.persist(),
@@ -178,7 +179,7 @@ impl Index {
     /// Lets go of the files. Later calls are `Closed`.
     ///
     /// # Errors
-    /// As the system says. The files are let go of all the same, and what was durable stays so.
+    /// An error of the operating system. The files are let go of all the same, and what was durable stays so.
     pub(crate) fn close(&self) -> Result<()> {
         match &self.engine {
             Engine::Disk(index) => {

@@ -51,7 +51,7 @@ impl Snapshot {
         self.fronts.of(list, self.ended).unwrap_or_else(|| list.to_vec())
     }
 
-    /// Remembers the first key of a list, or that it has none, for whoever asks next.
+    /// Remembers the first key of a list, or that it has none, for the next [`Self::front`].
     pub(crate) fn remember_front(&self, list: &[u8], first: Option<&[u8]>) {
         match first {
             Some(first) => self.fronts.remember(list, first, self.ended),

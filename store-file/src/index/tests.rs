@@ -173,7 +173,7 @@ fn persisted_data_survives_a_reopen_of_the_index() {
     assert_eq!(index.get(&key).unwrap().unwrap(), b"v");
 }
 
-/// Whoever opens it next has no journal to read, however much was written and however often.
+/// The next opening has no journal to read, however much was written and however often.
 #[test]
 fn a_close_leaves_an_empty_journal() {
     let temp = tempfile::tempdir().unwrap();
@@ -299,7 +299,7 @@ fn a_link_among_the_index_files_is_not_followed() {
     assert_eq!((condition, outside.join("version").exists()), (Condition::Damaged, true));
 }
 
-/// The first key of a list, for a view of any age, whatever was put before it or taken from its front meanwhile.
+/// The first key of a list, for a view of any age, after any puts before it and removals from its front since the view.
 #[test]
 fn a_list_begins_at_the_first_key_of_its_snapshot() {
     each(|index| {
@@ -314,7 +314,7 @@ fn a_list_begins_at_the_first_key_of_its_snapshot() {
             changed(index, |changes| {
                 for _ in 0..next(4) {
                     let list = ["a", "b"][usize::try_from(next(2)).unwrap()];
-                    // Mostly the first one goes, and something comes behind the others.
+                    // Mostly the first key is removed; else a key is put.
                     let key = format!("{list}{:03}", next(1_000));
                     match now.range(list.to_owned()..format!("{list}~")).next().cloned() {
                         Some(first) if next(3) > 0 => {

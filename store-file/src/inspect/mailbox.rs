@@ -26,26 +26,26 @@ use crate::{
 /// be read to its end nothing follows.
 pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<Finding>> {
     let Inspected { shared, repair, .. } = inspected;
-    let Some(mut told) = Told::by(shared, tenant)? else { return Ok(None) };
-    let Some(key) = told.differs()? else { return Ok(None) };
+    let Some(mut comparison) = Comparison::by(shared, tenant)? else { return Ok(None) };
+    let Some(key) = comparison.differs()? else { return Ok(None) };
     let detail = format!("it does not agree with the logs about {}", table::describe(&key));
     let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
     finding.tenant = Some(tenant.clone());
     finding.repair = RepairStatus::CanBeRebuilt;
     if *repair {
         let _exclusive = shared.exclusive();
-        let Some(again) = Told::by(shared, tenant)? else {
+        let Some(again) = Comparison::by(shared, tenant)? else {
             return Err(Error::unavailable("a log was changed while it was read"));
         };
-        told = again;
-        let _recent = shared.show(told.written(&shared.index)?)?;
+        comparison = again;
+        let _recent = shared.show(comparison.written(&shared.index)?)?;
         finding.repair = RepairStatus::Rebuilt;
     }
     Ok(Some(finding))
 }
 
 /// What the index said of a mailbox at a time, and what the logs say up to the same places.
-struct Told {
+struct Comparison {
     snapshot: Snapshot,
     given: Index,
     /// The keys under which there is something about the mailbox.
@@ -54,7 +54,7 @@ struct Told {
     tenant: TenantId,
 }
 
-impl Told {
+impl Comparison {
     /// None if a log cannot be read.
     fn by(shared: &Shared, tenant: &TenantId) -> Result<Option<Self>> {
         let (snapshot, given) = (shared.index.snapshot(), Index::in_memory());
@@ -70,12 +70,12 @@ impl Told {
         let marks = logs.iter().map(|(log, _)| table::log_mailbox(*log));
         let lists = table::mailbox_of(tenant).into_iter().chain(marks).collect();
         let turned = table::mailbox_turned(tenant).into_bytes();
-        let told = Self { snapshot, given, lists, turned, tenant: tenant.clone() };
-        told.turn(tenant)?;
-        Ok(Some(told))
+        let comparison = Self { snapshot, given, lists, turned, tenant: tenant.clone() };
+        comparison.turn(tenant)?;
+        Ok(Some(comparison))
     }
 
-    /// Makes the same available as the index says.
+    /// Makes available in `given` what is available in the index.
     fn turn(&self, tenant: &TenantId) -> Result<()> {
         let mut staged = Staged::new(&self.given);
         for pair in self.snapshot.prefix(table::mailboxes(tenant).as_bytes(), Direction::Forward) {
@@ -108,7 +108,7 @@ impl Told {
         Ok(None)
     }
 
-    /// Whether nobody reads a key: it says what was available before an interrupt.
+    /// Whether a key is not read any more, because it says what was available before an interrupt.
     fn is_idle(&self, key: &[u8]) -> Result<bool> {
         let Some((thread, epoch)) = table::read_available(&self.tenant, key) else { return Ok(false) };
         let row = self.snapshot.mailbox_row(&self.tenant, &thread)?;
@@ -129,7 +129,7 @@ impl Told {
     }
 }
 
-/// The log of the mailbox, and those of threads that have something of it behind it.
+/// The log of the mailbox, and after it those of threads that have something of the mailbox.
 fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
     let own = mailbox_log_id()?;
     let mut logs = Vec::new();
@@ -182,7 +182,8 @@ fn read_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> 
     Ok(scanner.position() == row.end)
 }
 
-/// Whether two values under a key say the same. Up to when a thread was looked at, nobody needs to agree about.
+/// Whether two values under a key say the same. Places of a thread may differ in the time up to which the thread was
+/// looked at.
 fn is_same(key: &[u8], one: &[u8], other: &[u8]) -> bool {
     let places = |bytes| read::<PlacedRow>("place of a thread", bytes).map(|row| row.places);
     one == other

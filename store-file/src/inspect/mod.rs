@@ -45,7 +45,8 @@ struct Inspected {
     repair: bool,
 }
 
-/// Whether somebody else writes to a store that is open for reading: what differs then may be newer than what was read.
+/// Whether another process has the root open for writing, if it is open here for reading. What differs then may be
+/// newer than what was read.
 fn is_in_use(shared: &Shared) -> Result<bool> {
     Ok(shared.config.read_only && Lock::of_nobody(&*shared.vfs)?.is_none())
 }

@@ -107,7 +107,7 @@ impl Rows {
             } else if staged.outbox_row(tenant, id)?.is_some() {
                 outbox::put_row(&mut OutboxTable::new(staged, tenant), stored.clone())?;
             }
-            // Its places are written again, whatever the index says of them.
+            // Its places are written again, also if the index has them.
             if let Some(found) = staged.outbox_row(tenant, id)? {
                 for (list, place) in positions(&found) {
                     staged.put(table::outbox_place(table::outbox_list(tenant, &list), &place), []);

@@ -54,7 +54,7 @@ pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
     Ok(facts)
 }
 
-/// What the opening has found, and nobody can see any more.
+/// Reports what the opening has found. It cannot be seen in the files any more.
 pub(super) fn opening(shared: &Shared, part: &mut Part) {
     if let Some(why) = &shared.opening.lost_journal {
         part.find(FindingKind::Damaged, "journal", format!("{why}; what it had and the logs have not is lost"));

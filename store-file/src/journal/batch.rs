@@ -37,7 +37,8 @@ pub(crate) struct Batch {
 pub(super) enum Change<'a> {
     /// From here on the journal's half calls a file by this number.
     Name { log: u64, path: FilePath },
-    /// The file is made, or made empty, with the folders above it.
+    /// The file is made, with the folders above it. A commit empties a file that has its path. A redo does not: see
+    /// `Redo::make`.
     Make { log: u64 },
     /// These bytes go to this offset.
     Append { log: u64, offset: u64, bytes: &'a [u8] },
@@ -100,8 +101,8 @@ impl Batch {
         self.is_durable = true;
     }
 
-    /// Whether it has to be durable before it is answered. A file that is removed does not come back when the batch is
-    /// lost that removed it.
+    /// Whether it has to be durable before it is answered. If a power cut took a batch that removes a file, the file
+    /// would not come back. So such a batch is synced before its changes are made.
     pub(super) fn must_sync(&self) -> bool {
         self.is_durable || self.records.iter().any(|record| matches!(record, Record::Drop(_)))
     }

@@ -47,8 +47,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The same by a thread of its own. A failure, a panic included, poisons the journal; the next batch says so.
-    /// `false` if the system gives no thread.
+    /// Flushes in a new thread. A failure, a panic included, poisons the journal: it refuses the next batch. `false` if
+    /// the operating system starts no thread.
     pub(super) fn flush_behind(&self, flushing: Flushing) -> bool {
         let Some(inner) = self.this.upgrade() else { return false };
         let flush = move || {

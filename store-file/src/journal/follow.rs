@@ -19,8 +19,8 @@ use crate::{
 /// A half, and an offset in it.
 type Place = (&'static str, u64);
 
-/// How far a reader has come in a journal. Nothing is locked: a batch that is being written, or written over, does not
-/// prove itself or has another number.
+/// How far a reader has come in a journal. Nothing is locked: a batch that is being written, or written over, has a
+/// wrong checksum or another number.
 #[derive(Debug)]
 pub(crate) struct Follower {
     /// The last batch that was read.
@@ -32,10 +32,10 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Goes on behind a batch, which the journal may have or not.
+    /// A follower whose next batch is the one after `last`. The journal may have the batch `last` or not.
     ///
     /// # Errors
-    /// As the system says; `Corrupt` for a record of an unknown kind.
+    /// An error of the operating system; `Corrupt` for a record of an unknown kind.
     pub(crate) fn behind(vfs: &dyn Vfs, last: u64) -> Result<Self> {
         for half in NAMES {
             let mut follower = Self { last: 0, place: None, names: BTreeMap::new() };
@@ -53,8 +53,8 @@ impl Follower {
         Ok(Self { last, place: None, names: BTreeMap::new() })
     }
 
-    /// The changes of the batches behind the last one, up to `last`. None if the journal does not have them any more:
-    /// then this follower is of no use.
+    /// The changes of the batches after the one that was read last, up to `last`. None if the journal does not have
+    /// them any more: then this follower is of no use.
     ///
     /// # Errors
     /// As [`Follower::behind`].
@@ -62,7 +62,7 @@ impl Follower {
         let mut steps = Vec::new();
         while self.last < last {
             let mut next = None;
-            // Behind the last one, or at the beginning of a half that was begun since.
+            // The next batch is after the last one, or at the beginning of a half that was begun since then.
             for place in self.place.into_iter().chain(NAMES.map(|half| (half, SECTOR))) {
                 next = batch(vfs, place)?.filter(|(frame, ..)| frame.number == self.last + 1);
                 if next.is_some() {

@@ -5,7 +5,7 @@
 //! batch:  magic 8 | sum 4 | length 4 | number 8 | synced 8 | base 8 | changes | zeros up to the sector
 //! ```
 //!
-//! Numbers are big-endian. The sum is the CRC-32C of everything behind it but the zeros.
+//! Numbers are big-endian. The sum is the CRC-32C of everything after it but the zeros.
 
 use serde_json::{Value, json};
 use store_core::Result;
@@ -21,7 +21,7 @@ pub(super) const FRAME: usize = 40;
 /// Where the sum begins to cover.
 const COVERED: usize = 12;
 
-/// What a half says of itself in its first sector.
+/// What the first sector of a half contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HalfHeader {
     /// Which root the journal belongs to.
@@ -49,7 +49,7 @@ impl HalfHeader {
         Ok(line)
     }
 
-    /// Reads the first sector; nothing if it does not prove itself.
+    /// Reads the first sector. Returns nothing if its checksum is wrong, or if it is no header of this format.
     pub(super) fn decode(sector: &[u8]) -> Option<Self> {
         let line = sector.split(|byte| *byte == b'\n').next()?;
         verified_checksum(line)?;
@@ -61,18 +61,19 @@ impl HalfHeader {
     }
 }
 
-/// What a batch says of itself.
+/// What the frame of a batch contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Its number, one more than that of the batch before.
     pub(super) number: u64,
     /// The last batch that was durable when this one was written.
     pub(super) synced: u64,
-    /// The first batch that was still needed then: the logs have those before it, durably.
+    /// The first batch that the logs may have lacked after a power cut at that time. They had all batches before it,
+    /// durably.
     pub(super) base: u64,
 }
 
-/// A frame that was read, and what it says about the bytes behind it.
+/// A frame that was read, and what it says about the bytes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) frame: Frame,

@@ -42,18 +42,18 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// Empties both files, or makes them. From the moment on in which one of them says so, batches with numbers below
-    /// `header.next` count for nothing. No space is needed where the files are there, so a root on a full disk can be
-    /// opened and closed.
+    /// Empties both files, or makes them. As soon as one of the two headers is durable, batches below `header.next` are
+    /// ignored. If the files exist, no space is needed, so a root on a full disk can be opened and closed.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(super) fn fresh(vfs: &dyn Vfs, header: &HalfHeader) -> store_core::Result<[Self; 2]> {
         let sector = header.encode()?;
         let [first, second] = NAMES.map(|name| begin(vfs, name, &sector).map_err(|source| error::io(name, source)));
         let files = [first?, second?];
         for (file, name) in files.iter().zip(NAMES) {
-            // What was in it must be gone before a new batch is: it might follow one.
+            // The old batches are removed before a new one is written. A power cut may have torn one of them and left
+            // the next one whole: this one could look like the successor of a new batch.
             let emptied = file.truncate(SECTOR).and_then(|()| file.sync_data());
             emptied.map_err(|source| error::io(name, source))?;
         }
@@ -70,19 +70,16 @@ impl Half {
         }))
     }
 
-    /// Makes sure that so many more bytes have space, and one sector behind them for what [`Writer`] says when the half
-    /// is full.
-    ///
-    /// [`Writer`]: super::writer::Writer
+    /// Makes sure that so many more bytes have space, and one sector more, for a control batch.
     ///
     /// # Errors
-    /// As the system says; nothing was written then.
+    /// An error of the operating system. Nothing was written.
     pub(super) fn reserve(&mut self, vfs: &dyn Vfs, bytes: u64) -> io::Result<()> {
         let end = self.end.saturating_add(bytes + SECTOR);
         if end <= self.reserved {
             return Ok(());
         }
-        // Where little is left, others need it.
+        // If little space is left, other files need it.
         let is_ample = vfs.free_space()? >= AMPLE;
         let wanted = if is_ample { end.next_multiple_of(STEP) } else { end };
         self.file.allocate(wanted)?;
@@ -90,10 +87,10 @@ impl Half {
         Ok(())
     }
 
-    /// Writes a batch behind the last one. It counts as written when [`Half::advance`] is called.
+    /// Writes a batch after the last one. It counts as written when [`Half::advance`] is called.
     ///
     /// # Errors
-    /// As the system says; any part of the batch may have been written.
+    /// An error of the operating system. Any part of the batch may have been written.
     pub(super) fn write(&self, batch: &[u8]) -> io::Result<()> {
         self.file.write_at(batch, self.end)
     }
@@ -109,7 +106,7 @@ impl Half {
     /// Removes, durably, what a failed write has left: the beginning of a batch.
     ///
     /// # Errors
-    /// An error of the system. The next opening may then find the batch or not.
+    /// An error of the operating system. The next opening may then find the batch or not.
     pub(super) fn erase_head(&self) -> io::Result<()> {
         self.file.write_at(&[0; FRAME], self.end)?;
         self.file.sync_data()
@@ -118,12 +115,13 @@ impl Half {
     /// Makes what was written durable.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Begins the file again. Nothing in it may be needed.
+    /// Begins the file again. Nothing in it may be needed. `last` and `told` keep the values of the former use until
+    /// the next batch. `reserved` stays, because the file keeps its length.
     pub(super) fn reuse(&mut self) {
         self.end = SECTOR;
         self.named.clear();

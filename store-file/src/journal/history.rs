@@ -57,7 +57,7 @@ impl History {
     ///
     /// # Errors
     /// `Corrupt` if one of its files is missing or belongs to another root, or if a batch is damaged that was
-    /// committed: what the logs lack would be lost. Otherwise what the system says.
+    /// committed: what the logs lack would be lost. Otherwise an error of the operating system.
     pub(crate) fn read(vfs: &dyn Vfs, root: &str) -> Result<Option<Self>> {
         Self::read_with(vfs, root, Planted::default())
     }
@@ -117,13 +117,14 @@ impl History {
         self.batches.is_empty()
     }
 
-    /// The first batch that the logs may lack.
+    /// The first batch that the logs may lack after a power cut. They have all batches before it, durably.
     pub(crate) const fn base(&self) -> u64 {
         self.base
     }
 
-    /// Writes to the journal again what may be only in the memory of the system, and syncs it: a failed sync, or a
-    /// killed process, leaves batches that are read and not durable. Before they are, no log may have them.
+    /// Writes to the journal again what may be only in the memory of the operating system, and syncs it: a failed sync,
+    /// or a killed process, leaves batches that can be read and are not durable. They must be durable before anything
+    /// of them is written to a log.
     pub(super) fn make_durable(&self, vfs: &dyn Vfs) -> Result<()> {
         let synced = self.batches.last().map_or(0, |batch| batch.frame.synced);
         let mut files = BTreeMap::new();
@@ -149,7 +150,7 @@ impl History {
 
 /// The changes of a batch, which begins with its frame.
 pub(super) fn changes(batch: &[u8]) -> impl Iterator<Item = Result<Change<'_>>> {
-    // The sum of the batch was right: whatever wrote this was no journal of this release.
+    // The sum of the batch is right, so no journal of this release wrote this record.
     let unknown = || Error::corrupt("the journal: a record of an unknown kind");
     Changes(batch.get(FRAME..).unwrap_or_default()).map(move |change| change.ok_or_else(unknown))
 }
@@ -204,7 +205,7 @@ impl Stored {
         Ok(Some(Self { name, file, len }))
     }
 
-    /// Its header, if it proves itself. That of another root is refused.
+    /// Its header, if the checksum is right. The header of another root is refused.
     fn header(&self, root: &str) -> Result<Option<HalfHeader>> {
         let mut sector = vec![0; usize::try_from(SECTOR.min(self.len)).unwrap_or_default()];
         read_exact_at(&*self.file, &mut sector, 0).map_err(|source| error::io(self.name, source))?;
@@ -236,7 +237,7 @@ impl Stored {
         Ok(chain)
     }
 
-    /// The batch at an offset, if one is there and proves itself.
+    /// The batch at an offset, if one is there and its checksum is right.
     pub(super) fn batch(&self, at: u64, planted: Planted) -> io::Result<Option<(Frame, Vec<u8>)>> {
         let mut head = [0; FRAME];
         if at + FRAME as u64 > self.len {
@@ -256,8 +257,8 @@ impl Stored {
         Ok(Some((head.frame, batch)))
     }
 
-    /// Whether a whole batch stands from `from` on that was written when batches behind `last` were durable: what
-    /// should be at `from` is damaged then, and not the end.
+    /// Whether a whole batch with a number above `last` follows, at or after `from`, that was written after a sync of a
+    /// batch above `last`. If so, the batch after `last` was durable, and is damaged.
     fn has_later_batch(&self, from: u64, last: u64) -> Result<bool> {
         let fail = |source| error::io(self.name, source);
         let mut chunk = vec![0; CHUNK];

@@ -1,27 +1,39 @@
 //! The journal: changes of any number of logs, committed together with one sync.
 //!
 //! The store hands in a [`Batch`]: logs to make, bytes to append at their offsets, logs to drop. It is written to the
-//! journal with one checksum, and synced once. Then the same changes are made in the logs, without a sync. So a batch is
-//! atomic over all its logs, and a log is complete when those who wait for the batch are answered.
+//! journal with one checksum, and synced once. Then its changes are made in the logs, without a sync. So a batch is
+//! atomic over all its logs, and the logs have the batch before its callers are answered.
 //!
 //! ```text
 //!   journal.0 │ batch 7 │ batch 8 │ … full: its logs are flushed in the background, then it is used again
 //!   journal.1 │ batch 9 │ …           takes the next batch
-//!                      │  after the sync of the journal
+//!                      │  after the sync of the journal; relaxed durability does not wait for it
 //!                      ▼
 //!   logs      appended, not synced
 //! ```
 //!
 //! After a crash [`History::read`] finds the batches that the logs may lack, and [`History::redo`] makes their changes
-//! again. A batch without a right checksum at the end was never answered; anywhere else it is damage, and refused.
+//! again. A batch at the end whose checksum is wrong was not answered, or it was answered with relaxed durability,
+//! before it was durable. An earlier batch with a wrong checksum, which the logs may lack, is damage: the journal is
+//! refused.
+//!
+//! Numbers of batches:
+//! - `base`: the first batch that the logs may lack after a power cut. They have all batches before it, durably. A
+//!   flush raises it, and each batch states it.
+//! - `synced`: the last batch that is durable in the journal.
+//! - `last`: the last batch that was committed.
+//!
+//! Before a half is written over, a durable batch has to state a `base` above all batches of that half. If no batch
+//! does, the journal writes a control batch: one without changes, which states the new `base`.
 //!
 //! Rules, each with a crash test:
 //! - The logs are written only after the journal was synced (but for relaxed durability).
 //! - A half is used again only after a flush: its logs and folders are durable, and a durable batch says so (`base`).
-//! - Numbers of batches never go back: a recovered journal goes on behind its last batch.
+//! - Numbers of batches never go back: a recovered journal goes on after its last batch.
 //! - A batch is taken only if there is space for it in the journal and, in reserve, for its logs.
-//! - After a failed sync, or a failed write to a log, nothing is taken any more. The next opening redoes what was
-//!   taken, once it has made the journal durable: what is read may be only in the memory of the system.
+//! - After a failed sync, or a failed write to a log, the journal takes no further batch. The next opening makes the
+//!   journal durable first, because what it reads may be only in the memory of the operating system. Then it redoes the
+//!   batches.
 //! - With relaxed durability a power cut takes the last batches, never one in the middle. The logs may then be ahead of
 //!   the journal: the next opening sets aside the bytes of a log that follow the end which the journal states.
 
@@ -80,7 +92,7 @@ pub enum Durability {
     /// At most this long after it was acknowledged: it survives a killed process, and a power cut may take the last of
     /// it, never the middle and never half a commit (FI-12).
     Interval(Duration),
-    /// When the system gets to it: as `Interval`, without a bound.
+    /// The operating system decides when: as `Interval`, without a bound.
     None,
 }
 
@@ -91,7 +103,7 @@ pub(crate) struct JournalConfig {
     pub(crate) root: String,
     /// The incarnation of the root.
     pub(crate) incarnation: u64,
-    /// The number of the first batch: behind that of every earlier one.
+    /// The number of the first batch: above that of every earlier batch.
     pub(crate) next: u64,
     /// When batches are durable.
     pub(crate) durability: Durability,
@@ -105,19 +117,20 @@ pub(crate) struct JournalConfig {
 /// Why a batch was not committed, or may not be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// There is no space. Nothing changed.
+    /// There is no space. No log changed, and the batch is not in the journal.
     #[error("no space for the journal")]
     Full(#[source] io::Error),
-    /// The system refused the call. Nothing changed.
+    /// The operating system refused a call, or the batch is too large. No log changed, and the batch is not in the
+    /// journal.
     #[error("the journal cannot be written")]
     Refused(#[source] io::Error),
     /// It is unknown whether the batch is durable. The journal refuses further batches; the next opening finds out.
     #[error("writing the journal or a log failed")]
     Failed(#[source] io::Error),
-    /// An earlier batch failed. Nothing changed.
-    #[error("the journal takes nothing behind a failed write")]
+    /// An earlier write, sync or flush failed. The journal takes no further batch.
+    #[error("the journal takes nothing after a failed write")]
     Poisoned,
-    /// The journal was closed. Nothing changed.
+    /// The journal was closed. It takes no further batch.
     #[error("the journal is closed")]
     Closed,
 }
@@ -157,10 +170,11 @@ impl fmt::Debug for Inner {
 }
 
 impl Journal {
-    /// Begins an empty journal. What a former one has must be in the logs, durably: it counts for nothing from here on.
+    /// Begins an empty journal. The batches of a former journal must be in the logs, durably: they are ignored from
+    /// here on.
     ///
     /// # Errors
-    /// As the system says; the former journal is still the one that counts then, or it is replaced.
+    /// An error of the operating system. The next opening then finds the former journal or the new one.
     pub(crate) fn start(vfs: Arc<dyn Vfs>, files: Arc<Files>, config: JournalConfig, persist: Persist) -> Result<Self> {
         Self::start_with(vfs, files, (config, persist), Planted::default())
     }
@@ -190,14 +204,14 @@ impl Journal {
         })))
     }
 
-    /// Commits a batch, and returns its number. The logs have it then.
+    /// Commits a batch, and returns its number. The logs then have the batch.
     ///
     /// # Errors
     /// See [`Failure`].
     pub(crate) fn commit(&self, batch: &Batch) -> Result<u64, Failure> {
         match self.0.write(batch) {
             Err(Failure::Full(_)) if batch.uses_reserve() => {
-                // A quota may be full where the disk has space.
+                // `free_space` does not know quotas. So a batch may find no space although the check passed.
                 self.use_reserve().map_err(Failure::Refused)?;
                 self.0.write(batch)
             }
@@ -234,16 +248,16 @@ impl Journal {
     }
 
     /// Gives up the space in reserve, for what is derived from the logs. The next batch takes it again, if there is
-    /// some.
+    /// enough.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(crate) fn use_reserve(&self) -> io::Result<()> {
         guard(&self.0.writer).reserve.give_up(&*self.0.vfs)
     }
 
-    /// Makes sure that the active half takes a batch, and returns the number of that batch. A change of halves may wait for
-    /// a flush, and may use a number for a control batch.
+    /// Makes sure that the active half takes a batch, and returns the number of that batch. A change of halves may wait
+    /// for a flush, and may use a number for a control batch.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -251,7 +265,7 @@ impl Journal {
         self.0.prepare().map(|writer| writer.next)
     }
 
-    /// Makes everything durable in the logs, and leaves an empty journal. No batch may be committed meanwhile.
+    /// Makes everything durable in the logs, and leaves an empty journal. While this runs, the caller commits no batch.
     ///
     /// # Errors
     /// [`Failure::Failed`] if something is not durable: the journal then stays as it is, and the next opening redoes

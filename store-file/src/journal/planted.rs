@@ -19,7 +19,7 @@ pub(super) enum Bug {
     NoSpaceCheck,
     /// What reached the journal of a refused batch stays there.
     HeadLeft,
-    /// Recovery writes to the logs what may be only in the memory of the system.
+    /// Recovery writes to the logs what may be only in the memory of the operating system.
     JournalNotRewritten,
     /// The checksums of batches are not compared.
     ChecksumIgnored,

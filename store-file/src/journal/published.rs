@@ -1,7 +1,8 @@
 //! The last batch that is in all of its logs, for readers in other processes: they read logs one after the other, and
-//! leave out what later batches have written meanwhile.
+//! leave out what later batches write while they read.
 //!
-//! The number is in a small file that is written behind the logs and never synced. Behind a crash it says nothing.
+//! The number is in a small file that is written after the logs and never synced. After a crash its number means
+//! nothing.
 
 use std::{io, sync::Arc};
 
@@ -15,7 +16,7 @@ use crate::{
 
 /// The name of the file.
 pub(crate) const PUBLISHED: &str = "journal.last";
-/// The file is this long, so that a shorter line never leaves the end of a longer one behind.
+/// The file is this long, so that a shorter line overwrites all of a longer one.
 const BYTES: usize = 64;
 /// How many times a reader looks: the file may be read while it is written.
 const LOOKS: u32 = 100;
@@ -25,11 +26,12 @@ const LOOKS: u32 = 100;
 pub(super) struct Published(Option<Arc<dyn VfsFile>>);
 
 impl Published {
-    /// Says that all batches up to this one are in the logs. Where there is no space for the file, there is none, and
-    /// readers see what they find.
+    /// Says that all batches up to this one are in the logs. If there is no space to make the file, this opening says
+    /// nothing: readers then use every group that they find, and a batch may show in part. If there is no space to
+    /// write to the file, readers see what it contained before.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(super) fn begin(vfs: &dyn Vfs, last: u64) -> io::Result<Self> {
         let file = match vfs.open(&path()?, Open::Create) {
             Err(source) if error::is_full(&source) => None,
@@ -46,7 +48,7 @@ impl Published {
     /// Says that this batch is in the logs, too.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(super) fn say(&self, last: u64) -> io::Result<()> {
         let Some(file) = &self.0 else { return Ok(()) };
         let (mut line, _) = add_checksum(&format!(r#"{{"batch":{last}}}"#)).map_err(io::Error::other)?;
@@ -55,11 +57,11 @@ impl Published {
     }
 }
 
-/// The last batch that is in all of its logs, while a writer is at work; nothing if there is no file that says so. One
-/// that cannot be read tells of no batch.
+/// The last batch that is in all of its logs, while a store is open for writing. None if there is no file that says so.
+/// If the file has no right checksum in any of the looks, this returns 0, so the reader shows no batch.
 ///
 /// # Errors
-/// As the system says.
+/// An error of the operating system.
 pub(crate) fn published(vfs: &dyn Vfs) -> io::Result<Option<u64>> {
     for _ in 0..LOOKS {
         let Some(bytes) = read_small(vfs, &path()?, BYTES as u64)? else { return Ok(None) };

@@ -26,11 +26,12 @@ use crate::{
 /// What a redo came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Redone {
-    /// The logs that the journal writes to and does not drop, each with the offset where it ends. Bytes behind that are
+    /// The logs that the journal writes to and does not drop, each with the offset where it ends. Bytes after that are
     /// of no batch that was committed.
     pub(crate) ends: BTreeMap<FilePath, u64>,
-    /// Logs that lack bytes which the journal does not have: they were durable before, and something else removed
-    /// them. Nothing was written to these.
+    /// Logs that the journal cannot mend. Such a log is missing, or shorter than the offset of its first change in the
+    /// journal: the missing bytes were durable once, and something else removed them. Or it cannot be opened, or its
+    /// compressed part is damaged. The redo leaves these logs as it found them.
     pub(crate) damaged: BTreeSet<FilePath>,
     /// Logs that the journal drops. Their files are gone.
     pub(crate) dropped: BTreeSet<FilePath>,
@@ -61,7 +62,7 @@ impl History {
     /// Makes every change in the logs, and makes them durable.
     ///
     /// # Errors
-    /// As the system says; it can be done again.
+    /// An error of the operating system. The redo can be done again.
     pub(crate) fn redo(&self, vfs: &dyn Vfs) -> Result<Redone> {
         self.redo_with(vfs, Planted::default())
     }
@@ -193,7 +194,8 @@ fn with_reserve<T>(vfs: &dyn Vfs, mut act: impl FnMut() -> io::Result<T>) -> io:
     }
 }
 
-/// Whether something else than a log has its name, or its compressed part is damaged: this concerns its thread only.
+/// Whether an error concerns the thread of the log alone: something else has the name of the log, a permission is
+/// missing, or its compressed part is damaged.
 fn is_in_the_way(source: &io::Error) -> bool {
     let known = [Errno::LOOP, Errno::MLINK, Errno::ISDIR, Errno::ACCESS, Errno::PERM];
     Damaged::of(source).is_some()
@@ -228,6 +230,8 @@ impl Redo<'_> {
         let fail = |source| error::io(&path, source);
         let vfs = self.vfs;
         with_reserve(vfs, || ensure_dir(vfs, &path.parent())).map_err(fail)?;
+        // A file that has the path is not made empty. The journal has all bytes of the log, and the opening sets aside
+        // what follows them.
         let file = match with_reserve(vfs, || vfs.open(&path, Open::Create)) {
             Err(source) if is_in_the_way(&source) => None,
             opened => Some(opened.map_err(fail)?),

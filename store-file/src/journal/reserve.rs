@@ -39,7 +39,8 @@ impl Reserve {
         Ok(())
     }
 
-    /// The same for a batch that frees space or ends work: what is kept is given up for it, if it is not enough.
+    /// Makes sure that a batch which frees space or ends work has so many bytes. If the reserve keeps less, it is given
+    /// up for the batch.
     ///
     /// # Errors
     /// `StorageFull` if there is no space even so.
@@ -48,7 +49,7 @@ impl Reserve {
             return Ok(());
         }
         self.give_up(vfs)?;
-        // Twice: the journal gets the bytes too.
+        // Twice, because the journal gets the bytes, too.
         let needed = bytes.saturating_mul(2);
         if vfs.free_space()? < needed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
@@ -56,16 +57,16 @@ impl Reserve {
     /// Gives the space up, for what must be written.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(super) fn give_up(&mut self, vfs: &dyn Vfs) -> io::Result<()> {
         self.kept = 0;
         Self::remove(vfs)
     }
 
-    /// The same where no reserve was taken yet: what an earlier opening kept.
+    /// Removes the file. A redo removes the file of an earlier opening, before this opening has taken a reserve.
     ///
     /// # Errors
-    /// As the system says.
+    /// An error of the operating system.
     pub(super) fn remove(vfs: &dyn Vfs) -> io::Result<()> {
         match vfs.unlink(&path()?) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(source),

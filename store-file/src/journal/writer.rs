@@ -1,4 +1,4 @@
-//! The one writer: takes batches into the journal, makes them durable, and then makes their changes in the logs.
+//! Writing: takes batches into the journal, makes them durable, and then makes their changes in the logs.
 
 use std::{collections::BTreeSet, io, sync::MutexGuard};
 
@@ -17,7 +17,7 @@ use crate::{
     vfs::{FilePath, Open, Vfs},
 };
 
-/// What the writer knows.
+/// The state of an open journal.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) halves: [Half; 2],
@@ -25,16 +25,17 @@ pub(super) struct Writer {
     pub(super) active: usize,
     /// The number of the next batch.
     pub(super) next: u64,
-    /// The last batch that is durable.
+    /// The last batch that is durable in the journal.
     pub(super) synced: u64,
-    /// The first batch that the logs may lack after a power cut.
+    /// The first batch that the logs may lack after a power cut. They have all batches before it, durably.
     pub(super) base: u64,
     /// The highest `base` that a durable batch states.
     told: u64,
     pub(super) reserve: Reserve,
-    /// It is unknown what is durable. The journal refuses further batches.
+    /// It is unknown what is durable. The journal refuses further batches. The store has a mark of its own, which is
+    /// set when it uses the journal the next time.
     pub(super) is_poisoned: bool,
-    /// Everything is in the logs, and nothing is taken any more.
+    /// Everything is in the logs, and the journal takes no further batch.
     pub(super) is_closed: bool,
 }
 
@@ -139,7 +140,8 @@ fn above(path: &FilePath) -> Vec<FilePath> {
 }
 
 impl Inner {
-    /// Writes a batch, with one sync. When it returns, the logs have it.
+    /// Writes a batch to the journal, syncs it if the batch or the store demands that, and makes its changes in the
+    /// logs. After `Ok` the logs have the batch. A change of halves before that has syncs of its own.
     pub(super) fn write(&self, batch: &Batch) -> Result<u64, Failure> {
         let mut writer = self.prepare()?;
         self.open_logs(batch).map_err(Failure::unchanged)?;
@@ -151,7 +153,7 @@ impl Inner {
         frame.seal(&mut bytes);
         writer.make_room(&*self.vfs, batch, bytes.len() as u64).map_err(Failure::unchanged)?;
         if let Err(source) = writer.half().write(&bytes) {
-            return Err(self.withdraw(writer, source));
+            return Err(self.withdraw_or_poison(writer, source));
         }
         writer.took(frame, bytes.len() as u64);
         writer.half().named.extend(named);
@@ -198,8 +200,9 @@ impl Inner {
         Failure::Failed(source)
     }
 
-    /// Takes back a batch that could not be written for lack of space: it must never be found.
-    fn withdraw(&self, mut writer: MutexGuard<'_, Writer>, source: io::Error) -> Failure {
+    /// Erases what was written of a batch that found no space: no opening may find the batch. Any other error poisons
+    /// the journal.
+    fn withdraw_or_poison(&self, mut writer: MutexGuard<'_, Writer>, source: io::Error) -> Failure {
         if !error::is_full(&source) {
             return self.poison(writer, source);
         }
@@ -211,7 +214,7 @@ impl Inner {
         Failure::Full(source)
     }
 
-    /// Goes on in the other half, and lets what the full one has be made durable in the logs.
+    /// Changes halves: the other half takes the next batch, and the full one is flushed.
     fn switch<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) -> Result<MutexGuard<'a, Writer>, Failure> {
         while writer.other().is_needed {
             writer = self.wait_for_flush(writer)?;
@@ -222,11 +225,12 @@ impl Inner {
                 other => other,
             });
         }
+        // The other half is free, so it takes batches while the full one is flushed.
         let full = writer.active;
         writer.active = 1 - full;
         writer.half().reuse();
         if self.config.in_background && !self.flush_behind(Flushing::of(&writer, full)) {
-            // The system gives no thread: this one does it.
+            // No thread was started. It would have taken the first `Flushing`, so this thread makes another one.
             let flushing = Flushing::of(&writer, full);
             drop(writer);
             self.flush(&flushing)?;
@@ -236,7 +240,7 @@ impl Inner {
         Ok(writer)
     }
 
-    /// Waits until the other half is free. Where nothing flushes in the background, this thread does it.
+    /// Waits until the other half is free. If nothing flushes in the background, this thread flushes it.
     pub(super) fn wait_for_flush<'a>(
         &'a self,
         mut writer: MutexGuard<'a, Writer>,
@@ -267,7 +271,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells readers that a batch is in all of its logs.
+    /// Tells readers in other processes that a batch is in all of its logs. They see it from here on; readers of this
+    /// process see it later, when the index has it.
     fn publish(&self, writer: &mut Writer, number: u64) -> io::Result<()> {
         match self.published.say(number) {
             Err(source) if error::is_full(&source) => {
@@ -320,7 +325,7 @@ impl Inner {
 }
 
 impl Writer {
-    /// What the next batch says of itself.
+    /// The frame of the next batch.
     const fn frame(&self) -> Frame {
         Frame { number: self.next, synced: self.synced, base: self.base }
     }
@@ -331,8 +336,8 @@ impl Writer {
         self.next += 1;
     }
 
-    /// Makes the active half durable and final. Before the other half is written over, a durable batch says that
-    /// nothing in it is needed: what is written over may be all that a power cut leaves of it.
+    /// Makes the active half durable and final. A power cut may leave old batches in the other half, which is written
+    /// over next. The next opening has to know that it may ignore them, so a durable batch states that before.
     fn close_half(&mut self, planted: Planted) -> Result<(), Failure> {
         self.sync().map_err(Failure::Failed)?;
         let last = self.other().last;
@@ -340,7 +345,7 @@ impl Writer {
             let mut bytes = vec![0; FRAME];
             let frame = self.frame();
             frame.seal(&mut bytes);
-            // It has space: each batch before it has reserved a sector more than it took.
+            // This is a control batch. It has space: each batch before it has reserved a sector more than it took.
             if let Err(source) = self.half().write(&bytes) {
                 let is_erased = error::is_full(&source) && self.half().erase_head().is_ok();
                 return Err(if is_erased { Failure::Full(source) } else { Failure::Failed(source) });

@@ -17,7 +17,7 @@ pub(crate) struct DispatchLine {
     pub(crate) state: DispatchState,
 }
 
-/// What a mailbox knows of one interrupt of a thread; nothing once nobody needs it.
+/// What a mailbox knows of one interrupt of a thread; none if it is not needed any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InterruptLine {
     pub(crate) thread: ThreadId,

@@ -47,7 +47,7 @@ pub(crate) enum Line {
     Queue(QueueLine),
     /// An event.
     Event(Box<StoredEvent>),
-    /// The key of an append of events, behind these.
+    /// The key of an append of events, after the events.
     EventKey(Box<EventKeyLine>),
     /// The oldest events of a scope go.
     Trim(Scope, u64),

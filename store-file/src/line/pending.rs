@@ -10,7 +10,8 @@ use store_core::{
 
 use super::{Line, tagged};
 
-/// What a change of the thread's queue leaves behind. Inputs that are put stand in lines of their own.
+/// A change of the thread's queue, with the state of the queue after it. Inputs that are put stand in lines of their
+/// own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QueueLine {
     pub(crate) state: QueueState,

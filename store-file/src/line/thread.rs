@@ -96,7 +96,7 @@ impl ThreadLine {
     }
 }
 
-/// What a change of the thread's state leaves behind.
+/// A change of the thread's state, with its revision and its size after the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StateLine {
     pub(crate) write: StateWrite,

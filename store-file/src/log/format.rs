@@ -16,7 +16,7 @@ pub(super) const COMMIT_PREFIX: &[u8] = br#"{"t":"commit","#;
 const VERSION: u64 = 2;
 /// Between what a sum covers and the sum.
 const SUM: &[u8] = br#","crc":""#;
-/// Behind the sum.
+/// After the sum.
 const END: &[u8] = b"\"}";
 
 /// Where the parts of an encoded group stand in the log.
@@ -233,7 +233,7 @@ impl Claim {
         }
     }
 
-    /// Whether the group belongs to a batch behind `last`, which was not committed.
+    /// Whether the group belongs to a batch after `last`, which was not committed.
     pub(super) const fn is_behind(&self, last: u64) -> bool {
         matches!(self.written, Written::InBatch(batch) if batch > last)
     }

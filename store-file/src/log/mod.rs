@@ -8,12 +8,12 @@
 //!
 //! The CRC-32C of a commit line covers every byte of its group: the lines and the commit line up to the sum itself.
 //! `prev` is the sum of the group before (of the header, for the first), so a group fits one place of one log only.
-//! Because `lines` and `bytes` say where a group starts, each group can also be proved alone, behind damage.
+//! Because `lines` and `bytes` say where a group starts, each group can also be proved alone, after damage.
 //!
-//! `batch` is the number of the journal's batch that wrote the group. The journal mends what a crash did to a log, so a
-//! good group of a committed batch behind a bad place proves damage; a group of a batch behind the journal's last one
-//! was not committed, and does not count (see [`classify`]). Groups of the first release, which had no journal, say
-//! `synced` instead: up to where the log was durable when they were written.
+//! `batch` is the number of the journal's batch that wrote the group. After a redo a log has every committed batch. So
+//! if a good group of a committed batch follows a bad place, the log is damaged. A group of a batch after the journal's
+//! last one was not committed, and is ignored (see [`classify`]). Groups of the first release, which had no journal,
+//! say `synced` instead: up to where the log was durable when they were written.
 //!
 //! A line by itself is proved by the sum in its [`Span`], which the index keeps beside offset and length: one read and
 //! one sum for a value, and a changed bit is `Corrupt`, never a value.

@@ -20,7 +20,7 @@ const READ: u64 = 1 << 20;
 /// What stands at the start of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
-    /// A header that proves itself: its line, and where the first group starts.
+    /// A header whose checksum is right: its line, and where the first group starts.
     Good(String, Position),
     /// Anything else, nothing at all included: the log was being made, or is damaged. [`classify`](super::classify)
     /// from 0 tells which.
@@ -30,7 +30,7 @@ pub enum Header {
 /// Reads the header of a log.
 ///
 /// # Errors
-/// What the system says about a read.
+/// An error of the operating system.
 pub fn read_header(file: &dyn VfsFile) -> io::Result<Header> {
     let mut bytes = vec![0; MAX_HEADER];
     let mut held = 0;

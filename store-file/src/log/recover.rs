@@ -23,7 +23,8 @@ pub struct Recovery {
     /// Of a log without a journal, after an unclean close: an offset up to which it is durable. What follows is written
     /// again and synced (FI-6).
     pub rewrite_from: Option<u64>,
-    /// Beside a holder: nothing is written, and what stands behind the last good group is left alone (FI-15).
+    /// For a store that is open for reading: nothing is written, and what stands after the last good group is left
+    /// alone (FI-15).
     pub read_only: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct Aside {
 ///
 /// # Errors
 /// `Corrupt` with name and offset for damage before the last record (FI-4), `SchemaMismatch` for what a later release
-/// wrote, and nothing is changed then; an error of `each`; otherwise what the system says.
+/// wrote, and nothing is changed then; an error of `each`; otherwise an error of the operating system.
 pub fn recover(
     vfs: &dyn Vfs,
     path: &FilePath,
@@ -114,7 +115,7 @@ pub fn recover(
 /// durably. A crash in between leaves the bytes in the log, and at worst a second copy of them.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the operating system.
 pub fn set_aside(vfs: &dyn Vfs, path: &FilePath, file: &dyn VfsFile, offset: u64) -> io::Result<Aside> {
     let len = file.len()?;
     let bytes = len.saturating_sub(offset);
@@ -143,7 +144,7 @@ pub fn set_aside(vfs: &dyn Vfs, path: &FilePath, file: &dyn VfsFile, offset: u64
 /// Writes bytes that a log should have, from `offset` on, into a file of their own in `aside/`, durably.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the operating system.
 pub(crate) fn put_aside(vfs: &dyn Vfs, path: &FilePath, offset: u64, bytes: &[u8]) -> io::Result<Aside> {
     let folder = FilePath::new("aside").map_err(io::Error::other)?;
     ensure_dir(vfs, &folder)?;
@@ -172,11 +173,11 @@ fn new_file(vfs: &dyn Vfs, folder: &FilePath, name: &str) -> io::Result<(FilePat
 
 /// Writes the bytes from `from` to `to` again where they are, and syncs them (FI-6).
 ///
-/// After a failed sync the system may hold bytes as clean that never reached the disk; only a new write makes it write
-/// them.
+/// After a failed sync the operating system may take bytes for clean that never reached the disk. Only a new write
+/// makes it write them.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the operating system.
 pub fn rewrite_tail(file: &dyn VfsFile, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     each_chunk(file, from, to, |chunk| {

@@ -31,7 +31,7 @@ pub struct Scanner<'a> {
     file: &'a dyn VfsFile,
     next: Position,
     end: u64,
-    /// The last batch that was committed: groups of later ones do not count.
+    /// The last batch that was committed: groups of later ones are ignored.
     last: u64,
     /// Bytes of the file; the one at `used` stands at `next.offset`.
     buffer: Vec<u8>,
@@ -39,20 +39,20 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Starts at `from`, behind the header or a known group, and reads no further than `end`.
+    /// Starts at `from`, after the header or a known group, and reads no further than `end`.
     #[must_use]
     pub const fn new(file: &'a dyn VfsFile, from: Position, end: u64) -> Self {
         Self { file, next: from, end, last: u64::MAX, buffer: Vec::new(), used: 0 }
     }
 
-    /// The same, of which groups of batches behind this one do not count.
+    /// A scanner that ends before the first group of a batch after this one.
     #[must_use]
     pub const fn up_to_batch(mut self, last: u64) -> Self {
         self.last = last;
         self
     }
 
-    /// Behind the last good group.
+    /// The position after the last good group.
     #[must_use]
     pub const fn position(&self) -> Position {
         self.next
@@ -61,7 +61,7 @@ impl<'a> Scanner<'a> {
     /// The next group, or nothing if no good one follows: [`classify`](super::classify) says what is there instead.
     ///
     /// # Errors
-    /// What the system says about a read.
+    /// An error of the operating system.
     pub fn next_group(&mut self) -> io::Result<Option<Group<'_>>> {
         let Some((claim, lines)) = self.find_group()? else { return Ok(None) };
         let start = self.next;

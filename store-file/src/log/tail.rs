@@ -1,4 +1,4 @@
-//! Judges what stands behind the last good group: nothing, a torn tail, or damage.
+//! Judges what stands after the last good group: nothing, a torn tail, or damage.
 
 use std::{io, ops::ControlFlow};
 
@@ -6,10 +6,10 @@ use super::format::{COMMIT_PREFIX, Claim, Written};
 use crate::vfs::VfsFile;
 
 const CHUNK: usize = 64 * 1024;
-/// Commit lines above this are not looked at when searching behind damage.
+/// Commit lines above this are not looked at in the search after damage.
 const MAX_COMMIT_LINE: usize = 8 << 20;
 
-/// What stands behind the last good group.
+/// What stands after the last good group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// Nothing.
@@ -41,17 +41,17 @@ pub struct Known {
 
 /// Judges the bytes from `from`, the end of the last good group, to `end`, the length of the file.
 ///
-/// A good group behind the bad place proves damage in these cases: it belongs to a batch that was committed, since its
+/// A good group after the bad place proves damage in these cases: it belongs to a batch that was committed, since its
 /// log was whole then; it was written by the first release and says that the log had been synced beyond the bad place;
 /// `known` says that it was acknowledged; or it stands at the bad place itself, whole, but names another group before
 /// it, which no crash brings about. A group of a batch that was not committed proves nothing.
 ///
 /// # Errors
-/// What the system says about a read.
+/// An error of the operating system.
 pub fn classify(file: &dyn VfsFile, from: u64, end: u64, known: Known) -> io::Result<Tail> {
     let Known { acknowledged, last_batch } = known;
     if from >= end {
-        // Too short is not torn: nobody can set aside what is gone.
+        // A log that is too short has no bytes to set aside. It is reported with 0 bytes.
         return Ok(if from < acknowledged { Tail::Torn { from, bytes: 0, acknowledged: true } } else { Tail::Clean });
     }
     let mut floor = from;

@@ -23,7 +23,7 @@ use crate::{
     walk,
 };
 
-/// Behind all priorities: threads whose lease is over, by its end.
+/// After all priorities: threads whose lease has expired, by its end.
 const LEASED: u64 = 256;
 
 #[async_trait]
@@ -97,7 +97,8 @@ fn list(shared: &Shared, tenant: &TenantId, query: &DispatchQuery) -> Result<Pag
         shared.check_damage(tenant, thread)?;
     }
     let snapshot = shared.index.snapshot();
-    // As a list of threads does, it has those whose logs are damaged: whoever ends them needs their ids.
+    // Like a list of threads, this list has dispatches whose logs are damaged: the caller that ends them needs their
+    // ids.
     let table = MailboxTable::new(&snapshot, shared, tenant).despite_damage();
     let listed = Listed { snapshot: &snapshot, table, tenant, query };
     match query.order {

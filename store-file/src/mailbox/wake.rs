@@ -24,8 +24,8 @@ impl WakeUps for Tenant {
     }
 }
 
-/// From when on a claim may find something: since ever if a thread is ready, else when something is due or a lease is
-/// over. What a claim leaves out, as it cannot be read, is nothing to wake up for.
+/// The earliest time at which a claim may find something: the first of all times if a thread is ready, else when
+/// something is due or a lease expires. What a claim leaves out, as it cannot be read, is nothing to wake up for.
 fn next_claim(shared: &Shared, tenant: &TenantId) -> Result<Option<Timestamp>> {
     check(shared, tenant)?;
     let snapshot = shared.index.snapshot();

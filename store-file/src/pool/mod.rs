@@ -26,7 +26,7 @@ pub(crate) enum Lost {
     /// The pool was closed before: the work was not accepted, and had no effect.
     #[error("the pool is closed")]
     Closed,
-    /// The system gives no thread: the work was not accepted, and had no effect.
+    /// The operating system starts no thread: the work was not accepted, and had no effect.
     #[error("the system cannot start a thread")]
     NoThread,
     /// The work panicked: it may have had an effect.

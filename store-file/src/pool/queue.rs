@@ -189,7 +189,8 @@ where
         self.queue.state().unpark();
     }
 
-    /// Ends the turn: another thread takes it as soon as something waits.
+    /// Ends the turn: another thread takes it as soon as a request waits. The writer calls this before it commits.
+    /// Otherwise requests that come during the commit would wait for its end.
     pub(crate) fn pass_on(&self) {
         if self.is_over.replace(true) {
             return;
@@ -222,7 +223,7 @@ where
         }
     }
 
-    /// The same for requests that are taken one by one from now on.
+    /// Puts requests back that are not answered, and lets them be taken one by one.
     pub(crate) fn put_back_singly(&self, requests: Vec<Request<Q, A>>) {
         if let Some(last) = requests.iter().map(|request| request.number).max() {
             let mut state = self.queue.state();

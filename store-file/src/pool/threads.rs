@@ -121,7 +121,7 @@ impl Shared {
             match started {
                 Ok(_) => state.threads += 1,
                 Err(_) if state.threads == 0 => return Err(Lost::NoThread),
-                // Those that there are will come to it.
+                // The threads that are running will take the job.
                 Err(_) => {}
             }
         }
@@ -150,7 +150,7 @@ impl Shared {
                 self.has_jobs.store(!state.jobs.is_empty(), Ordering::Relaxed);
                 has_worked = true;
                 drop(state);
-                // What a panic leaves behind is the matter of the job's own locks; its caller gets `Lost::Panicked`.
+                // A job guards its own data against a panic; its caller gets `Lost::Panicked`.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.state();
             } else if state.closing {
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Returns when there are jobs, or after some looks; others run in between.
+    /// Returns when there are jobs, or after some looks; other threads run in between.
     fn look<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.looking = true;
         drop(state);

@@ -24,7 +24,8 @@ use crate::{
     vfs::Vfs,
 };
 
-/// Brings the index to where the logs are: by the journal, if it is not further behind than that, else by the logs.
+/// Brings the index to where the logs are: by the journal, if that has all batches that the index lacks, else by the
+/// logs.
 pub(crate) fn catch_up(
     vfs: &dyn Vfs,
     index: &Index,
@@ -59,8 +60,9 @@ pub(crate) fn catch_up(
     Ok((facts, next_log(index)?, Damage::default()))
 }
 
-/// Refuses a journal that lacks batches, before anything is made of it. Only what was acknowledged before it was synced
-/// may be in the index and not in the journal, and a closed root has everything in its logs.
+/// Refuses a journal that lacks batches, before it is redone. After a clean close the journal is empty, because the
+/// logs have everything. The index may have a later batch than the journal only if that batch was acknowledged before
+/// it was synced.
 pub(crate) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Found) -> Result<()> {
     let (condition, lock) = known;
     let Some(history) = &found.history else { return Ok(()) };
@@ -76,7 +78,8 @@ pub(crate) fn check_journal(index: &Index, known: (Condition, &Lock), found: &Fo
     if is_ahead && !found.is_behind(staged.number(&table::fact("relaxed"))?) { Err(lacks_batches()) } else { Ok(()) }
 }
 
-/// The last batch that the index covers.
+/// The last batch that the index covers. The row `batch` names the last batch whose changes the index has. The row
+/// `flushed` names the last batch of the last flush, which may be a control batch.
 pub(crate) fn last_batch(index: &Index) -> Result<u64> {
     let staged = Staged::new(index);
     let [batch, flushed] = [staged.number(&table::fact("batch"))?, staged.number(&table::fact("flushed"))?];
@@ -90,8 +93,9 @@ fn session_differs(index: &Index, lock: &Lock) -> Result<bool> {
     Ok(lock.was_clean() && session.as_deref() != closed.as_ref().map(<[u8; 8]>::as_slice))
 }
 
-/// Whether the index can be brought to where the logs are: it is of this root, not ahead of the journal, and not
-/// further behind than the journal reaches.
+/// Whether the index can be brought to where the logs are: it belongs to this root and to the opening that closed it,
+/// has no later batch than the journal, and lacks no batch that the journal lacks, too. If not, and if that is a
+/// finding to report, this notes the reason in `found.opening.stale_index`.
 fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &mut Found) -> Result<bool> {
     let store = index.get(table::fact("store").as_bytes())?;
     if condition != Condition::Ready || store.as_deref() != Some(found.meta.key()) {
@@ -100,7 +104,8 @@ fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &
         found.opening.stale_index = (condition == Condition::Damaged || store.is_some()).then_some(why);
         return Ok(false);
     }
-    // Without the former holder's record the sessions are counted anew: numbers of the index would mean others.
+    // Without the record of the former holder the sessions are counted anew. A session number in the index would then
+    // name another session.
     let uncounted = lock.is_some_and(|lock| lock.former().is_none());
     let differs = lock.map_or(Ok(false), |lock| session_differs(index, lock))?;
     let mut stale = uncounted || differs || position(index)?.is_none();
@@ -108,7 +113,7 @@ fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &
     let covered = last_batch(index)?;
     match &found.history {
         Some(history) => stale |= batch > history.last() || covered + 1 < history.base(),
-        // The first release knew what of a log was durable, which is not needed behind a clean close.
+        // Without a journal only a clean close says that the index is as new as the logs.
         None => stale |= found.opening.unclean,
     }
     if stale {

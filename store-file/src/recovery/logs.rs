@@ -29,10 +29,9 @@ pub(crate) struct Found {
     pub(crate) redone: Redone,
     /// Whether the logs may not be durable: no journal was there to say so.
     pub(crate) rewrite: bool,
-    /// Whether logs and index may be ahead of the journal: the last holder acknowledged before it synced, and did not
-    /// close the root.
+    /// Whether logs and index may be ahead of the journal, which [`Found::is_behind`] says.
     pub(crate) may_be_ahead: bool,
-    /// The first opening behind the last clean close; none if the last holder closed the root, or has it open.
+    /// The first opening after the last clean close; none if the last holder closed the root, or has it open.
     pub(crate) since: Option<u64>,
     /// For a reader beside a holder: the last batch that is in all of its logs.
     pub(crate) visible: Option<u64>,
@@ -66,8 +65,10 @@ impl Found {
         self.history.as_ref().map(History::last).or(self.visible).unwrap_or(u64::MAX)
     }
 
-    /// Whether a power cut may have taken what was acknowledged, given the last opening that acknowledged before it
-    /// synced. That need not be the last one: one behind it may have ended before it raised the incarnation.
+    /// Whether logs and index may be ahead of the journal, because a power cut may have taken batches that were
+    /// acknowledged. `relaxed` is the session number of the last opening with relaxed durability. A later opening may
+    /// have ended before it raised the incarnation. So `relaxed` counts as long as no close was clean since then.
+    /// Beside a holder the answer is always yes: the logs may have batches above the last published one.
     pub(crate) fn is_behind(&self, relaxed: Option<u64>) -> bool {
         let may_be_lost = self.since.is_some_and(|since| relaxed.is_some_and(|session| session >= since));
         may_be_lost || self.visible.is_some()
@@ -83,7 +84,7 @@ impl Found {
     }
 }
 
-/// The journal of a root that has one. Behind a clean close it is empty, and nothing is lost without it.
+/// The journal of a root that has one. After a clean close it is empty, and nothing is lost without it.
 pub(crate) fn journal_of(vfs: &dyn Vfs, meta: &Meta, (is_new, was_clean): (bool, bool)) -> Result<Option<History>> {
     if is_new || !meta.has_journal() {
         return Ok(None);
@@ -102,8 +103,8 @@ pub(crate) fn lost() -> Error {
     Error::corrupt("the journal: its files are missing")
 }
 
-/// Sets aside what logs have behind the end that the journal knows. Whole groups there are of batches that the journal
-/// should have.
+/// Sets aside what logs have after the end that the journal states. A whole group after that end belongs to a batch
+/// that the journal lacks: the opening is refused.
 pub(crate) fn cut_to_ends(vfs: &dyn Vfs, config: &FileConfig, found: &mut Found) -> Result<()> {
     for (path, end) in &found.redone.ends {
         let fail = |source| error::io(path, source);
@@ -140,7 +141,8 @@ pub(crate) fn keep_bytes(vfs: &dyn Vfs, history: &History, redone: &Redone, open
     Ok(())
 }
 
-/// Refuses the threads of logs that lack what was durable once, now and by their rows in the index later on, too.
+/// Refuses the threads of logs that lack what was durable once. The row of such a log gets the end that the journal
+/// states. So later openings refuse the thread, too: the first use finds that the file is too short.
 pub(crate) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mut Damage) -> Result<()> {
     let (vfs, index) = on;
     found.opening.damaged.extend(found.redone.damaged.iter().map(damage_of));
@@ -175,7 +177,7 @@ pub(crate) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mu
     Ok(())
 }
 
-/// Whether the root log ends where the index knows it to. What is behind that is set aside.
+/// Whether the root log ends where the index says. A torn tail after that is set aside.
 pub(crate) fn fits_root_log(vfs: &dyn Vfs, index: &Index, config: &FileConfig, found: &mut Found) -> Result<bool> {
     let from = position(index)?;
     let known = Recovery {

@@ -1,4 +1,4 @@
-//! What is looked at before a log or a thread is trusted.
+//! The checks of a log or a thread before it is used.
 
 use std::{io, sync::Arc};
 
@@ -41,7 +41,8 @@ impl Shared {
         let objection = objection(&row, file, &header).map_err(|source| error::io(path, source))?;
         let mut checked = guard(&self.checked);
         match objection {
-            // A writer that began meanwhile has compared it before it appended: the row was older than the file.
+            // If the log counts as checked by now, a writer may have appended to it since the row was read. Then the
+            // file is longer than that row says, and is not damaged.
             Some(objection) if !checked.contains(&log) => Err(Error::corrupt(format!("{path}: {objection}"))),
             _ => {
                 checked.insert(log);
@@ -96,8 +97,8 @@ impl Shared {
         if is_deleted { Ok(()) } else { Err(error::corrupt(path, Some(0))) }
     }
 
-    /// A thread that the index has. Of one whose log is damaged from its first commit on nobody says that it does not
-    /// exist.
+    /// A thread that the index has. For a thread whose log is damaged from its first commit on, this is an error, not
+    /// `None`.
     pub(crate) fn known_thread(
         &self,
         rows: &impl Rows,
@@ -112,7 +113,7 @@ impl Shared {
         Ok(row)
     }
 
-    /// Says that a log was made, or read to its end, by this opening.
+    /// Notes that a log need not be compared: this opening made it, read it to its end, or is about to append to it.
     pub(crate) fn mark_checked(&self, log: u64) {
         guard(&self.checked).insert(log);
     }
@@ -139,7 +140,7 @@ pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile, header: &Header) -> io
     Ok((last != expected.as_bytes()).then(|| "its last commit is not the one that was written".to_owned()))
 }
 
-/// A log that should be there.
+/// The error of opening a log that should be there.
 pub(crate) fn missing(path: &FilePath, source: io::Error) -> Error {
     if source.kind() == io::ErrorKind::NotFound {
         return Error::corrupt(format!("{path}: the log is missing")).with_source(source);

@@ -44,7 +44,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) vfs: Arc<dyn Vfs>,
-    /// The same disk, to compress logs on; none for a read-only opening.
+    /// The disk of `vfs`, to compress logs on; none for a read-only opening.
     pub(crate) cold: Option<Cold>,
     pub(crate) config: FileConfig,
     pub(crate) meta: Meta,
@@ -64,8 +64,8 @@ pub(crate) struct Shared {
     pub(crate) writer: Mutex<Remembered>,
     /// Held while a round is committed. Taken after `writer`, if both are taken.
     pub(crate) committing: Mutex<()>,
-    /// The number of the last change of a thread. Held while changes are made visible, so that a number says what was
-    /// visible when.
+    /// The number of the last change of a thread. Held while changes are made visible, so that a reader can tell by the
+    /// number which changes it saw.
     changes: Mutex<u64>,
     checked: Mutex<HashSet<u64>>,
     pub(crate) tenants: Mutex<HashMap<TenantId, Arc<TenantState>>>,
@@ -73,25 +73,27 @@ pub(crate) struct Shared {
     pub(crate) damage: Damage,
     /// What the opening has found and done.
     pub(crate) opening: Opening,
-    /// Who reads now.
+    /// The calls that read now.
     pub(crate) readers: Readers,
     pub(crate) followers: Followers<(TenantId, Scope)>,
-    /// Where a store that is open for reading has come to in the journal of the holder. Held by whoever reads what the
-    /// holder wrote.
+    /// Where a store that is open for reading has come to in the journal of the holder. Held while a call reads what
+    /// the holder wrote.
     pub(crate) following: Mutex<Option<Follower>>,
     /// Tells a store that is open for reading that the holder has written.
     pub(crate) watch: Watch,
-    /// Tenants with something to purge, while a purge goes on that nobody waits for.
+    /// Tenants with something to purge, while a purge runs in the background; none if no such purge runs.
     pub(crate) behind: Mutex<Option<BTreeSet<TenantId>>>,
     pub(crate) closed: AtomicBool,
     /// How the last steps of the close ended, which are made once.
     finished: OnceLock<Option<Detail>>,
+    /// The time since which nothing is written any more. A failed flush poisons the journal first, and the store at its
+    /// next use of the journal. A failed index poisons only the store.
     poisoned: RwLock<Option<Timestamp>>,
 }
 
 /// Exclusive use of what the writer writes.
 pub(crate) struct Exclusive<'a> {
-    // Given up first: a thread that plans waits for nothing but a round that is being committed.
+    // Dropped first: a thread that gets `remembered` then waits for this lock only if a round is being committed.
     _committing: MutexGuard<'a, ()>,
     pub(crate) remembered: MutexGuard<'a, Remembered>,
 }
@@ -168,7 +170,7 @@ impl Shared {
         self.check_sound()
     }
 
-    /// Refuses writes behind a failed sync or write.
+    /// Refuses writes after a failed sync or write.
     pub(crate) fn check_sound(&self) -> Result<()> {
         match *self.poisoned.read().unwrap_or_else(PoisonError::into_inner) {
             Some(since) => Err(Error::new(Detail::Poisoned { what: "the store".to_owned(), since })),
@@ -176,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// A sync or write failed: nobody knows what is durable, and nothing is written any more (FI-6).
+    /// A sync or write failed: it is unknown what is durable, and nothing is written any more (FI-6).
     pub(crate) fn poison(&self) {
         let mut poisoned = self.poisoned.write().unwrap_or_else(PoisonError::into_inner);
         poisoned.get_or_insert(self.time.now());
@@ -191,8 +193,8 @@ impl Shared {
         self.journal.as_ref().ok_or_else(Error::closed)
     }
 
-    /// The error of a batch that was not committed, or may not be. Behind one of which nobody knows, the store is
-    /// poisoned.
+    /// The error of a batch that was not committed, or may not be. If it is unknown whether the batch was committed,
+    /// the store is poisoned.
     pub(crate) fn journal_failed(&self, failure: Failure) -> Error {
         match failure {
             Failure::Full(source) => Error::new(Detail::StorageFull).with_source(source),
@@ -224,7 +226,8 @@ impl Shared {
         })
     }
 
-    /// Removes the folder of a tenant that has nothing left. What others put there stays, and the folder with it.
+    /// Removes the folder of a tenant that has nothing left. Files that the store did not put there stay, and the
+    /// folder with them.
     pub(crate) fn remove_folder(&self, tenant: &TenantId) -> Result<()> {
         let folder = tenant_folder(tenant)?;
         match self.vfs.remove_dir(&folder) {
@@ -240,10 +243,11 @@ impl Shared {
         !matches!(self.committing.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Exclusive use of what the writer writes: no round is planned or committed meanwhile.
+    /// Exclusive use of what the writer writes: no round is planned or committed until it is dropped.
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let mut remembered = guard(&self.writer);
         let committing = guard(&self.committing);
+        // This forgets what was planned over a round that failed.
         remembered.settle();
         Exclusive { _committing: committing, remembered }
     }
@@ -261,7 +265,8 @@ impl Shared {
         staged.number_changes(*guard(&self.changes) + 1);
     }
 
-    /// Shows changes that have their number, and tells those who follow these scopes.
+    /// Shows changes that have their number, and tells the followers of these scopes. If the index fails, the number
+    /// stays used. This is harmless: the store is poisoned.
     pub(crate) fn show_changes(&self, changes: &Changes, scopes: &BTreeSet<(TenantId, Scope)>) -> Result<()> {
         let mut last = guard(&self.changes);
         *last += 1;
@@ -271,7 +276,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes who waits for work of a tenant that may be claimable from a time on.
+    /// Wakes the callers that wait for work of a tenant, which may be claimable from a time on.
     pub(crate) fn notify(&self, tenant: &TenantId, from: Timestamp) {
         let state = guard(&self.tenants).get(tenant).cloned();
         if let Some(state) = state {
@@ -289,8 +294,9 @@ impl Shared {
         self.journal()?.sync().map_err(|failure| self.journal_failed(failure))
     }
 
-    /// The last steps of a close: everything durable, the index included, then the mark that says so (PR-8). Lock and
-    /// files are let go whatever happens. Whoever calls it again is told how that ended.
+    /// The last steps of a close: everything is made durable, the index included, then the mark of a clean close is
+    /// written (PR-8). Lock and files are let go also after an error. A second call returns the result of the first
+    /// one.
     pub(crate) fn finish(&self) -> Result<()> {
         let mut first = Ok(());
         let ended = self.finished.get_or_init(|| {
@@ -321,9 +327,9 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Dropping the last handle closes the store without telling (PR-8): who wants to know calls `close`.
+    /// Dropping the last handle closes the store without a result (PR-8). A caller that needs the result calls `close`.
     fn drop(&mut self) {
-        // A close whose future was dropped may have marked it as closed, and no more.
+        // A close whose future was dropped may have marked the store as closed, and no more.
         self.closed.store(true, Ordering::SeqCst);
         let _ = self.finish();
     }

@@ -14,12 +14,12 @@ use store_core::{
 /// What all handles of a tenant share.
 #[derive(Debug, Default)]
 pub(crate) struct TenantState {
-    /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is
-    /// one.
+    /// How many deletions of the tenant began and were not refused. If there is one, nothing is read or written any
+    /// more.
     closing: AtomicU64,
-    /// Held by who deletes the tenant.
+    /// Held while a call deletes the tenant.
     pub(crate) deleting: Mutex<()>,
-    /// Calls that still run although nobody waits for them.
+    /// Calls that still run although their callers do not wait for them any more.
     pub(crate) abandoned: Arc<AbandonedCalls>,
     pub(crate) live: Arc<LiveHub>,
     /// Rung when something may be claimable.

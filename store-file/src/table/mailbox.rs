@@ -24,11 +24,11 @@ pub(crate) enum MailboxList<'a> {
     Queue(&'a ThreadId, u64),
     /// What of that is due.
     Available(&'a ThreadId, u64),
-    /// What is queued of an epoch of a thread, by the time from when on it can be given out.
+    /// What is queued of an epoch of a thread, by the time at which it becomes due.
     ByDue(&'a ThreadId, u64),
     /// What is queued of an epoch of a thread, by id.
     Ids(&'a ThreadId, u64),
-    /// Threads of which something is available, by priority and since when.
+    /// Threads of which something is available, by priority and the time since which.
     Ready,
     /// Threads of which something becomes available later, by when.
     Due,
@@ -84,7 +84,7 @@ fn dispatch_keys(tenant: &TenantId) -> Key {
     Key::new(DISPATCH_KEY).text(tenant.as_str())
 }
 
-/// Who took a dedupe key last.
+/// The dispatch that took a dedupe key last.
 pub(crate) fn dispatch_key(tenant: &TenantId, thread: &ThreadId, key: &DedupeKey) -> Key {
     dispatch_keys(tenant).text(thread.as_str()).text(key.as_str())
 }
@@ -140,7 +140,7 @@ pub(crate) fn due_place(list: Key, at: QueuePosition) -> Key {
     list.number(at.due.as_millis()).mark(at.priority).number(at.number)
 }
 
-/// Behind everything that is due at `time`.
+/// The place after everything that is due at `time`.
 pub(crate) fn behind_due(list: Key, time: Timestamp) -> Key {
     list.number(time.as_millis()).mark(u8::MAX).number(u64::MAX)
 }
@@ -211,7 +211,7 @@ pub(crate) fn mailbox_made(tenant: &TenantId) -> Key {
     mailbox_facts(tenant).mark(0)
 }
 
-/// When something became available of whatever thread, at last.
+/// The last time at which a dispatch of any thread became available.
 pub(crate) fn mailbox_turned(tenant: &TenantId) -> Key {
     mailbox_facts(tenant).mark(1)
 }

@@ -107,7 +107,7 @@ pub(crate) fn all_places() -> [Key; 3] {
     [Key::new(THREAD_ORDER), Key::new(PENDING), Key::new(RUN_ORDER)]
 }
 
-/// The tenant and id of a place of a thread, in whatever list.
+/// The tenant and id of a place of a thread, in any list.
 pub(crate) fn read_thread_place(key: &[u8]) -> Option<(String, String)> {
     if let Some(place) = read_pending_thread(key) {
         return Some(place);
@@ -122,7 +122,7 @@ pub(crate) fn read_thread_place(key: &[u8]) -> Option<(String, String)> {
     Some((tenant, reader.text()?))
 }
 
-/// The tenant and id of a place of a run, in whatever list.
+/// The tenant and id of a place of a run, in any list.
 pub(crate) fn read_run_place(key: &[u8]) -> Option<(String, String)> {
     let mut reader = KeyReader::new(RUN_ORDER, key)?;
     let tenant = reader.text()?;

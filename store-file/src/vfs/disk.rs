@@ -32,7 +32,7 @@ impl Disk {
     /// Opens the root, which may be a symbolic link (FI-9).
     ///
     /// # Errors
-    /// What the system says, `NotFound` for a missing folder.
+    /// An error of the operating system, `NotFound` for a missing folder.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = retry_on_intr(|| fs::openat(CWD, path, flags, Mode::empty()))?;
@@ -42,7 +42,7 @@ impl Disk {
     /// Makes the root and the folders above it where they are missing, durably, and opens it.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     pub fn create(path: &Path) -> io::Result<Self> {
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make_root(path)?,
@@ -97,7 +97,7 @@ impl Vfs for Disk {
             Open::Create => OFlags::RDWR | OFlags::CREATE,
             Open::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
-        // Not blocking: opening a pipe that somebody put there must not wait for its other end.
+        // Not blocking: if a pipe has this name, opening it must not wait for its other end.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = retry_on_intr(|| fs::openat(&folder, name, flags, FILE_MODE))?;
         if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {

@@ -98,7 +98,7 @@ pub trait VfsFile: Send + Sync + fmt::Debug {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Makes bytes and length durable. After an error nobody knows what is durable, and a later sync does not tell.
+    /// Makes bytes and length durable. After an error it is unknown what is durable, and a later sync does not tell.
     fn sync_data(&self) -> io::Result<()>;
     /// Makes the file `len` bytes long.
     fn truncate(&self, len: u64) -> io::Result<()>;

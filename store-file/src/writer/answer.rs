@@ -1,4 +1,4 @@
-//! Answers of a round: as they were planned, and as they are when it is known whether they were written.
+//! Answers of a round: as they were planned, and as they are after the commit of the round has ended.
 
 use store_core::{
     AppendedEvents, AppendedInputs, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed,
@@ -27,8 +27,8 @@ pub(crate) enum Answer {
 pub(super) struct Judged {
     pub(super) request: Request<Wanted, Result<Answer>>,
     pub(super) answer: Result<Answer>,
-    /// Whether the answer depends on nothing that the round writes: it stays, whatever becomes of the round. The round
-    /// before is committed when answers are given.
+    /// Whether the answer depends on nothing that the round writes: it stays, whatever becomes of the round. The answer
+    /// may depend on the round before: that one is committed when answers are given.
     pub(super) stands: bool,
 }
 
@@ -53,7 +53,7 @@ impl Judged {
     }
 }
 
-/// Lets go of an answer that no caller gets: nothing was claimed.
+/// Drops an answer that no caller gets. Its claim is not released: it was not written, or the store is poisoned.
 fn discard(answer: Result<Answer>) {
     match answer {
         Ok(Answer::Mailbox(answer)) => answer.discard(),
@@ -101,8 +101,8 @@ impl Failed {
         error.with_source(self.text)
     }
 
-    /// The error for a request that was refused because of a record of this round. That record was not written, or may not
-    /// be. The request had no effect.
+    /// The error for a request that was refused because of a record of this round. That record was not written, or may
+    /// not be. The request had no effect.
     fn of_refused(&self) -> Error {
         let error = match self.kind {
             ErrorKind::StorageFull | ErrorKind::Poisoned => Error::new((*self.detail).clone()),

@@ -1,4 +1,4 @@
-//! What a writer is asked for.
+//! The requests to the writer.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) enum Ask {
     Mailbox(MailboxAsk),
 }
 
-/// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
+/// A request, with the tenant as its handle knows it: nothing is written for a tenant that was closed.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) ask: Ask,
@@ -40,7 +40,8 @@ pub(crate) struct Wanted {
 }
 
 impl Ask {
-    /// Whether it looks at the index, where nothing is that a round has planned: at what is trimmed.
+    /// Whether the plan reads the index directly. The index does not have rounds that are only planned. A trim reads
+    /// the oldest events there.
     pub(super) const fn reads_index(&self) -> bool {
         matches!(self, Self::Trim(_))
     }

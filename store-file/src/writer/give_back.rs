@@ -7,9 +7,9 @@ use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement, in_flight}
 use super::{Ask, MailboxAsk, OutboxAsk, Wanted, Writers};
 use crate::{names::LogKey, shared::TenantState};
 
-/// What is claimed at once.
+/// What one call claimed.
 pub(crate) trait Claimed {
-    /// What gives it back; nothing if nothing was claimed.
+    /// The request that gives it back; none if nothing was claimed.
     fn release(&self) -> Option<Ask>;
 }
 

@@ -33,7 +33,7 @@ use crate::{
     walk::Walk,
 };
 
-/// How many claims whose lease is over one claim ends: what is left is there for the next one.
+/// How many expired claims one claim ends. The next claim ends the others.
 const LAPSES: usize = 1_000;
 
 /// What the mailbox of a tenant is asked for.
@@ -80,7 +80,7 @@ impl OpenGroup {
 }
 
 impl MailboxAnswer {
-    /// Lets go of an answer that was not written: nothing was claimed.
+    /// Drops an answer that no caller gets. Its claim is not released.
     pub(super) fn discard(self) {
         if let Self::Claimed(claimed) = self {
             drop(claimed.received());
@@ -101,13 +101,14 @@ impl Round<'_> {
     /// Makes changes that go into one group.
     fn one_group<T>(&mut self, now: Timestamp, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self).and_then(|changed| self.close_group(now).map(|()| changed));
-        // What was decided and does not come into the log must not show.
+        // A change that does not come into the log must not show.
         self.broken |= changed.is_err() && self.open.bytes > 0;
         self.open = OpenGroup::default();
         changed
     }
 
-    /// A refusal may change something, too; nothing comes into the log of what ends otherwise.
+    /// Decides about one call. The inner result is its answer: a refusal may change something, too. After an outer
+    /// error nothing of the call comes into the log.
     fn decide(&mut self, ask: &MailboxAsk, now: Timestamp) -> Result<Result<MailboxAnswer>> {
         Ok(Ok(match ask {
             MailboxAsk::Enqueue(dispatches) => {
@@ -148,7 +149,7 @@ impl Round<'_> {
         }))
     }
 
-    /// What decides about mailboxes looks at.
+    /// What the rules of the mailbox read.
     fn table(&self, now: Timestamp) -> Result<MailboxTable<'_, Staged<'_>>> {
         MailboxTable::new(&self.staged, self.shared, &self.key.0).beside(&self.tails).claiming(now)
     }
@@ -163,7 +164,7 @@ impl Round<'_> {
         self.put_change(decided, now)
     }
 
-    /// The same where the answer shows a dispatch with its payload.
+    /// Makes one decision whose answer shows a dispatch with its payload, and puts what it changes into the group.
     fn change_whole<T>(
         &mut self,
         now: Timestamp,
@@ -185,7 +186,7 @@ impl Round<'_> {
         }
     }
 
-    /// Writes what a commit that makes no thread leaves behind: a claim number, and the end of a claim.
+    /// Writes what a commit that makes no thread changes: a claim number, and the end of a claim.
     pub(super) fn put_without_thread(&mut self, plan: Plan, now: Timestamp) -> Result<()> {
         self.remember_fence(plan.id_record.fence)?;
         let Some(settlement) = plan.mailbox else { return Ok(()) };
@@ -207,7 +208,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Works lines into what comes next, and puts them into the group.
+    /// Works lines into the rows that later requests are judged by, and puts them into the group.
     fn put_lines(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
         let owner = self.owner(0)?;
         for line in lines {
@@ -271,7 +272,7 @@ impl Round<'_> {
             after = Some(key);
             match self.claim_of(&thread, one, now)? {
                 Ok(found) => claims.claimed.extend(found.claimed),
-                // Nothing of it was changed (MB-55).
+                // Nothing of the thread was changed (MB-55).
                 Err(error) => claims.unreadable.push(UnreadableThread::new(thread, bad(error)?)),
             }
         }
@@ -319,7 +320,7 @@ impl Round<'_> {
     }
 }
 
-/// The error of a thread whose records are bad: others have nothing to do with it.
+/// Returns the error of a thread whose records are damaged: it does not concern other threads.
 fn bad(error: Error) -> Result<Error> {
     match error.kind() {
         ErrorKind::Corrupt | ErrorKind::InvalidTransition => Ok(error),
@@ -328,8 +329,9 @@ fn bad(error: Error) -> Result<Error> {
 }
 
 impl Round<'_> {
-    /// Writes what a log that goes has of the mailbox to the log of the mailbox, which is entered: the newest states of
-    /// these dispatches, up to about a number of bytes. How many of them are done.
+    /// Writes the newest states of these dispatches, which are in a log that is purged, to the log of the mailbox, up
+    /// to about a number of bytes. The caller has entered the log of the mailbox. Returns how many of the dispatches
+    /// are done.
     pub(crate) fn move_states(&mut self, from: (u64, u64), ids: &[DispatchId]) -> Result<usize> {
         let (from, most) = from;
         let tenant = self.key.0.clone();

@@ -1,7 +1,10 @@
-//! The one writer: takes all requests that wait, plans one after the other, and commits what they write as one batch.
+//! The writer: plans the requests that wait, one after the other, as one round, and commits what they write as one
+//! batch.
 //!
-//! While a thread commits a round, another one plans the next: over the changes of the first, which the index may not
-//! have yet. If the first one fails, the next one is planned again.
+//! One thread at a time has the turn of the queue. It plans a round, passes the turn on, and commits the round. During
+//! the commit another thread plans the next round over the changes of the first one, which the index may not have yet.
+//! Requests that come during the commit go with the next round. If the first round fails, the next one is planned
+//! again.
 //!
 //! ```text
 //!   writer       │ plan 1 │ plan 2        │ plan 3 …
@@ -59,7 +62,9 @@ pub(crate) type Writers = Queue<Wanted, Result<Answer>>;
 
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
 
-/// Plans requests that waited as one round, commits it, and answers them. Those that do not fit go back to the queue.
+/// Plans requests that waited as one round, commits it, and answers them. Requests that do not fit go back to the
+/// queue. So do all requests of the round if it has to be planned again, or if it was refused and one of them may be
+/// the reason.
 pub(crate) fn handle(
     shared: &Shared,
     requests: Vec<Request<Wanted, Result<Answer>>>,
@@ -76,7 +81,7 @@ pub(crate) fn handle(
     let mut answers = Vec::new();
     round.take(&mut waiting, &mut answers);
     while waiting.is_empty() && !round.is_broken() {
-        // What comes while the round before is being committed goes with this one.
+        // Requests that come while the round before is being committed go with this one.
         waiting.extend(turn.wait_for_more(|| shared.can_commit()));
         if waiting.is_empty() {
             break;
@@ -86,6 +91,7 @@ pub(crate) fn handle(
     let claimable = round.claimable();
     let committing = Committing::begin(shared, turn);
     let end = round.end();
+    // `end` has given the round to `remembered`, so the next round can be planned over it.
     drop(remembered);
     turn.put_back(waiting);
     let written = match end {
@@ -102,7 +108,7 @@ pub(crate) fn handle(
     };
     let is_one = answers.len() == 1;
     if !is_one && written.as_ref().is_err_and(Failed::is_refused) {
-        // It may be because of one of them.
+        // One of the requests may be the reason, so they are planned one by one.
         turn.put_back_singly(answers.drain(..).map(Judged::again).collect());
     }
     drop(committing);
@@ -116,7 +122,7 @@ pub(crate) fn handle(
     answers.into_iter().for_each(|judged| judged.tell(&written));
 }
 
-/// The right to commit a round. It is taken before the lock of planning is given up, so that rounds are committed in the
+/// The right to commit a round. It is taken before the lock of planning is given up. So rounds are committed in the
 /// order in which they were planned.
 struct Committing<'a> {
     lock: Option<MutexGuard<'a, ()>>,
@@ -130,14 +136,14 @@ impl<'a> Committing<'a> {
 }
 
 impl Drop for Committing<'_> {
-    /// A thread that waits with the next round looks again, also after a panic.
+    /// Wakes a thread that waits with the next round, also after a panic.
     fn drop(&mut self) {
         self.lock = None;
         self.turn.wake_next();
     }
 }
 
-/// Writes something in a round of its own. No other round is planned or committed meanwhile.
+/// Writes something in a round of its own. No other round is planned or committed at the same time.
 pub(crate) fn alone<T>(
     shared: &Shared,
     key: LogKey,
@@ -152,7 +158,8 @@ pub(crate) fn alone<T>(
     let written = match round.end() {
         Ok(End::Planned(planned)) => commit(shared, &planned),
         Ok(End::NothingToCommit) => Ok(()),
-        // This does not happen: no round is being committed, so it was not planned over one.
+        // This does not happen: no round is being committed, so this one was not planned over one, and its batch keeps
+        // its number.
         Ok(End::Outdated) => Err(Failed::new(&Error::unavailable("the round was planned over another one"))),
         Err(failed) => Err(failed),
     };
@@ -161,7 +168,10 @@ pub(crate) fn alone<T>(
 }
 
 impl Round<'_> {
-    /// Plans requests, as long as they can be written together.
+    /// Plans requests, as long as they can be written together. A settlement makes the round one of settlements
+    /// (`How::Settles`) if nothing has to be written yet. Such a round may use the reserve, so no other request joins
+    /// it. A settlement joins another round only if there is space. A request that reads the index is the first one of
+    /// its round.
     fn take(&mut self, waiting: &mut Waiting, answers: &mut Vec<Judged>) {
         while let Some(request) = waiting.front() {
             let ask = &request.body.ask;

@@ -42,7 +42,7 @@ pub(crate) enum OutboxAnswer {
 }
 
 impl OutboxAnswer {
-    /// Lets go of an answer that was not written: nothing was claimed.
+    /// Drops an answer that no caller gets. Its claim is not released.
     pub(super) fn discard(self) {
         if let Self::Claimed(claimed) = self {
             drop(claimed.received());
@@ -72,7 +72,7 @@ impl Round<'_> {
         if changed.is_empty() {
             return Ok(Answer::Outbox(Box::new(answer?)));
         }
-        // What was changed and does not come into the log must not show.
+        // A change that does not come into the log must not show.
         let put = answer.and_then(|answer| self.put_changed(changed, now).map(|()| answer));
         self.broken |= put.is_err();
         Ok(Answer::Outbox(Box::new(put?)))
@@ -98,13 +98,14 @@ impl Round<'_> {
         self.group(0, lines, &texts, CommitLine { time: now, updated_at: now, ..CommitLine::default() })
     }
 
-    /// Writes rows whose payloads are in a log that goes to the log of the outbox, which is entered.
+    /// Writes rows whose payloads are in a log that is purged, `from`, to the log of the outbox. The caller has entered
+    /// the log of the outbox.
     pub(crate) fn move_rows(&mut self, from: u64, ids: &[OutboxId]) -> Result<()> {
         let lines = self.moved(from, ids)?;
         if lines.is_empty() { Ok(()) } else { self.put_rows(lines, self.shared.time.now()) }
     }
 
-    /// The lines of rows whose payloads are in a log that goes.
+    /// The lines of rows whose payloads are in a log that is purged.
     fn moved(&self, log: u64, ids: &[OutboxId]) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
         for id in ids {

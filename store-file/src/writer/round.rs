@@ -27,34 +27,34 @@ use crate::{
 /// What a round may use, if there is little space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Nothing but what is free.
+    /// Only the space that is free, without the reserve.
     AsAsked,
     /// The reserve, so that work can be ended on a full disk (FI-7).
     Settles,
-    /// The reserve: it makes space, or leads to what does.
+    /// The reserve, for a change that frees space or is needed to free space.
     Frees,
 }
 
-/// How the log that is worked on stands.
+/// Whether the round works on a log, and whether that log has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entered {
-    /// There is none.
+    /// No log is entered.
     No,
-    /// It was loaded.
+    /// The log got no group since it was entered.
     Unchanged,
-    /// It got a group since.
+    /// The log got a group since it was entered.
     Changed,
 }
 
-/// A log in a round.
+/// A log that the round worked on before.
 #[derive(Debug, Default)]
-struct Left {
+struct Parked {
     before: Told,
     told: Told,
     log: Option<u64>,
 }
 
-/// What is planned and not written yet. One log at a time is worked on: see [`Round::enter`].
+/// What is planned and not written yet. A round works on one log at a time: see [`Round::enter`].
 pub(crate) struct Round<'a> {
     pub(crate) shared: &'a Shared,
     pub(super) remembered: &'a mut Remembered,
@@ -63,29 +63,33 @@ pub(crate) struct Round<'a> {
     /// The log that is worked on.
     pub(super) key: LogKey,
     entered: Entered,
-    /// The thread as `staged` has it.
+    /// The thread as its rows in `staged` say.
     pub(super) before: Told,
+    /// The thread with the groups of this round, too. `leave` writes the difference to `staged`.
     pub(super) told: Told,
     pub(super) log: Option<u64>,
     /// Logs that were worked on before.
-    left: HashMap<LogKey, Left>,
-    /// The number of the batch that the round becomes, if a group has said it.
+    parked: HashMap<LogKey, Parked>,
+    /// The number of the batch that the round becomes, as soon as it is known: after the first group or fact, or from
+    /// the beginning if another round is being committed.
     pub(super) number: Option<u64>,
-    /// Logs that go with the batch.
+    /// Logs that the batch removes.
     pub(super) dropped: Vec<LogName>,
-    /// What a call of the mailbox changes.
+    /// The group that a call of the mailbox is making.
     pub(super) open: OpenGroup,
-    /// From when on claims may find what the round brings.
+    /// By tenant, the time from which claims may find what the round brings.
     claimable: BTreeMap<TenantId, Timestamp>,
     pub(crate) how: How,
-    /// Whether it is durable before it shows, whatever the durability of the store.
+    /// Whether the round is durable before it shows, also in a store with relaxed durability.
     pub(super) is_durable: bool,
     /// Something failed in the middle of a change: nothing of the round is written.
     pub(super) broken: bool,
     _poison: PoisonOnPanic<'a>,
 }
 
-/// Poisons the store if the thread that holds it panics, because it is unknown how much of the round was written.
+/// Poisons the store if the thread that holds it panics, because it is unknown how much was written. A plan writes,
+/// too: the journal may change halves in `next_batch`, and the index gets rows in `show_alone`. A panic of a rule
+/// cannot be told from these, so it also poisons the store.
 pub(super) struct PoisonOnPanic<'a>(pub(super) &'a Shared);
 
 impl Drop for PoisonOnPanic<'_> {
@@ -96,7 +100,8 @@ impl Drop for PoisonOnPanic<'_> {
     }
 }
 
-/// Refuses a place that something has: a log that the index does not know is damaged, and is not replaced.
+/// Refuses a path at which there is a file with content. The index does not know that file, so something is damaged.
+/// The file stays as it is.
 fn check_free(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
     let len = match vfs.open(path, Open::Read) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -106,7 +111,7 @@ fn check_free(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
 }
 
 impl<'a> Round<'a> {
-    /// A round that begins at a log, which is not loaded yet.
+    /// A round without changes. No log is entered yet; until then nothing reads `key`.
     pub(super) fn new(shared: &'a Shared, remembered: &'a mut Remembered, key: LogKey) -> Self {
         let previous = remembered.previous();
         let recent = std::mem::take(&mut remembered.recent);
@@ -122,7 +127,7 @@ impl<'a> Round<'a> {
             before: Told::default(),
             told: Told::default(),
             log: None,
-            left: HashMap::new(),
+            parked: HashMap::new(),
             dropped: Vec::new(),
             open: OpenGroup::default(),
             claimable: BTreeMap::new(),
@@ -142,12 +147,12 @@ impl<'a> Round<'a> {
         self.tails.len() == 0 && self.dropped.is_empty()
     }
 
-    /// From when on claims may find something, by tenant.
+    /// By tenant, the time from which claims may find something.
     pub(super) fn claimable(&mut self) -> BTreeMap<TenantId, Timestamp> {
         std::mem::take(&mut self.claimable)
     }
 
-    /// Notes from when on a claim may find something.
+    /// Notes the time from which a claim may find something.
     pub(super) fn brings(&mut self, claimable_from: Option<Timestamp>) {
         if let Some(from) = claimable_from {
             let first = self.claimable.entry(self.key.0.clone()).or_insert(from);
@@ -155,23 +160,24 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Goes on with another log: what this one got is in `staged` from then on.
+    /// Goes on with another log. The lines of the log before are in `staged` already. [`Self::leave`] adds the row of
+    /// its thread, the record of its id, and how far the index covers it.
     pub(crate) fn enter(&mut self, key: LogKey) -> Result<()> {
         if self.entered != Entered::No && self.key == key {
             return Ok(());
         }
-        let next = match self.left.remove(&key) {
-            Some(left) => left,
+        let next = match self.parked.remove(&key) {
+            Some(parked) => parked,
             None => self.load(&key)?,
         };
         self.leave();
-        let Left { before, told, log } = next;
+        let Parked { before, told, log } = next;
         (self.key, self.before, self.told, self.log) = (key, before, told, log);
         self.entered = Entered::Unchanged;
         Ok(())
     }
 
-    /// Puts what the log's groups have led to into `staged`.
+    /// Leaves the log. If it got groups, its thread, the record of its id and its end are put into `staged`.
     pub(super) fn leave(&mut self) {
         let entered = std::mem::replace(&mut self.entered, Entered::No);
         if entered == Entered::No {
@@ -186,18 +192,19 @@ impl<'a> Round<'a> {
             fold::finish(&mut self.staged, &owner, (&before, &told), tail.end());
             before = told.clone();
         }
-        let left = Left { before, told, log: self.log };
-        self.left.insert(self.key.clone(), left);
+        let parked = Parked { before, told, log: self.log };
+        self.parked.insert(self.key.clone(), parked);
     }
 
-    /// A log as it stands: remembered, or from the index, its file compared with what the index knows.
-    fn load(&mut self, key: &LogKey) -> Result<Left> {
+    /// Loads a log. A log that is not remembered comes from the index, and its file is compared with what the index
+    /// knows.
+    fn load(&mut self, key: &LogKey) -> Result<Parked> {
         let (tenant, thread, part) = key;
         if let Some(Loaded { told, name, end }) = self.remembered.get(key) {
             self.shared.check_damage(tenant, thread)?;
             let log = Some(name.number);
             self.tails.insert_once(name, *end);
-            return Ok(Left { before: told.clone(), told: told.clone(), log });
+            return Ok(Parked { before: told.clone(), told: told.clone(), log });
         }
         let (told, log) = match part {
             Part::Events => {
@@ -216,7 +223,7 @@ impl<'a> Round<'a> {
             let (_, path) = self.shared.open_log(log)?;
             self.tails.insert_once(&LogName { number: log, path }, row.end);
         }
-        Ok(Left { before: told.clone(), told, log })
+        Ok(Parked { before: told.clone(), told, log })
     }
 
     pub(super) fn view(&self) -> View<'_> {
@@ -234,7 +241,7 @@ impl<'a> Round<'a> {
         DecisionContext::new(now, &self.shared.limits, &*self.shared.config.ids)
     }
 
-    /// Adds a group to the log, and works it into what later requests of the round are judged by.
+    /// Adds a group to the log, and works it into the rows that later requests of the round are judged by.
     pub(super) fn group(
         &mut self,
         generation: u64,
@@ -254,7 +261,8 @@ impl<'a> Round<'a> {
         folded
     }
 
-    /// The number of the batch that the round becomes: as it looks now.
+    /// The number of the batch that the round becomes. It may change if the journal changes halves before the commit;
+    /// then the round is planned again.
     pub(super) fn next_batch(&mut self) -> Result<u64> {
         let next = match self.number {
             Some(number) => number,
@@ -264,7 +272,7 @@ impl<'a> Round<'a> {
         Ok(next)
     }
 
-    /// Whose log it is; a thread without one gets it here.
+    /// The owner of the log. A thread without a log gets one here.
     pub(super) fn owner(&mut self, generation: u64) -> Result<Owner> {
         let (tenant, thread, _) = self.key.clone();
         if let Some(log) = self.log {
@@ -284,11 +292,11 @@ impl<'a> Round<'a> {
         self.dropped.push(name);
     }
 
-    /// The logs that have groups, as they will be.
+    /// The logs that have new groups, as they are after the commit.
     pub(super) fn written(&mut self) -> HashMap<LogKey, Loaded> {
         let tails = &self.tails;
-        let left = std::mem::take(&mut self.left).into_iter();
-        let written = left.filter_map(|(key, Left { told, log, .. })| {
+        let parked = std::mem::take(&mut self.parked).into_iter();
+        let written = parked.filter_map(|(key, Parked { told, log, .. })| {
             let tail = tails.get(log?).filter(|tail| tail.has_groups())?;
             Some((key, Loaded { told, name: tail.name.clone(), end: tail.end() }))
         });

@@ -18,7 +18,7 @@ use crate::{
 pub(super) enum End {
     /// It has to be committed.
     Planned(Arc<Planned>),
-    /// It wrote to no log. Rows of the index that need none show.
+    /// It wrote to no log. Rows of the index that need no log show already.
     NothingToCommit,
     /// It has to be planned again: what it was planned over was not committed, or its batch gets another number.
     Outdated,
@@ -31,6 +31,7 @@ impl Round<'_> {
             return Ok(End::Outdated);
         }
         if self.broken {
+            // No caller gets this text: a single request has its own error, and several requests are planned again.
             return Err(Failed::new(&Error::unavailable("the index cannot be read")));
         }
         self.leave();
@@ -48,7 +49,8 @@ impl Round<'_> {
     }
 
     fn plan_batch(mut self) -> Result<End> {
-        // The journal changes halves here, not in the commit, which so has the number that it is asked for.
+        // If the journal has to change halves, it does so here and not in the commit. So the commit gives the batch
+        // this number.
         let next = self.shared.next_batch()?;
         if self.number.is_some_and(|number| number != next) {
             // The journal changed halves, and used this number for a control batch.
@@ -56,6 +58,8 @@ impl Round<'_> {
             return Ok(End::Outdated);
         }
         let bytes = store_core::length(self.tails.len());
+        // `end` has called `leave`, so this has all logs of the round. It needs the tails, which become a part of the
+        // batch below.
         let written = self.written();
         let Self { shared, remembered, mut staged, tails, dropped, how, is_durable, .. } = self;
         let mut batch = Batch::default();
@@ -93,7 +97,8 @@ pub(super) fn commit(shared: &Shared, planned: &Planned) -> std::result::Result<
 
 fn write(shared: &Shared, planned: &Planned) -> Result<()> {
     shared.journal()?.commit(&planned.batch).map_err(|failure| shared.journal_failed(failure))?;
-    // The groups are in the logs: whatever happens now, the next opening shows them.
+    // The groups are in the logs, and readers in other processes may see them: the commit has published the batch. If
+    // the index fails now, the next opening shows them.
     let shown = shared.show_changes(&planned.changes, &planned.scopes);
     shown.map_err(|error| Error::commit_unknown(None).with_source(error))
 }

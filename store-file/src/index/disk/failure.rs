@@ -31,7 +31,7 @@ pub(crate) fn is_known_damaged(disk: &Disk) -> bool {
     disk.path().join("index").join(DAMAGED).exists()
 }
 
-/// Whether the files are at fault, not the system.
+/// Whether the files are at fault, not the operating system.
 pub(super) fn is_damage(failure: &fjall::Error) -> bool {
     match (failure, system_error(failure)) {
         (fjall::Error::Locked | fjall::Error::Poisoned, _) => false,
@@ -56,7 +56,7 @@ pub(super) fn report(failure: fjall::Error) -> Error {
     error.with_source(failure)
 }
 
-/// The system's error that fjall's error stands for.
+/// The error of the operating system that caused fjall's error.
 fn system_error(failure: &fjall::Error) -> Option<&io::Error> {
     let mut source: Option<&(dyn StdError + 'static)> = Some(failure);
     while let Some(error) = source {

@@ -32,13 +32,13 @@ use crate::{
     vfs::{Disk, FilePath, Vfs, ensure_dir, read_small},
 };
 
-/// A keyspace keeps the settings that it was made with: whoever changes them changes its name.
+/// A keyspace keeps the settings that it was made with. So a change of the settings needs another name.
 const KEYSPACE: &str = "rows";
 /// Found blocks, in memory. With partitioned filters and indexes a lookup needs few and small ones.
 const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
 const MEMTABLE_BYTES: u64 = 4 << 20;
-/// As much as that while the one before it waits to be written, behind a merge of tables.
+/// The limit while the memtable before it waits to be written, which a merge of tables may delay.
 const MEMTABLE_MOST: u64 = 32 << 20;
 /// A batch of more bytes becomes a table at once: an index that is made anew is filled by such.
 const LARGE_BATCH: usize = 2 << 20;
@@ -71,8 +71,8 @@ pub(super) struct DiskIndex {
     folder: Arc<Path>,
     database: Database,
     keys: Keyspace,
-    /// What every view shows: taken when the last batch was whole. fjall's own may show a batch in part, as tables that
-    /// are written meanwhile count as later than it.
+    /// What every view shows: taken when the last batch was whole. A snapshot that is taken while a batch is applied
+    /// may show it in part, as tables that are written at that time count as later than the batch.
     shown: RwLock<Arc<fjall::Snapshot>>,
     /// Where it is, if it is a temporary one. It goes last.
     temporary: Option<TemporaryFolder>,
@@ -171,7 +171,7 @@ impl DiskIndex {
         DiskView { folder: Arc::clone(&self.folder), snapshot, keys: self.keys.clone() }
     }
 
-    /// Applies a batch; nobody else applies one meanwhile.
+    /// Applies a batch. `Index::apply` applies one batch at a time.
     pub(super) fn apply(&self, changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
         let row = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len);
         let bytes: usize = changes.iter().map(row).sum();
@@ -194,8 +194,8 @@ impl DiskIndex {
     }
 
     /// Lets the memtable be written if it is full: one at a time, while the next one takes changes. If that is full,
-    /// too, whoever writes waits here. fjall itself would put a request into its queue with each batch until a full
-    /// memtable is written, and its worker waits for room in there; and it would wait for a worker that failed.
+    /// too, the batch waits here. fjall itself would put a request into its queue with each batch until a full memtable
+    /// is written, and its worker waits for room in there; and it would wait for a worker that failed.
     fn rotate_full_memtable(&self) -> fjall::Result<()> {
         let size = self.keys.tree.active_memtable().size();
         if size <= MEMTABLE_BYTES || (size <= MEMTABLE_MOST && self.keys.sealed_memtable_count() > 0) {
@@ -208,7 +208,7 @@ impl DiskIndex {
     /// Waits until no memtable waits to be written.
     fn wait_for_tables(&self) -> fjall::Result<()> {
         while self.keys.sealed_memtable_count() > 0 {
-            // Whoever writes it may have failed.
+            // The worker that writes it may have failed. Then this call fails.
             self.database.persist(PersistMode::Buffer)?;
             thread::sleep(Duration::from_millis(1));
         }
@@ -240,7 +240,7 @@ impl DiskIndex {
         guarded(&self.folder, || self.database.persist(PersistMode::SyncAll))
     }
 
-    /// Lets go of the files. What the journal holds goes into a table first, behind a merge that is under way, and the
+    /// Lets go of the files. What the journal holds goes into a table first, after a merge that is under way, and the
     /// journal is emptied: an opening reads it item by item, which takes longer than all else that it does.
     pub(super) fn close(self) -> Result<()> {
         if self.temporary.is_some() {

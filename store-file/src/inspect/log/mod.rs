@@ -25,7 +25,8 @@ use crate::{
 
 /// Checks a log, and with `repair` writes again what the index says of it.
 ///
-/// The writer goes on meanwhile. If something is found, it may be because of that: then it waits for a second look.
+/// The writer goes on during the first look, which may find something because of that. Then a second look is taken,
+/// during which the writer waits.
 pub(super) fn check_log(inspected: &Inspected, known: &(u64, LogRow)) -> Result<Part> {
     match look(inspected, known, false) {
         Ok((part, _)) if part.findings.is_empty() => return Ok(part),
@@ -80,7 +81,7 @@ impl Check<'_> {
         self.part.findings.push(finding);
     }
 
-    /// Reads the log from its beginning. What it gives, if all of it is good and nobody else changed it.
+    /// Reads the log from its beginning. Returns what it gives, if all of it is good and only the store changed it.
     fn log(&mut self) -> Result<Option<Replayed>> {
         let read = self.read();
         if let Some(damaged) = read.as_ref().err().and_then(error::damage) {
@@ -130,7 +131,7 @@ impl Check<'_> {
         Ok(is_good.then_some(replayed))
     }
 
-    /// Names what is wrong, each thing once: damage of the log first, then what others did to it, then the index.
+    /// Names what is wrong, each thing once: damage of the log first, then foreign changes of it, then the index.
     /// Whether the index follows from the log.
     fn judge(&mut self, log: &Log<'_>, replayed: &Replayed) -> Result<bool> {
         let Log { path, file, len, .. } = *log;

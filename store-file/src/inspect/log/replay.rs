@@ -28,11 +28,11 @@ pub(super) struct Replayed {
     pub(super) runs: BTreeMap<RunId, Arc<Run>>,
     /// What it says of the outbox.
     pub(super) outbox: OutboxRows,
-    /// Behind the last good group.
+    /// The place after the last good group.
     pub(super) end: Position,
     /// The first group that does not fit what stands before it: where it starts, where it ends, what is wrong.
     pub(super) misfit: Option<(u64, u64, String)>,
-    /// Whether the log goes on behind what the index knows of it.
+    /// Whether the log goes on after what the index knows of it.
     pub(super) goes_on: bool,
 }
 
@@ -75,7 +75,7 @@ impl Check<'_> {
 pub(super) struct Log<'a> {
     pub(super) path: &'a FilePath,
     pub(super) file: &'a dyn VfsFile,
-    /// Behind its header.
+    /// The place after its header.
     pub(super) start: Position,
     pub(super) len: u64,
 }

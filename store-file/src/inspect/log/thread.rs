@@ -48,7 +48,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What is wrong with a log, whatever the index says: the rules of a thread over what it gives itself.
+    /// What is wrong with a log, without regard to the index of the store: the rules of a thread, applied to what the
+    /// log gives.
     pub(super) fn alone(&self, log: &Log<'_>, replayed: &Replayed) -> Result<Vec<Finding>> {
         let Replayed { index, stored: Some(stored), runs, misfit, .. } = replayed else { return Ok(Vec::new()) };
         let Owner { tenant, thread, .. } = &self.owner;

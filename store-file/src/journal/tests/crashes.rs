@@ -161,7 +161,7 @@ fn relaxed_durability_loses_the_last_batches_only() {
             let crashed = stopping.after_crash(survivors);
             let (_, redone) = Store::open(&crashed, Durability::None, None).unwrap();
             assert!(redone.damaged.is_empty(), "call {call}, {survivors:?}");
-            // Behind what was committed a log may have more: bytes of batches that are lost.
+            // After what was committed a log may have more: bytes of batches that are lost.
             let found = contents(&crashed);
             let is_state = |number: &usize| {
                 script.states[*number]
@@ -199,7 +199,7 @@ fn a_closed_journal_is_empty_and_its_numbers_go_on() {
     run(&store, &script, 0);
     let last = store.journal.last();
     store.journal.close().unwrap();
-    assert!(store.journal.commit(&script.batches[0]).is_err(), "behind its close it takes nothing");
+    assert!(store.journal.commit(&script.batches[0]).is_err(), "after its close it takes nothing");
     let disk = disk.after_crash(Survivors::Synced);
     assert_eq!(contents(&disk), script.states[30]);
     let history = History::read(&disk, super::ROOT).unwrap().unwrap();

@@ -24,10 +24,10 @@ pub(super) fn at_every_call(fault: Fault, bug: Option<Bug>) -> Found {
         let is_poisoned = matches!(failure, Some(Failure::Failed(_)));
         let next = store.journal.commit(&script.batches[0]);
         if is_poisoned && !matches!(next, Err(Failure::Poisoned)) {
-            return Err(format!("{fault:?} at call {call}: behind a failed write a batch was taken"));
+            return Err(format!("{fault:?} at call {call}: after a failed write a batch was taken"));
         }
         if is_poisoned && store.journal.sync().is_ok() {
-            return Err(format!("{fault:?} at call {call}: behind a failed write a sync was tried"));
+            return Err(format!("{fault:?} at call {call}: after a failed write a sync was tried"));
         }
         if !is_poisoned && failure.is_some() {
             // Refused without effect, so it can be done again; the batch above was another one.
@@ -130,7 +130,7 @@ fn a_batch_that_frees_space_may_use_the_reserve() {
     store.journal.commit(&batch).unwrap();
     let ran = Ran { acknowledged: ran.acknowledged + 1, possible: ran.acknowledged + 1 };
     reopened(&disk.after_crash(Survivors::All), &more, ran, None).unwrap();
-    // What the reserve was is used up by others: now nothing goes.
+    // Other files use up the space of the reserve: now no batch is taken.
     disk.set_full(true);
     let mut batch = more.batches[ran.acknowledged].clone();
     batch.use_reserve();

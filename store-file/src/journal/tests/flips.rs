@@ -40,7 +40,7 @@ fn after(batches: usize, bug: Option<Bug>) -> Result<u32, String> {
             let history = history.ok_or("the journal is gone")?;
             let redone = history.redo(&disk).map_err(|error| error.to_string());
             let found = contents(&disk);
-            // A batch at the end that does not prove itself was not committed, as far as anybody can tell.
+            // A batch at the end with a wrong checksum looks like one that was not committed.
             if redone.is_err() || (found != *whole && found != *before) {
                 return Err(format!("{name}, bit {bit}: {redone:?}"));
             }

@@ -54,7 +54,7 @@ fn a_follower_sees_each_change_once_and_notices_what_it_missed() {
                 assert!(!is_complete || copy.0 == script.states[at + 1] || every > 1, "batch {at}");
                 assert_eq!(copy.0.keys().collect::<Vec<_>>(), script.states[at + 1].keys().collect::<Vec<_>>());
             } else {
-                // The halves were used again meanwhile: a reader reads the logs, and goes on from there.
+                // The halves were used again before this look: a reader reads the logs, and goes on from there.
                 (is_complete, misses) = (false, misses + 1);
                 copy = Copy(contents(&disk));
                 follower = Follower::behind(&disk, last).unwrap();

@@ -1,7 +1,7 @@
 //! Tests of the journal on the simulated disk: a script of batches, cut or failed at every call.
 //!
-//! What is expected is told by a [`Script`]: what every log contains after each batch. A check says what it found wrong
-//! as a text, so that `planted` can demand that it finds something.
+//! A [`Script`] says what is expected: what every log contains after each batch. A check says what it found wrong as a
+//! text, so that `planted` can demand that it finds something.
 
 mod crashes;
 mod faults;

@@ -19,7 +19,7 @@ pub(super) struct Script {
 const PLACES: [&str; 6] = ["logs/a", "logs/b", "logs/t/c", "logs/t/d", "logs/u/v/e", "logs/f"];
 
 impl Script {
-    /// The same script for the same seed.
+    /// A script of so many batches. Each seed always gives one and the same script.
     pub(super) fn new(seed: u64, batches: usize) -> Self {
         let mut script = Self { states: vec![BTreeMap::new()], next: 1, ..Self::default() };
         let mut coins = seed;

@@ -29,7 +29,7 @@ pub enum Survivors {
     AllButRenames,
 }
 
-/// Pseudo-random bits (splitmix64): the same for the same seed.
+/// Pseudo-random bits (splitmix64). Each seed always gives one and the same sequence.
 struct Coins(u64);
 
 impl Coins {

@@ -29,7 +29,7 @@ pub enum Fault {
     Eio,
     /// A call that needs space fails, a write after reaching the file up to its middle; other calls are not disturbed.
     Enospc,
-    /// The same, but a write has reached the file whole.
+    /// A call that needs space fails, a write after reaching the file whole; other calls are not disturbed.
     EnospcLate,
     /// From this call on the disk is full: what makes the files larger together is refused, until space is made.
     Full,
@@ -146,7 +146,7 @@ impl SimDisk {
         self.state().fingerprint()
     }
 
-    /// Changes one bit of a file behind everybody's back.
+    /// Changes one bit of a file, as a failing disk may do.
     ///
     /// # Errors
     /// `NotFound` for a file or an offset that is not there.
