@@ -37,6 +37,7 @@
 //! - With relaxed durability a power cut takes the last batches, never one in the middle. The logs may then be ahead of
 //!   the journal: the next opening sets aside the bytes of a log that follow the end which the journal states.
 
+mod apply;
 mod batch;
 mod flush;
 mod follow;

@@ -33,9 +33,6 @@ use crate::{
     walk::Walk,
 };
 
-/// How many expired claims one claim ends. The next claim ends the others.
-const LAPSES: usize = 1_000;
-
 /// What the mailbox of a tenant is asked for.
 #[derive(Debug)]
 pub(crate) enum MailboxAsk {
@@ -155,7 +152,7 @@ impl Round<'_> {
     }
 
     /// Makes one decision, which may be a refusal, and puts what it changes into the group.
-    fn change<T>(
+    pub(super) fn change<T>(
         &mut self,
         now: Timestamp,
         decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
@@ -165,7 +162,7 @@ impl Round<'_> {
     }
 
     /// Makes one decision whose answer shows a dispatch with its payload, and puts what it changes into the group.
-    fn change_whole<T>(
+    pub(super) fn change_whole<T>(
         &mut self,
         now: Timestamp,
         decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, DecisionContext<'_>) -> Result<MailboxDecision<T>>,
@@ -233,62 +230,6 @@ impl Round<'_> {
         put
     }
 
-    fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Result<Claims> {
-        let one = SingleClaim::of(request)?;
-        let named = match (&request.dispatch, &request.thread) {
-            (_, Some(thread)) => Some(thread.clone()),
-            (Some(id), None) => match self.staged.dispatch_row(&self.key.0, id)? {
-                Some(row) => Some(row.body.thread),
-                None => return Ok(Claims::none(Some(NotClaimedReason::Unknown))),
-            },
-            (None, None) => None,
-        };
-        match named {
-            Some(thread) => self.claim_of(&thread, one, now)?,
-            None => self.claim_any((request.limit, one), now),
-        }
-    }
-
-    fn claim_of(&mut self, thread: &ThreadId, one: SingleClaim<'_>, now: Timestamp) -> Result<Result<Claims>> {
-        turn(&mut self.staged, &self.key.0, thread, now)?;
-        self.change_whole(now, |view, setting| mailbox::claim(view, thread, one, setting))
-    }
-
-    /// Claims from ready threads, in their order.
-    fn claim_any(&mut self, what: (u32, SingleClaim<'_>), now: Timestamp) -> Result<Claims> {
-        let (mut claims, (limit, one)) = (Claims::default(), what);
-        let tenant = self.key.0.clone();
-        for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
-            if let Err(error) = self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))? {
-                claims.unreadable.push(UnreadableThread::new(thread, bad(error)?));
-            }
-        }
-        turn_all(&mut self.staged, &tenant, now)?;
-        let list = table::mailbox_list(&tenant, MailboxList::Ready);
-        let mut after = None;
-        while length(claims.claimed.len()) < u64::from(limit) {
-            let Some(key) = self.staged.next(&list, after, Direction::Forward)? else { break };
-            let (_, _, thread) = table::read_ready_place(&list, &key).ok_or_else(|| damaged("ready thread"))?;
-            after = Some(key);
-            match self.claim_of(&thread, one, now)? {
-                Ok(found) => claims.claimed.extend(found.claimed),
-                // Nothing of the thread was changed (MB-55).
-                Err(error) => claims.unreadable.push(UnreadableThread::new(thread, bad(error)?)),
-            }
-        }
-        Ok(claims)
-    }
-
-    fn reclaim(&mut self, limit: u32, now: Timestamp) -> Result<Reclaimed> {
-        mailbox::check_call_limit(limit)?;
-        let mut reclaimed = Reclaimed::default();
-        for thread in lapsed(&self.staged, &self.key.0, now, limit as usize)? {
-            let lapsed = self.change(now, |view, setting| mailbox::end_expired_claim(view, &thread, setting))?;
-            reclaimed.extend(lapsed.or_else(|error| bad(error).map(|_| Reclaimed::default()))?);
-        }
-        Ok(reclaimed)
-    }
-
     fn purge(&mut self, request: &Purge, now: Timestamp) -> Result<Purged> {
         request.check()?;
         let ids = ended(&self.staged, &self.key.0, request)?;
@@ -317,14 +258,6 @@ impl Round<'_> {
             requeued.push((id, answer));
         }
         Ok(requeued)
-    }
-}
-
-/// Returns the error of a thread whose records are damaged: it does not concern other threads.
-fn bad(error: Error) -> Result<Error> {
-    match error.kind() {
-        ErrorKind::Corrupt | ErrorKind::InvalidTransition => Ok(error),
-        _ => Err(error),
     }
 }
 

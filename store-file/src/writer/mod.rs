@@ -15,11 +15,12 @@
 //! - `round`: what is planned and not written yet, over any number of logs
 //! - `root_log`: facts about several threads
 //! - `write`: the end of a round: one batch of the journal, then the index
-//! - `commit`, `queue`, `events`, `outbox`, `mailbox`: what each kind of request writes
+//! - `commit`, `queue`, `events`, `outbox`, `mailbox`, `claims`: what each kind of request writes
 //! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer no caller received
 
 mod answer;
 mod ask;
+mod claims;
 mod commit;
 mod events;
 mod give_back;

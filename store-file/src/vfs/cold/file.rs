@@ -148,7 +148,8 @@ impl LogFile {
     /// recovery writes again what the log has; anything else would change it.
     fn compare(&self, parts: &Parts, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let left = parts.plain_begins().saturating_sub(offset);
-        let mut expected = bytes.get(..usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())).unwrap_or_default();
+        let mut expected =
+            bytes.get(..usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())).unwrap_or_default();
         let count = expected.len();
         let mut found = vec![0; count.min(64 << 10)];
         let mut at = offset;

@@ -206,7 +206,8 @@ impl Vfs for Cold {
     fn list(&self, path: &FilePath) -> io::Result<Vec<Entry>> {
         let mut entries = self.0.below.list(path)?;
         let is_plain = |entry: &Entry| entry.kind == Kind::File && entry.name.ends_with(LOG);
-        let logs: Vec<String> = entries.iter().filter(|entry| is_plain(entry)).map(|entry| entry.name.clone()).collect();
+        let logs: Vec<String> =
+            entries.iter().filter(|entry| is_plain(entry)).map(|entry| entry.name.clone()).collect();
         entries.retain(|entry| {
             let log = entry.name.strip_suffix(COMPRESSED).filter(|log| log.ends_with(LOG));
             !log.is_some_and(|log| logs.binary_search_by(|known| known.as_str().cmp(log)).is_ok())

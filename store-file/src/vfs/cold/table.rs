@@ -187,7 +187,8 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(7);
-        for (bytes, text) in [(500, vec![b'a'; FRAME_TEXT]), (300, vec![b'b'; FRAME_TEXT]), (9, b"the end\n".to_vec())] {
+        for (bytes, text) in [(500, vec![b'a'; FRAME_TEXT]), (300, vec![b'b'; FRAME_TEXT]), (9, b"the end\n".to_vec())]
+        {
             table.push(bytes, &text).unwrap();
         }
         table

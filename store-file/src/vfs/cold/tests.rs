@@ -215,9 +215,8 @@ fn both_files_are_removed_and_one_is_listed() {
     for other in ["b.jsonl.zst", "c.txt.zst"] {
         drop(disk.open(&path().parent().join(other).unwrap(), Open::Create).unwrap());
     }
-    let names = |vfs: &dyn Vfs| {
-        vfs.list(&path().parent()).unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>()
-    };
+    let names =
+        |vfs: &dyn Vfs| vfs.list(&path().parent()).unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>();
     assert_eq!(names(&cold), ["a.jsonl", "b.jsonl.zst", "c.txt.zst"]);
     // A file that is no log is opened as it is.
     assert_eq!(all(&*cold.open(&compressed(), Open::Read).unwrap()).unwrap(), bytes(&disk, &compressed()));
