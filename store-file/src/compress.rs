@@ -67,7 +67,10 @@ pub struct CompressedLogs {
 /// What became of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    Compressed { before: u64, after: u64 },
+    Compressed {
+        before: u64,
+        after: u64,
+    },
     Damaged,
     /// It was written or deleted meanwhile, or little of it is not compressed.
     Unchanged,

@@ -58,7 +58,7 @@ impl Parts {
     fn open_both(inner: &Inner, log: &FilePath, how: Open, mut first: Compressed) -> io::Result<Self> {
         let path = compressed_path(log)?;
         // Within this process nothing changes meanwhile; a holder in another one may compress the log.
-        let _one = guard(&inner.switching);
+        let mut synced = guard(&inner.switching);
         for _ in 0..LOOKS {
             let mut plain = inner.below.open(log, how)?;
             let Some(compressed) = Compressed::open(&*inner.below, &path, &inner.cache)? else {
@@ -72,6 +72,10 @@ impl Parts {
             if is_replaced && how == Open::Write {
                 inner.finish(log)?;
                 plain = inner.below.open(log, how)?;
+            } else if how == Open::Write && !synced.contains(&log.parent()) {
+                // What is appended must not be in a file that a power cut replaces by the former one.
+                inner.below.sync_dir(&log.parent())?;
+                synced.insert(log.parent());
             }
             let plain = (!is_replaced || how == Open::Write).then_some(plain);
             return Ok(Self { compressed: Some(compressed), plain });
@@ -148,7 +152,8 @@ impl LogFile {
     /// recovery writes again what the log has; anything else would change it.
     fn compare(&self, parts: &Parts, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let left = parts.plain_begins().saturating_sub(offset);
-        let mut expected = bytes.get(..usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())).unwrap_or_default();
+        let mut expected =
+            bytes.get(..usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len())).unwrap_or_default();
         let count = expected.len();
         let mut found = vec![0; count.min(64 << 10)];
         let mut at = offset;

@@ -14,6 +14,7 @@ mod table;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard},
@@ -49,7 +50,10 @@ struct Inner {
     /// Held by who compresses a log: there is one file to write to.
     compressing: Mutex<()>,
     /// Held while the two files of a log are changed, or opened to agree with each other.
-    switching: Mutex<()>,
+    ///
+    /// It has the folders that were synced since this disk was opened. The names in the others may be those that a
+    /// process left that was killed, and not be durable yet.
+    switching: Mutex<BTreeSet<FilePath>>,
     cache: Cache,
 }
 
@@ -206,7 +210,8 @@ impl Vfs for Cold {
     fn list(&self, path: &FilePath) -> io::Result<Vec<Entry>> {
         let mut entries = self.0.below.list(path)?;
         let is_plain = |entry: &Entry| entry.kind == Kind::File && entry.name.ends_with(LOG);
-        let logs: Vec<String> = entries.iter().filter(|entry| is_plain(entry)).map(|entry| entry.name.clone()).collect();
+        let logs: Vec<String> =
+            entries.iter().filter(|entry| is_plain(entry)).map(|entry| entry.name.clone()).collect();
         entries.retain(|entry| {
             let log = entry.name.strip_suffix(COMPRESSED).filter(|log| log.ends_with(LOG));
             !log.is_some_and(|log| logs.binary_search_by(|known| known.as_str().cmp(log)).is_ok())
