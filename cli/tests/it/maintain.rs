@@ -103,7 +103,9 @@ fn maintain_compresses_logs_of_the_given_age() {
     let text = "a long question ".repeat(2_000);
     store.append("long", &text);
     store.append("short", "hi");
-    let log = value_at(&store.json(&["show", "long"]), "/log_file").as_str().unwrap().to_owned();
+    let threads = store.json(&["threads"]);
+    let mut threads = value_at(&threads, "/threads").as_array().unwrap().iter();
+    let log = threads.find(|thread| thread["id"] == "long").unwrap()["log_file"].as_str().unwrap().to_owned();
     let former = fs::read(&log).unwrap();
     let args = ["maintain", "--once", "--compress-after"];
     let report = store.json(&[&args[..], &["1h"]].concat());

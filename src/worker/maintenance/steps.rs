@@ -5,8 +5,9 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use store_core::{
     Clock, CommitCoordinator, Direction, DispatchFilter, DispatchQuery, DispatchStatus, Error, EventStore,
-    IgnoreProgress, MAX_PAGE, MailboxStore, PageRequest, Progress, PruneRequest, Purge, PurgeOutbox, Result, RunFilter, RunQuery, Scope,
-    TenantId, TenantStores, ThreadId, ThreadOrder, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+    IgnoreProgress, MAX_PAGE, MailboxStore, PageRequest, Progress, PruneRequest, Purge, PurgeOutbox, Result, RunFilter,
+    RunQuery, Scope, TenantId, TenantStores, ThreadId, ThreadOrder, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore,
+    TrimRequest,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -152,7 +153,10 @@ impl Steps {
 
     async fn purge_deleted(&self) -> StepResult {
         let Some(threads) = &self.stores.threads else { return NOTHING_DONE };
-        match threads.purge_deleted(&StoppableProgress { stopping: self.stopping.clone(), told: Arc::new(IgnoreProgress) }).await {
+        match threads
+            .purge_deleted(&StoppableProgress { stopping: self.stopping.clone(), told: Arc::new(IgnoreProgress) })
+            .await
+        {
             Ok(count) => (count, None),
             Err(error) => (0, Some(error)),
         }

@@ -9,8 +9,8 @@ use std::{
 
 use conformance_tests::TestLength;
 use store_core::{
-    AppendEvents, DeleteRequest, Direction, EntryQuery, ErrorKind, IgnoreProgress, Message, NewEntry, NewEvent, PageRequest,
-    Progress, Scope, Store, Subscribe, SubscriptionStart, TenantId, inspect::FindingKind, log::RewindTo,
+    AppendEvents, DeleteRequest, Direction, EntryQuery, ErrorKind, IgnoreProgress, Message, NewEntry, NewEvent,
+    PageRequest, Progress, Scope, Store, Subscribe, SubscriptionStart, TenantId, inspect::FindingKind, log::RewindTo,
 };
 use store_file::{CompressLogs, CompressedLogs, FileStore};
 
@@ -155,7 +155,7 @@ async fn a_compression_can_be_counted_and_stopped() {
     let store = filled(&place).await;
     let default = TenantId::default_tenant();
     let request = CompressLogs::new(Duration::from_secs(1));
-    let run = |request| async { store.compress_logs(&default, request, &IgnoreProgress).await.unwrap() };
+    let run = async |request| store.compress_logs(&default, request, &IgnoreProgress).await.unwrap();
     assert_eq!(run(request).await, CompressedLogs::default(), "nothing is old enough");
     place.clock.advance(Duration::from_secs(2));
     let before = place.tree();
@@ -279,7 +279,9 @@ async fn writers_and_readers_go_on_during_a_compression() {
             tokio::spawn(async move {
                 for _ in 0..count {
                     write(&store, id, 4, 2_000).await;
-                    assert!(!threads(&store).list_entries(&thread(id), EntryQuery::all()).await.unwrap().items.is_empty());
+                    assert!(
+                        !threads(&store).list_entries(&thread(id), EntryQuery::all()).await.unwrap().items.is_empty()
+                    );
                 }
             })
         };

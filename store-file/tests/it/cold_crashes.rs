@@ -110,7 +110,8 @@ impl Root {
     /// What power cuts and the end of the process may leave, with an index that is behind or as it was, or none.
     fn left(&self, seeds: u64) -> Vec<(String, Self)> {
         let (least, most) = self.journal.left().into_inner();
-        let kinds = [Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names, Survivors::AllButRenames];
+        let kinds =
+            [Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names, Survivors::AllButRenames];
         let mut left = Vec::new();
         for kind in kinds.into_iter().chain((0..seeds).map(Survivors::Random)) {
             for batches in if least == most { vec![most] } else { vec![least, most] } {
@@ -143,7 +144,10 @@ fn rehearsed(durability: Durability) -> (Vec<String>, u64) {
 /// Opening and a verification find nothing wrong.
 fn check_sound(store: &FileStore, place: &str) {
     let opening = store.opening();
-    assert!(opening.damaged.is_empty() && opening.set_aside.iter().all(|aside| !aside.acknowledged), "{place}: {opening:?}");
+    assert!(
+        opening.damaged.is_empty() && opening.set_aside.iter().all(|aside| !aside.acknowledged),
+        "{place}: {opening:?}"
+    );
     let findings = wait(store.verify(&IgnoreProgress)).unwrap().findings;
     assert!(findings.is_empty(), "{place}: {findings:?}");
 }
@@ -191,7 +195,10 @@ fn no_crash_around_a_compression_loses_anything() {
 #[test]
 fn a_relaxed_store_loses_whole_commits_around_a_compression() {
     let (expected, calls) = rehearsed(Durability::None);
-    let strip = |text: &str| text.replace("incarnation", "").chars().filter(|c| c.is_alphabetic()).count();
+    let strip = |text: &str| {
+        let parts = text.split("incarnation: ").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
+        parts.collect::<String>()
+    };
     let seeds = TestLength::pick_by_env(2, 6, 16);
     for call in swept(calls) {
         let root = Root::on(SimDisk::new().with_fault(call, Fault::Stop));
@@ -263,7 +270,9 @@ fn a_full_disk_refuses_a_compression() {
 fn a_changed_bit_of_a_compressed_file_is_damage_of_its_thread() {
     let root = Root::on(SimDisk::new());
     let (clock, store) = root.open(Durability::Sync).unwrap();
-    for (number, act) in [Act::Say("a", 300, 900), Act::Say("b", 1, 100), Act::Compress, Act::Say("a", 1, 100)].iter().enumerate() {
+    for (number, act) in
+        [Act::Say("a", 300, 900), Act::Say("b", 1, 100), Act::Compress, Act::Say("a", 1, 100)].iter().enumerate()
+    {
         act.make((number, &store), &clock).unwrap();
     }
     let log = store.log_path(&tenant("default"), &thread("a")).unwrap().unwrap();
@@ -281,7 +290,8 @@ fn a_changed_bit_of_a_compressed_file_is_damage_of_its_thread() {
         for with_index in [true, false] {
             let disk = root.disk.after_crash(Survivors::All);
             let (_, most) = root.journal.left().into_inner();
-            let journal = if with_index { root.journal.after_crash(most, disk.clone()) } else { Journal::new(disk.clone()) };
+            let journal =
+                if with_index { root.journal.after_crash(most, disk.clone()) } else { Journal::new(disk.clone()) };
             let (_, store) = Root { disk, journal }.open(Durability::Sync).unwrap();
             let place = format!("bit {bit}, with index: {with_index}");
             match entries(&store, "a") {

@@ -58,7 +58,7 @@ impl Parts {
     fn open_both(inner: &Inner, log: &FilePath, how: Open, mut first: Compressed) -> io::Result<Self> {
         let path = compressed_path(log)?;
         // Within this process nothing changes meanwhile; a holder in another one may compress the log.
-        let _one = guard(&inner.switching);
+        let mut synced = guard(&inner.switching);
         for _ in 0..LOOKS {
             let mut plain = inner.below.open(log, how)?;
             let Some(compressed) = Compressed::open(&*inner.below, &path, &inner.cache)? else {
@@ -72,6 +72,10 @@ impl Parts {
             if is_replaced && how == Open::Write {
                 inner.finish(log)?;
                 plain = inner.below.open(log, how)?;
+            } else if how == Open::Write && !synced.contains(&log.parent()) {
+                // What is appended must not be in a file that a power cut replaces by the former one.
+                inner.below.sync_dir(&log.parent())?;
+                synced.insert(log.parent());
             }
             let plain = (!is_replaced || how == Open::Write).then_some(plain);
             return Ok(Self { compressed: Some(compressed), plain });

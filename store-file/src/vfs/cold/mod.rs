@@ -14,6 +14,7 @@ mod table;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard},
@@ -49,7 +50,10 @@ struct Inner {
     /// Held by who compresses a log: there is one file to write to.
     compressing: Mutex<()>,
     /// Held while the two files of a log are changed, or opened to agree with each other.
-    switching: Mutex<()>,
+    ///
+    /// It has the folders that were synced since this disk was opened. The names in the others may be those that a
+    /// process left that was killed, and not be durable yet.
+    switching: Mutex<BTreeSet<FilePath>>,
     cache: Cache,
 }
 

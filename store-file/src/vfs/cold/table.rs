@@ -213,6 +213,7 @@ mod tests {
         let (table, frames) = (table(), vec![0; 809]);
         file.write_at(&frames, 0).unwrap();
         file.write_at(&table.encode(), 809).unwrap();
+        file.sync_data().unwrap();
         assert_eq!(Table::read(&*file).unwrap().unwrap(), table);
         for bit in 809 * 8..file.len().unwrap() * 8 {
             disk.flip(&path, bit).unwrap();
