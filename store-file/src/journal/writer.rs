@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error,
     mutex::guard,
-    vfs::{FilePath, Open, Vfs},
+    vfs::{FilePath, Vfs},
 };
 
 /// The state of an open journal.

@@ -4,12 +4,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use store_core::{
-    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, ErrorKind, InstanceId,
-    Interrupt, Interrupted, NewDispatch, NotClaimedReason, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result,
-    Settled, Settlement, ThreadId, Timestamp,
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
+    Interrupted, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, Timestamp,
     commit::{DecisionContext, Plan},
     length,
-    mailbox::{self, MailboxDecision, MailboxPlan, SingleClaim, UnreadableThread},
+    mailbox::{self, MailboxDecision, MailboxPlan},
 };
 
 use super::{
@@ -17,20 +16,14 @@ use super::{
     give_back::{GiveBack, OnTheWay},
 };
 use crate::{
-    codec::damaged,
-    dispatch_lists::{dead_letters, ended, lapsed},
+    dispatch_lists::{dead_letters, ended},
     dispatch_rows::MailboxRows,
     dispatches::{MailboxTable, check},
-    fold::{
-        self,
-        mailbox::{turn, turn_all},
-    },
-    index::Direction,
+    fold,
     line::{CommitLine, DispatchLine, Line, MailboxLine, mailbox_lines},
     names::{Part, mailbox_log_id},
     staged::Staged,
-    table::{self, MailboxList},
-    walk::Walk,
+    table,
 };
 
 /// What the mailbox of a tenant is asked for.

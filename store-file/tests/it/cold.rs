@@ -3,7 +3,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -35,7 +38,7 @@ fn zst(log: &Path) -> PathBuf {
 
 /// Entries of so many bytes, in one commit.
 async fn write(store: &FileStore, id: &str, entries: usize, bytes: usize) {
-    let texts = (0..entries).map(|number| format!("{id} {number} ").repeat(bytes / 8 + 1)[..bytes].to_owned());
+    let texts = (0..entries).map(|number| format!("{id} {number} ").repeat(bytes / 4 + 1)[..bytes].to_owned());
     let more = texts.map(|text| NewEntry::new(Message::user(text)));
     commit(store, saying(id, "begin").entries(more)).await.unwrap();
 }
@@ -79,7 +82,7 @@ async fn a_compressed_log_is_read_verified_and_appended_to() {
     page = page.after(first.next.unwrap());
     let second = threads(&store).list_entries(&thread("many"), EntryQuery::all().with_page(page)).await.unwrap();
     assert_eq!(second.items.first().unwrap().seq, 8);
-    let entry = second.items[3].clone();
+    let entry = Arc::clone(&second.items[3]);
     assert_eq!(threads(&store).load_entry(&thread("many"), &entry.id).await.unwrap().as_ref(), Some(&entry));
     let back = saying("many", "before").entry(NewEntry::new(RewindTo::Entry(entry.id.clone())));
     commit(&store, back).await.unwrap();
@@ -271,7 +274,7 @@ async fn a_reader_beside_the_holder_goes_on() {
 async fn writers_and_readers_go_on_during_a_compression() {
     let place = Place::new();
     let store = place.open();
-    let count = TestLength::pick_by_env(40, 200, 2_000);
+    let count: u64 = TestLength::pick_by_env(40, 200, 2_000);
     let is_done = AtomicBool::new(false);
     let writers = async {
         let writer = |id: &'static str| {
@@ -307,7 +310,7 @@ async fn writers_and_readers_go_on_during_a_compression() {
         let page = PageRequest::first(1);
         let last = EntryQuery::all().with_page(page).with_direction(Direction::Backward);
         let last = threads(&store).list_entries(&thread(id), last).await.unwrap().items.remove(0);
-        assert_eq!(last.seq, count as u64 * 5);
+        assert_eq!(last.seq, count * 5);
     }
     assert_eq!(verified(&store).await, []);
     let expected = answers(&store).await.unwrap();

@@ -63,15 +63,18 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
+/// A file, by its number in the cache, and a frame of it.
+type FrameId = (u64, usize);
+
 /// Decoded frames that were used last, of all compressed files.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    frames: Mutex<VecDeque<((u64, usize), Arc<Vec<u8>>)>>,
+    frames: Mutex<VecDeque<(FrameId, Arc<Vec<u8>>)>>,
     opened: AtomicU64,
 }
 
 impl Cache {
-    fn get(&self, key: (u64, usize)) -> Option<Arc<Vec<u8>>> {
+    fn get(&self, key: FrameId) -> Option<Arc<Vec<u8>>> {
         let mut frames = guard(&self.frames);
         let place = frames.iter().position(|(kept, _)| *kept == key)?;
         let found = frames.remove(place)?;
@@ -80,7 +83,7 @@ impl Cache {
         Some(text)
     }
 
-    fn keep(&self, key: (u64, usize), text: &Arc<Vec<u8>>) {
+    fn keep(&self, key: FrameId, text: &Arc<Vec<u8>>) {
         let mut frames = guard(&self.frames);
         frames.push_front((key, Arc::clone(text)));
         frames.truncate(KEPT);

@@ -214,7 +214,7 @@ impl Vfs for Cold {
             entries.iter().filter(|entry| is_plain(entry)).map(|entry| entry.name.clone()).collect();
         entries.retain(|entry| {
             let log = entry.name.strip_suffix(COMPRESSED).filter(|log| log.ends_with(LOG));
-            !log.is_some_and(|log| logs.binary_search_by(|known| known.as_str().cmp(log)).is_ok())
+            log.is_none_or(|log| logs.binary_search_by(|known| known.as_str().cmp(log)).is_err())
         });
         Ok(entries)
     }
