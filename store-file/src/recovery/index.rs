@@ -108,7 +108,9 @@ fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &
     // name another session.
     let uncounted = lock.is_some_and(|lock| lock.former().is_none());
     let differs = lock.map_or(Ok(false), |lock| session_differs(index, lock))?;
-    let mut stale = uncounted || differs || position(index)?.is_none();
+    // An opening that found no space may have ended before it wrote this. Its index is of no use, and no finding.
+    let is_unfinished = position(index)?.is_none();
+    let mut stale = uncounted || differs || is_unfinished;
     let batch = Staged::new(index).number(&table::fact("batch"))?.unwrap_or_default();
     let covered = last_batch(index)?;
     match &found.history {
@@ -117,8 +119,8 @@ fn is_trusted(index: &Index, condition: Condition, lock: Option<&Lock>, found: &
         None => stale |= found.opening.unclean,
     }
     if stale {
-        found.opening.stale_index = (!uncounted && found.history.is_some() && !found.opening.unclean)
-            .then_some("it is older or newer than the logs");
+        let is_finding = !uncounted && !is_unfinished && found.history.is_some() && !found.opening.unclean;
+        found.opening.stale_index = is_finding.then_some("it is older or newer than the logs");
     }
     Ok(!stale)
 }
