@@ -65,10 +65,7 @@ pub(super) async fn run(
 }
 
 /// Runs loops at the same time, each in its own OS thread, and returns the number of iterations of all loops.
-///
-/// # Errors
-/// The error of the first loop that failed.
-pub(super) fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
+fn run_in_threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
     thread::scope(|scope| {
         let handles: Vec<_> = (0..loops)
             .map(|number| {
@@ -108,7 +105,12 @@ fn run_appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io
 }
 
 /// Runs loops at the same time, each in its own task, and returns the number of iterations of all loops.
-async fn run_in_tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
+///
+/// # Errors
+/// The error of the first loop that failed.
+pub(super) async fn run_in_tasks(
+    loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>,
+) -> Result<u64> {
     let tasks: Vec<_> = loops.map(tokio::spawn).collect();
     let mut total = 0;
     for task in tasks {

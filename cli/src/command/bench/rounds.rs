@@ -110,7 +110,7 @@ impl Totals {
         let loops = scenario.limit_loops(target.is_on_server());
         self.limit.add(limit::run(target, loops, iteration, duration).await?);
         if let (Some(total), Some(folder)) = (&mut self.shared_limit, target.file_store_folder()) {
-            total.add(shared_sync::run(folder, scenario.callers, iteration.bytes(), duration)?);
+            total.add(shared_sync::run(folder, scenario.callers, iteration.bytes(), duration).await?);
         }
         let written_before = written_bytes();
         self.scenario.add(scenario.run(&*store, duration).await?);

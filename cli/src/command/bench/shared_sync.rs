@@ -8,147 +8,144 @@ use std::{
     io::{self, Write as _},
     mem,
     path::Path,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use agentstore::{Error, Result};
 
-use super::{limit::run_in_threads, scenario::Measurement};
+use super::{limit::run_in_tasks, scenario::Measurement};
 
 /// What the limit is, for people.
 pub(super) const DESCRIPTION: &str = "an append to one file, with one fdatasync for all waiting callers";
 
-/// Runs `callers` callers at the same time, each in its own OS thread. Each repeatedly appends `bytes` bytes to the
-/// file and waits until they are synced. Returns the number of appends, and how long the callers ran.
-pub(super) fn run(folder: &Path, callers: usize, bytes: usize, duration: Duration) -> Result<Measurement> {
+/// Runs `callers` callers at the same time, each in its own task, as those of a scenario. Each repeatedly appends
+/// `bytes` bytes to the file and waits until they are synced. Returns the number of appends, and how long the callers
+/// ran.
+///
+/// # Errors
+/// `Unavailable` if the file cannot be written.
+pub(super) async fn run(folder: &Path, callers: usize, bytes: usize, duration: Duration) -> Result<Measurement> {
+    let file = Arc::new(SharedFile::create(&folder.join("bare-shared")).map_err(unavailable)?);
     let start = Instant::now();
     let until = start + duration;
-    let count = SharedFile::create(&folder.join("bare-shared")).and_then(|file| {
-        run_in_threads(callers, |_| {
-            let (body, mut appends) = (vec![b'x'; bytes], 0);
-            while Instant::now() < until {
-                file.append(&body)?;
-                appends += 1;
-            }
-            Ok(appends)
-        })
-    });
-    let count = count.map_err(|error: io::Error| {
-        Error::unavailable("the callers that measure the limit cannot write their file").with_source(error)
-    })?;
+    let count = run_in_tasks((0..callers).map(|_| run_appends(Arc::clone(&file), bytes, until))).await?;
     Ok(Measurement { count, took: start.elapsed(), call_durations: Vec::new() })
+}
+
+async fn run_appends(file: Arc<SharedFile>, bytes: usize, until: Instant) -> Result<u64> {
+    let (body, mut appends) = (vec![b'x'; bytes], 0);
+    while Instant::now() < until {
+        file.append(&body).await.map_err(unavailable)?;
+        appends += 1;
+    }
+    Ok(appends)
+}
+
+fn unavailable(error: io::Error) -> Error {
+    Error::unavailable("the callers that measure the limit cannot write their file").with_source(error)
 }
 
 /// A file whose appends share syncs.
 struct SharedFile {
-    file: File,
-    queue: Mutex<Queue>,
-    batch_ended: Condvar,
+    next: Mutex<Batch>,
+    writer: tokio::sync::Mutex<Writer>,
 }
 
+/// The bytes that no caller has begun to write.
 #[derive(Default)]
-struct Queue {
-    /// The bytes of the next batch.
-    waiting: Vec<u8>,
-    /// The number of batches that were begun.
-    begun: u64,
+struct Batch {
+    /// The number of earlier batches.
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+struct Writer {
+    file: File,
     /// The number of batches that are synced.
     synced: u64,
-    /// Whether a caller writes a batch at the moment.
-    is_writing: bool,
     has_failed: bool,
 }
 
 impl SharedFile {
     fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).append(true).open(path)?;
-        Ok(Self { file, queue: Mutex::default(), batch_ended: Condvar::new() })
+        let writer = tokio::sync::Mutex::new(Writer { file, synced: 0, has_failed: false });
+        Ok(Self { next: Mutex::default(), writer })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change_next<T>(&self, change: impl FnOnce(&mut Batch) -> T) -> T {
+        change(&mut self.next.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Appends the bytes and waits until they are synced. If no other caller writes, this one writes and syncs what
-    /// all callers have handed in.
-    fn append(&self, body: &[u8]) -> io::Result<()> {
-        let mut queue = self.lock();
-        queue.waiting.extend_from_slice(body);
-        let own_batch = queue.begun + 1;
-        while queue.synced < own_batch {
-            // After a failed write it is unknown what the file contains.
-            if queue.has_failed {
-                return Err(io::Error::other("a write or a sync of another caller failed"));
-            }
-            if queue.is_writing {
-                queue = self.batch_ended.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            let batch = mem::take(&mut queue.waiting);
-            queue.begun += 1;
-            queue.is_writing = true;
-            drop(queue);
-            let written = (&self.file).write_all(&batch).and_then(|()| self.file.sync_data());
-            queue = self.lock();
-            queue.is_writing = false;
-            queue.has_failed = written.is_err();
-            if written.is_ok() {
-                queue.synced += 1;
-            }
-            self.batch_ended.notify_all();
-            written?;
+    /// Appends the bytes and waits until they are synced. The first caller of a batch that gets the file writes and
+    /// syncs what all callers have handed in until then.
+    async fn append(&self, body: &[u8]) -> io::Result<()> {
+        let own = self.change_next(|next| {
+            next.bytes.extend_from_slice(body);
+            next.number
+        });
+        let mut writer = self.writer.lock().await;
+        // After a failed write it is unknown what the file contains.
+        if writer.has_failed {
+            return Err(io::Error::other("a write or a sync of another caller failed"));
         }
-        Ok(())
+        if writer.synced > own {
+            return Ok(());
+        }
+        let batch = self.change_next(|next| mem::replace(next, Batch { number: next.number + 1, bytes: Vec::new() }));
+        let written = writer.file.write_all(&batch.bytes).and_then(|()| writer.file.sync_data());
+        writer.has_failed = written.is_err();
+        writer.synced += 1;
+        written
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, thread};
+    use std::{fs, sync::Arc};
 
-    use super::{SharedFile, run_in_threads};
+    use super::SharedFile;
 
-    #[test]
-    fn callers_that_wait_share_a_sync() {
+    #[tokio::test]
+    async fn callers_that_wait_share_a_sync() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shared");
-        let file = SharedFile::create(&path).unwrap();
-        // Another caller seems to write until all callers of the test wait.
-        file.lock().is_writing = true;
-        thread::scope(|scope| {
-            let callers: Vec<_> = (b'a'..=b'h')
-                .map(|letter| {
-                    scope.spawn({
-                        let file = &file;
-                        move || file.append(&[letter; 16])
-                    })
-                })
-                .collect();
-            while file.lock().waiting.len() < 8 * 16 {
-                thread::yield_now();
-            }
-            assert_eq!(fs::read(&path).unwrap().len(), 0);
-            file.lock().is_writing = false;
-            file.batch_ended.notify_all();
-            callers.into_iter().for_each(|caller| caller.join().unwrap().unwrap());
-        });
+        let file = Arc::new(SharedFile::create(&path).unwrap());
+        // While the test has the file, all callers wait.
+        let writer = file.writer.lock().await;
+        let append = |letter: u8| {
+            let file = Arc::clone(&file);
+            tokio::spawn(async move { file.append(&[letter; 16]).await })
+        };
+        let callers: Vec<_> = (b'a'..=b'h').map(append).collect();
+        while file.change_next(|next| next.bytes.len()) < 8 * 16 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fs::read(&path).unwrap().len(), 0);
+        drop(writer);
+        for caller in callers {
+            caller.await.unwrap().unwrap();
+        }
         let content = fs::read(&path).unwrap();
         assert_eq!(content.len(), 8 * 16);
         for letter in b'a'..=b'h' {
             assert_eq!(content.chunks(16).filter(|chunk| **chunk == [letter; 16]).count(), 1);
         }
-        assert_eq!(file.lock().synced, 1);
+        assert_eq!(file.writer.lock().await.synced, 1);
+        file.append(b"z").await.unwrap();
+        assert_eq!(file.writer.lock().await.synced, 2);
     }
 
-    #[test]
-    fn a_failed_write_ends_all_callers() {
+    #[tokio::test]
+    async fn after_a_failed_write_every_append_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shared");
-        let mut file = SharedFile::create(&path).unwrap();
-        file.file = fs::File::open(&path).unwrap();
-        let appends = run_in_threads(8, |_| file.append(b"x").map(|()| 1));
-        assert!(appends.is_err());
-        assert!(file.append(b"x").is_err());
+        let file = SharedFile::create(&path).unwrap();
+        // A file that is open for reading only.
+        file.writer.lock().await.file = fs::File::open(&path).unwrap();
+        assert!(file.append(b"x").await.is_err());
+        file.writer.lock().await.file = fs::File::create(&path).unwrap();
+        assert!(file.append(b"x").await.is_err());
     }
 }
