@@ -192,7 +192,8 @@ impl<'a> Replay<'a> {
         let read = self.vfs.open(path, Open::Read).and_then(|file| Ok((file.len()?, own_header(&*file, path)?)));
         let (len, header) = match read {
             Err(source) if Damaged::of(&source).is_some() => {
-                self.note_headless(path, fail(source).to_string(), opening);
+                let place = Damaged::of(&source).map(ToString::to_string).unwrap_or_default();
+                self.note_headless(path, place, fail(source).to_string(), opening);
                 return Ok(());
             }
             read => read.map_err(fail)?,
@@ -227,15 +228,15 @@ impl<'a> Replay<'a> {
             return self.vfs.unlink(path).map_err(|source| error::io(path, source));
         }
         let damage = format!("`{path}`: its first line is damaged or names another thread");
-        self.note_headless(path, damage, opening);
+        self.note_headless(path, format!("{path} at byte 0"), damage, opening);
         Ok(())
     }
 
-    /// Reports a log whose thread is known by its path alone.
-    fn note_headless(&mut self, path: &FilePath, damage: String, opening: &mut Opening) {
+    /// Reports a log whose thread is known by its path alone. `place` is where the damage is.
+    fn note_headless(&mut self, path: &FilePath, place: String, damage: String, opening: &mut Opening) {
         opening.damaged.push(damage);
         if let Some((name, generation)) = without_generation(path) {
-            self.damage.headless.insert(name.to_owned(), (generation, path.clone()));
+            self.damage.headless.insert(name.to_owned(), (generation, place));
         }
     }
 

@@ -153,7 +153,7 @@ pub(crate) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mu
         };
         let Some((header, _)) = header else {
             if let Some((name, generation)) = without_generation(path) {
-                damage.headless.insert(name.to_owned(), (generation, path.clone()));
+                damage.headless.insert(name.to_owned(), (generation, format!("{path} at byte 0")));
             }
             continue;
         };

@@ -35,7 +35,7 @@ fn zst(log: &Path) -> PathBuf {
 
 /// Entries of so many bytes, in one commit.
 async fn write(store: &FileStore, id: &str, entries: usize, bytes: usize) {
-    let texts = (0..entries).map(|number| format!("{id} {number} ").repeat(bytes / 8 + 1)[..bytes].to_owned());
+    let texts = (0..entries).map(|number| format!("{id} {number} ").repeat(bytes / 4 + 1)[..bytes].to_owned());
     let more = texts.map(|text| NewEntry::new(Message::user(text)));
     commit(store, saying(id, "begin").entries(more)).await.unwrap();
 }

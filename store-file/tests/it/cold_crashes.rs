@@ -46,9 +46,9 @@ const SCRIPT: [Act; 22] = [
     Act::Purge,
     Act::Say("c", 1, 30_000),
     Act::Compress,
-    Act::Say("b", 3, 6_000),
+    Act::Say("d", 3, 6_000),
     Act::Compress,
-    Act::Say("b", 1, 100),
+    Act::Say("d", 1, 100),
     Act::Delete("a"),
 ];
 
