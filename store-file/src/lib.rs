@@ -4,8 +4,8 @@
 //! # Layers
 //! Each module imports only modules that come before it. `cargo xtask tidy` checks this, with the table in
 //! `xtask/src/tidy/layers.rs`, which has the same order.
-//! 1. What the operating system gives. `vfs`: what the store needs of a disk, the real disk, a simulated one, and files
-//!    that are compressed in part; `error`: from errors of the operating system to those of the contracts; `mutex`;
+//! 1. What the operating system gives. `mutex`; `vfs`: what the store needs of a disk, the real disk, a simulated one,
+//!    and files that are compressed in part; `error`: from errors of the operating system to those of the contracts;
 //!    `pool`: threads that run jobs, and a queue of requests
 //! 2. Files below the root. `line`, `log`: records, groups of lines with a chain of checksums, and the recovery of torn
 //!    tails; `files`, `readers`: a bounded number of open files, and the calls that read now; `names`: where logs are;

@@ -125,7 +125,7 @@ async fn an_error_at_any_call_fails_the_round_and_what_was_planned_over_it() {
     assert!(unknown > 0, "no error left an outcome open");
 }
 
-/// Shows FI-7 and CM-1: a disk that is full at any call, while rounds overlap. All of it is written when there is space.
+/// Shows FI-7 and CM-1: a disk that is full at any call while rounds overlap. With space, everything is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_at_any_call_loses_nothing_and_orders_nothing_anew() {
     let (first, calls) = calls_of_a_run().await;

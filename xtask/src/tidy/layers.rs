@@ -7,7 +7,7 @@ const FOLDER: &str = "store-file/src/";
 /// The modules of `store-file`, from the bottom to the top. A module imports only modules that come before it.
 const LAYERS: &[&[&str]] = &[
     // What the system gives.
-    &["vfs", "error", "mutex", "pool"],
+    &["mutex", "vfs", "error", "pool"],
     // Files below the root.
     &["line", "log", "files", "readers", "names", "registry"],
     // What a root is, and its journal.
@@ -25,8 +25,7 @@ const LAYERS: &[&[&str]] = &[
     // The contracts.
     &[
         "tenant", "commit", "runs", "entries", "threads", "pending", "events", "outbox", "mailbox", "store", "inspect",
-        "compress",
-        "lib",
+        "compress", "lib",
     ],
 ];
 
