@@ -1,4 +1,4 @@
-//! Events: immutable records for observers, numbered without gaps in the scope of a thread, of a run, or of both.
+//! Events: immutable records for observers, numbered without gaps in the scopes of threads, runs and topics.
 
 mod follow;
 mod query;
@@ -11,8 +11,8 @@ pub use self::{
     follow::{ChangeFollower, EventSource, Followers, event_stream},
     query::{EventFilter, EventQuery, ScopeInfo, Subscribe, SubscriptionStart, TrimBefore, TrimRequest, Trimmed},
     record::{
-        AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, NewEvent, Scope,
-        ScopeState, StoredEvent,
+        AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, MAX_EVENT_TOPICS,
+        NewEvent, Scope, ScopeState, StoredEvent,
     },
     rules::{
         AppendOptions, EventDecision, EventPlan, EventView, append, check_cursor, cursor_after, event_with_cursors,
