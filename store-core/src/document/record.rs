@@ -120,6 +120,12 @@ impl Document {
         Self { scope: document.scope, key: document.key, value, revision, created_at, updated_at, extra }
     }
 
+    /// Returns the state, without the value.
+    #[must_use]
+    pub const fn state(&self) -> DocumentState {
+        DocumentState { revision: self.revision, created_at: self.created_at, updated_at: self.updated_at }
+    }
+
     /// Returns the name of the document.
     #[must_use]
     pub fn to_ref(&self) -> DocumentRef {
