@@ -183,6 +183,7 @@ impl Codec for EventRow {
             let (name, at) = match scope {
                 Scope::Thread(thread) => (("thread", thread.to_string()), "thread_seq"),
                 Scope::Run(run) => (("run", run.to_string()), "run_seq"),
+                Scope::Topic(topic) => (("topic", topic.to_string()), "topic_seq"),
             };
             object.field(name.0, &name.1).field(at, seq);
         }

@@ -77,7 +77,8 @@ pub(super) async fn write_and_get_revision(
 
 /// Writes notes of the tenant with these names, in one call. The value of each is its name.
 pub(super) async fn write_notes(given: &Given, names: &[&str]) -> Result<u64, Failure> {
-    write_and_get_revision(given, names.iter().map(|name| put(name, name))).await
+    let changes: Vec<_> = names.iter().map(|name| put(name, name)).collect();
+    write_and_get_revision(given, changes).await
 }
 
 /// Loads a document.

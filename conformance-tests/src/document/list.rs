@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Writes notes with these keys, in the given order, each in a write of its own.
-async fn write_keys(given: &Given, keys: impl IntoIterator<Item = Vec<KeySegment>>) -> Verdict {
+async fn write_keys(given: &Given, keys: Vec<Vec<KeySegment>>) -> Verdict {
     for key in keys {
         write(given, [put_at(note_key(&key).into(), "x")]).await?;
     }
@@ -45,7 +45,7 @@ pub(super) async fn keys_are_ordered_segment_by_segment(given: &Given) -> Verdic
         vec![segment("🦀")],
     ];
     // A step that has no divisor in common with the number of keys visits each key once, in another order.
-    let shuffled = (0..sorted.len()).map(|at| sorted[at * 7 % sorted.len()].clone());
+    let shuffled: Vec<_> = (0..sorted.len()).map(|at| sorted[at * 7 % sorted.len()].clone()).collect();
     write_keys(given, shuffled).await?;
     let key = |segments: &Vec<KeySegment>| segments.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
     expect_keys(given, all_notes(), &sorted.iter().map(key).collect::<Vec<_>>().join(" ")).await
@@ -65,7 +65,7 @@ pub(super) async fn a_prefix_ends_with_a_segment(given: &Given) -> Verdict {
         vec![number(10)],
         vec![number(11), segment("x")],
     ];
-    write_keys(given, keys).await?;
+    write_keys(given, keys.to_vec()).await?;
     expect_keys(given, all_notes().starting_with([segment("a")]), "a a/x a/x/1 a/xy").await?;
     expect_keys(given, all_notes().starting_with([segment("a"), segment("x")]), "a/x a/x/1").await?;
     expect_keys(given, all_notes().starting_with([number(1)]), "1/x").await?;
@@ -78,7 +78,8 @@ pub(super) async fn a_prefix_ends_with_a_segment(given: &Given) -> Verdict {
 pub(super) async fn bounds_limit_a_list(given: &Given) -> Verdict {
     let number = KeySegment::Number;
     let key = |run: &str, at| vec![segment(run), number(at)];
-    write_keys(given, ["a", "b"].iter().flat_map(|run| [1, 2, 3, 20].map(|at| key(run, at)))).await?;
+    let keys = ["a", "b"].map(|run| [1, 2, 3, 20].map(|at| key(run, at)));
+    write_keys(given, keys.concat()).await?;
     let query = || all_notes().starting_with([segment("a")]);
     expect_keys(given, query().from(key("a", 2)), "a/2 a/3 a/20").await?;
     expect_keys(given, query().before(key("a", 3)), "a/1 a/2").await?;

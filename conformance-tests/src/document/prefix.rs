@@ -20,9 +20,8 @@ async fn write_numbered_notes(given: &Given, count: u64) -> Verdict {
     for first in ["a", "b"] {
         let numbers: Vec<u64> = (0..count).collect();
         for chunk in numbers.chunks(1_000) {
-            let changes = chunk.iter().map(|number| {
-                put_at(note_key(&[segment(first), KeySegment::Number(*number)]).into(), "x")
-            });
+            let key = |number: &u64| note_key(&[segment(first), KeySegment::Number(*number)]);
+            let changes: Vec<_> = chunk.iter().map(|number| put_at(key(number).into(), "x")).collect();
             write(given, changes).await?;
         }
     }

@@ -108,7 +108,9 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     let (rows, row_ids) = outbox_result?;
     receipt.outbox = row_ids;
     settle(tenant, commit, &env_at_call)?;
-    receipt.document_revision = tenant.documents.apply(&commit.documents, &env);
+    let mut changes = commit.documents.clone();
+    changes.retain(|change| change.op != DocumentOp::Delete || env.bug != Some(Bug::CommitDeletesNoDocument));
+    receipt.document_revision = tenant.documents.apply(&changes, &env);
     if let Some((_, stored_receipt)) = commit.key.as_ref().and_then(|key| thread_data.keyed_commits.get_mut(key)) {
         if env.bug != Some(Bug::ReceiptForgetsDocuments) {
             stored_receipt.document_revision = receipt.document_revision;

@@ -63,6 +63,10 @@ impl DocumentTable {
         });
         let Ok(mut new) = record_from_json::<Document>(&draft) else { return };
         (new.scope, new.value) = (document.scope.clone(), value.clone());
+        if env.bug == Some(Bug::DocumentValueRewritten) {
+            let rewritten = serde_json::from_str::<serde_json::Value>(value.as_str()).ok();
+            new.value = rewritten.and_then(|value| store_core::Json::of(&value).ok()).unwrap_or(new.value);
+        }
         if let Some(found) = found {
             if env.bug != Some(Bug::DocumentCreatedAgain) {
                 new.created_at = found.created_at;
@@ -95,6 +99,9 @@ impl DocumentTable {
             return None;
         }
         self.last_revision += 1;
+        if env.bug == Some(Bug::DocumentAckWithoutWriting) && self.last_revision.is_multiple_of(7) {
+            return Some(self.last_revision);
+        }
         for change in changes {
             self.apply_one(change, (self.last_revision, env));
             self.last_revision += u64::from(env.bug == Some(Bug::RevisionPerChange));
@@ -230,6 +237,7 @@ fn check_request(request: &WriteDocuments, env: &Environment<'_>) -> Result<()> 
     let mut scopes = append.drafts.iter().flat_map(|draft| &draft.scopes);
     let names_another_thread =
         scopes.any(|scope| matches!(scope, store_core::Scope::Thread(other) if Some(other) != thread));
+    let names_another_thread = names_another_thread && env.bug != Some(Bug::FenceCoversAnyThread);
     if append.fence.is_some() || (request.fence.is_some() && names_another_thread) {
         return Err(Error::invalid("events", "they are not covered by the fence of the write").in_part("events"));
     }
@@ -247,6 +255,9 @@ fn check_and_write(
         mailbox::check_fence(&tenant.mailbox, thread, Some(fence), env.bug)?;
         let mut history = tenant.id_histories.get(thread).cloned().unwrap_or_default();
         check_fence(&mut history, Some(fence), env.bug)?;
+        if env.bug == Some(Bug::RefusedDocumentFenceStays) {
+            tenant.id_histories.insert(thread.clone(), history.clone());
+        }
         id_history = Some((thread.clone(), history)).filter(|_| env.bug != Some(Bug::DocumentFenceForgotten));
     }
     let missing_thread = request.changes.iter().enumerate().find_map(|(at, change)| {
@@ -260,6 +271,11 @@ fn check_and_write(
     let events = request.events.as_ref().map(|append| append_events(tenant, append, env)).transpose()?;
     let revision = tenant.documents.apply(&request.changes, env);
     tenant.id_histories.extend(id_history);
+    if let Some(thread_data) = request.thread().and_then(|thread| tenant.threads.get_mut(thread))
+        && env.bug == Some(Bug::DocumentsRaiseTheirThread)
+    {
+        thread_data.thread.updated_at = env.now;
+    }
     Ok(WrittenDocuments::new(revision, events.unwrap_or_default(), env.now))
 }
 
@@ -294,7 +310,10 @@ fn is_in_list(key: &DocumentKey, query: &DocumentQuery, bug: Option<Bug>) -> boo
 }
 
 /// Refuses a prefix or a bound that is longer than any key.
-fn check_bounds(query: &DocumentQuery) -> Result<()> {
+fn check_bounds(query: &DocumentQuery, bug: Option<Bug>) -> Result<()> {
+    if bug == Some(Bug::LongBoundAccepted) {
+        return Ok(());
+    }
     for segments in [Some(&query.prefix), query.from.as_ref(), query.before.as_ref()].into_iter().flatten() {
         if !segments.is_empty() {
             DocumentKey::new(CollectionId::new("bounds")?, segments.iter().cloned()).map(drop)?;
@@ -305,7 +324,7 @@ fn check_bounds(query: &DocumentQuery) -> Result<()> {
 
 /// Returns a page of documents, sorted by key.
 pub(super) fn list(view: &TenantView<'_>, query: &DocumentQuery) -> Result<Page<Document>> {
-    check_bounds(query)?;
+    check_bounds(query, view.bug)?;
     let thread_data = query.scope.thread().and_then(|thread| view.tenant.threads.get(thread));
     let generation = thread_data.map(|thread_data| thread_data.thread.generation());
     let generation = generation.filter(|_| view.bug != Some(Bug::DocumentCursorsOutliveTheirThread));

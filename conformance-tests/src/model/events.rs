@@ -69,6 +69,16 @@ impl EventLog {
         self.events.insert(event.id.clone(), event);
     }
 
+    /// Adds an event to the threads that have the names of its topics. Only the planted bug `TopicsAreThreads` does
+    /// this.
+    fn push_to_threads_of_topics(&mut self, event: &Event) -> Result<()> {
+        for topic in &event.topics {
+            let scope = Scope::Thread(store_core::ThreadId::new(topic.as_str())?);
+            self.scopes.entry(scope).or_default().push(Arc::new(event.clone()));
+        }
+        Ok(())
+    }
+
     fn floor(&self, scope: &Scope) -> u64 {
         self.floors.get(scope).copied().unwrap_or_default()
     }
@@ -289,6 +299,9 @@ pub(super) fn append(
     for draft in &request.drafts {
         let event = new_event(draft, commit_time.unwrap_or(append_time), env)?;
         ids.push(event.id.clone());
+        if env.bug == Some(Bug::TopicsAreThreads) {
+            tenant.events.push_to_threads_of_topics(&event)?;
+        }
         tenant.events.push(event);
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {

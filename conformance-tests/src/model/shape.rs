@@ -19,7 +19,7 @@ pub(super) fn check_shape(commit: &Commit, limits_and_bug: (&Limits, Option<Bug>
         && fence.is_none()
         && commit.events.is_none()
         && commit.outbox.is_empty()
-        && commit.documents.is_empty()
+        && (commit.documents.is_empty() || bug == Some(Bug::DocumentsAreNoContent))
         && new_entries == 0
         && run.is_none()
         && !changes_state(commit)

@@ -16,7 +16,7 @@ pub use self::{
     },
     rules::{
         AppendOptions, EventDecision, EventPlan, EventView, append, check_cursor, cursor_after, event_with_cursors,
-        fenced_thread, last_trimmed_seq, must_keep_event_key, seq_of_cursor, start_seq,
+        fenced_thread, last_trimmed_seq, must_keep_event_key, refuse_topic, seq_of_cursor, start_seq,
     },
     store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},
 };

@@ -386,6 +386,17 @@ pub fn last_trimmed_seq(
     }
 }
 
+/// Refuses the scope of a topic. For stores that have no documents, and so no topics.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn refuse_topic(scope: &Scope) -> Result<()> {
+    match scope {
+        Scope::Topic(_) => Err(Error::new(Detail::Unsupported { operation: "topics" })),
+        Scope::Thread(_) | Scope::Run(_) => Ok(()),
+    }
+}
+
 /// Returns the thread whose claim an append names (CM-44), or none if it names no claim.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
 //! A store and the model as a pair. Every step runs on both, and their results are compared.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, Error, EventStore,
+    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, DocumentRef, Error, EventStore,
     Limits, MailboxStore, ManualClock, NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result, Store,
     TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
 };
@@ -75,6 +75,8 @@ pub(super) struct StoreModelPair {
     pub(super) claimed_dispatches: Vec<(ClaimedDispatch, ClaimedDispatch)>,
     /// Claimed rows of the outbox, as the store and as the model returned them.
     pub(super) claimed_rows: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
+    /// The revisions of documents when they were last put: that of the store, and that of the model.
+    pub(super) document_revisions: BTreeMap<DocumentRef, (u64, u64)>,
     /// The earliest time to which store time may be set back.
     earliest_time: Timestamp,
 }
@@ -106,6 +108,7 @@ impl StoreModelPair {
             keyed_appends: Vec::new(),
             claimed_dispatches: Vec::new(),
             claimed_rows: Vec::new(),
+            document_revisions: BTreeMap::new(),
             earliest_time: Timestamp::MIN,
         })
     }
@@ -174,6 +177,7 @@ impl StoreModelPair {
                 Box::pin(self.run_event_step(op)).await
             }
             Op::Mailbox(op) => Box::pin(self.run_mailbox_step(op)).await,
+            Op::Document(op) => Box::pin(self.run_document_step(op)).await,
             Op::Outbox(op) => Box::pin(self.run_outbox_step(op)).await,
             Op::Commit(op) => Box::pin(self.run_commit(op)).await,
             Op::DropCommit { commit, polls } => Box::pin(self.run_dropped_commit(commit, *polls)).await,
