@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, Run,
+    ThreadRunStore,
     commit::{self, CommitDecision, NeededKeys, Plan},
     mailbox::InMemoryMailbox,
     thread::StoredThread,

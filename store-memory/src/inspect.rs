@@ -142,8 +142,9 @@ mod tests {
     use std::sync::Arc;
 
     use store_core::{
-        AgentId, Body, Commit, Compaction, DocumentChange, DocumentKey, DocumentRef, EntryId, EntryRange, Expect, IgnoreProgress, Interval, Json, KeySegment, Label, Message,
-        NewBody, NewEntry, RewindTo, RunChange, RunId, RunStatus, Store, TenantId, ThreadId, WriteDocuments,
+        AgentId, Body, Commit, Compaction, DocumentChange, DocumentKey, DocumentRef, EntryId, EntryRange, Expect,
+        IgnoreProgress, Interval, Json, KeySegment, Label, Message, NewBody, NewEntry, RewindTo, RunChange, RunId,
+        RunStatus, Store, TenantId, ThreadId, WriteDocuments,
         inspect::{FindingKind, Inspection, Inspector, RepairStatus},
     };
 
@@ -177,9 +178,8 @@ mod tests {
         let store = store_with_thread().await;
         let documents = store.tenant(&TenantId::default_tenant()).unwrap().documents.unwrap();
         let key = || DocumentKey::new("c".parse().unwrap(), [KeySegment::Number(1)]).unwrap();
-        let puts = [key().into(), key().in_thread(thread_id())].map(|document: DocumentRef| {
-            DocumentChange::put(document, Json::null())
-        });
+        let puts = [key().into(), key().in_thread(thread_id())]
+            .map(|document: DocumentRef| DocumentChange::put(document, Json::null()));
         let _ = documents.write_documents(WriteDocuments::new(puts)).await.unwrap();
         let inspection = store.verify(&IgnoreProgress).await.unwrap();
         assert_eq!((inspection.documents, finding_kinds(&inspection)), (2, vec![]));

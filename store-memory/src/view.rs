@@ -1,8 +1,8 @@
 //! The views through which the rules of `store-core` read the stored data.
 
 use store_core::{
-    CommitKey, CursorKey, Document, DocumentRef, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId,
-    WriterId,
+    CommitKey, CursorKey, Document, DocumentRef, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
+    TenantId, ThreadId, WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
     document::{DocumentState, DocumentView, DocumentWriteView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},

@@ -107,7 +107,9 @@ impl DropPointTarget for DocumentCalls {
 impl ResolveOutcome for DocumentCalls {
     async fn resolve_outcome(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Resolution, Failure> {
         Ok(match call {
-            "commit" => Resolution::ByRepeat(self.commits.commit(keyed_commit(t, prepared.revision)).await?.deduplicated),
+            "commit" => {
+                Resolution::ByRepeat(self.commits.commit(keyed_commit(t, prepared.revision)).await?.deduplicated)
+            }
             // Each change has an expectation, so the write can be repeated.
             "write_documents" => match self.documents.write_documents(write_request(t, prepared.revision)).await {
                 Ok(_) => Resolution::ByRepeat(false),

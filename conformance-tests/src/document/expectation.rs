@@ -89,7 +89,8 @@ pub(super) async fn a_check_changes_nothing(given: &Given) -> Verdict {
     let revision = write_notes(given, &["a"]).await?;
     let before = load(given, &note("a")).await?;
     let check = |name: &str, expect| DocumentChange::check(note(name), expect);
-    let answer = write(given, [check("a", DocumentExpect::Revision(revision)), check("b", DocumentExpect::Absent)]).await?;
+    let answer =
+        write(given, [check("a", DocumentExpect::Revision(revision)), check("b", DocumentExpect::Absent)]).await?;
     expect_eq((answer.revision, load(given, &note("a")).await?), (None, before.clone()))?;
     expect_eq(load(given, &note("b")).await?, None)?;
     write(given, [put("c", "1"), check("a", DocumentExpect::Present)]).await?;

@@ -121,9 +121,8 @@ pub(super) async fn list(given: &Given, query: DocumentQuery) -> Result<Vec<Docu
 
 /// The keys of documents without their collection, separated by spaces.
 pub(super) fn joined_keys(documents: &[Document]) -> String {
-    let key = |document: &Document| {
-        document.key.segments().iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
-    };
+    let key =
+        |document: &Document| document.key.segments().iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
     documents.iter().map(key).collect::<Vec<_>>().join(" ")
 }
 

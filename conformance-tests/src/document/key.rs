@@ -2,13 +2,8 @@
 
 use store_core::KeySegment;
 
-use super::helpers::{
-    all_notes, documents, expect_keys, list, load_existing, note_key, put_at, segment, text, write,
-};
-use crate::{
-    Given, Verdict,
-    check::expect_eq,
-};
+use super::helpers::{all_notes, documents, expect_keys, list, load_existing, note_key, put_at, segment, text, write};
+use crate::{Given, Verdict, check::expect_eq};
 
 /// Writes a note for each key, each in a write of its own, and checks that each is a document of its own.
 async fn expect_different_documents(given: &Given, keys: Vec<Vec<KeySegment>>) -> Verdict {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use store_core::{
-    DeleteDocuments, DocumentStoreExt, IgnoreProgress, KeySegment, Progress, WriteDocuments, DocumentQuery,
+    DeleteDocuments, DocumentQuery, DocumentStoreExt, IgnoreProgress, KeySegment, Progress, WriteDocuments,
 };
 
 use super::helpers::{

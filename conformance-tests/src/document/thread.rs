@@ -71,8 +71,7 @@ pub(super) async fn every_thread_has_its_own_documents(given: &Given) -> Verdict
         write(given, [put_at(note_of_thread(name, "a"), name)]).await?;
     }
     write(given, [put("a", "tenant")]).await?;
-    for (document, wanted) in
-        [(note("a"), "tenant"), (note_of_thread("t", "a"), "t"), (note_of_thread("u", "a"), "u")]
+    for (document, wanted) in [(note("a"), "tenant"), (note_of_thread("t", "a"), "t"), (note_of_thread("u", "a"), "u")]
     {
         expect_eq(text(&load_existing(given, &document).await?).as_str(), wanted)?;
     }

@@ -1,10 +1,6 @@
 //! Topics: the lines of the contract about events (EV) hold for them.
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use store_core::{
     AppendEvents, Commit, Cursor, DeleteRequest, Direction, Error, ErrorKind, Event, EventFilter, EventQuery,
@@ -40,12 +36,7 @@ pub(super) async fn an_event_is_in_each_of_its_topics(given: &Given) -> Verdict 
 }
 
 /// Lists the events of a scope after a cursor, or, in the backward direction, those before it.
-async fn list_after(
-    given: &Given,
-    scope: &Scope,
-    cursor: Cursor,
-    direction: Direction,
-) -> Result<Vec<Event>, Failure> {
+async fn list_after(given: &Given, scope: &Scope, cursor: Cursor, direction: Direction) -> Result<Vec<Event>, Failure> {
     let page = store_core::PageRequest::first(1_000).after(cursor);
     let query = EventQuery::new(scope.clone()).with_direction(direction).with_page(page);
     Ok(events(given)?.list_events(query).await?.items)

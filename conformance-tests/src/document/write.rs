@@ -56,7 +56,8 @@ pub(super) async fn documents_survive_a_reopen(given: &Given) -> Verdict {
     expect_eq(documents(given)?.load_documents(&["a", "b", "c"].map(note)).await?, before.clone())?;
     let loaded = before.iter().flatten().map(text).collect::<Vec<_>>();
     expect_eq(loaded, ["2", "c"])?;
-    let change = put("a", "3").expecting(DocumentExpect::Revision(before[0].as_ref().map_or(0, |found| found.revision)));
+    let change =
+        put("a", "3").expecting(DocumentExpect::Revision(before[0].as_ref().map_or(0, |found| found.revision)));
     write(given, [change]).await.map(drop)
 }
 
@@ -155,7 +156,8 @@ pub(super) async fn readers_see_whole_writes(given: &Given) -> Verdict {
                 }
                 let loaded = store.load_documents(&["a", "b"].map(note)).await?;
                 let listed = store.list_documents(super::helpers::all_notes()).await?.items;
-                let revisions = |found: Vec<store_core::Document>| found.into_iter().map(|note| note.revision).collect();
+                let revisions =
+                    |found: Vec<store_core::Document>| found.into_iter().map(|note| note.revision).collect();
                 let pairs: [Vec<u64>; 2] = [revisions(loaded.into_iter().flatten().collect()), revisions(listed)];
                 partial_reads += pairs.iter().filter(|pair| pair.len() != 2 || pair[0] != pair[1]).count();
             }

@@ -42,7 +42,10 @@ pub(super) async fn refused_document_calls(stores: &TenantStores) -> Answers {
         ("commit: missing", commits.commit(Commit::new(id("t")).with_documents([missing()])).await.map(drop)),
         (
             "commit: foreign",
-            commits.commit(Commit::new(id("t")).with_documents([put(note().key.in_thread(id("child")))])).await.map(drop),
+            commits
+                .commit(Commit::new(id("t")).with_documents([put(note().key.in_thread(id("child")))]))
+                .await
+                .map(drop),
         ),
     ]
 }
@@ -58,9 +61,6 @@ pub(super) async fn refused_calls_with_long_ids(stores: &TenantStores, longest_i
     vec![
         ("long document", documents.write_documents(missing).await.map(drop)),
         ("long thread of a document", documents.write_documents(of_thread).await.map(drop)),
-        (
-            "long topic",
-            documents.write_documents(WriteDocuments::default().with_events(wrong_count)).await.map(drop),
-        ),
+        ("long topic", documents.write_documents(WriteDocuments::default().with_events(wrong_count)).await.map(drop)),
     ]
 }

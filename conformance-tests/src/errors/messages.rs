@@ -1,6 +1,9 @@
 //! The messages of errors, which people read, and their kinds and fields, which programs read.
 
-use store_core::{Detail, DocumentExpect, DocumentKey, Error, ErrorKind, KeySegment, Outcome, SchemaRemedy, Subject, Timestamp, UnavailableCause, Version};
+use store_core::{
+    Detail, DocumentExpect, DocumentKey, Error, ErrorKind, KeySegment, Outcome, SchemaRemedy, Subject, Timestamp,
+    UnavailableCause, Version,
+};
 
 use super::{
     long_ids::refusals_with_long_ids,

@@ -1,9 +1,10 @@
 //! Texts of every size in every kind of record: a text up to the limit is kept completely, and a longer one is refused.
 
 use store_core::{
-    AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, DocumentChange, DocumentKey, DocumentStoreExt, Entry, ErrorKind, EventQuery, Expect, Json,
-    KeySegment, Limits, Message, NewDispatch, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxFilter, OutboxQuery, PendingBody,
-    Result, Scope, StateChange, TenantStores, ThreadFields, WriteDocuments,
+    AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, DocumentChange, DocumentKey,
+    DocumentStoreExt, Entry, ErrorKind, EventQuery, Expect, Json, KeySegment, Limits, Message, NewDispatch, NewEvent,
+    NewInput, NewOutboxRow, NewThread, OutboxFilter, OutboxQuery, PendingBody, Result, Scope, StateChange,
+    TenantStores, ThreadFields, WriteDocuments,
 };
 
 use crate::{
@@ -99,7 +100,9 @@ impl RecordKind {
         match self {
             Self::Metadata => limits.metadata_bytes,
             Self::State => limits.record_bytes.min(limits.state_bytes),
-            Self::Message | Self::Input | Self::Event | Self::Dispatch | Self::Row | Self::Document => limits.record_bytes,
+            Self::Message | Self::Input | Self::Event | Self::Dispatch | Self::Row | Self::Document => {
+                limits.record_bytes
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result,
+    ThreadRunStore,
 };
 use tokio::task::JoinHandle;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use store_core::{
-    AppendEvents, ClaimRef, Commit, CursorKey, Detail, DocumentExpect, DocumentOp, Entry, Error, EventRef, Expect, Fence, IdSource, Limits, Receipt, Result, Run,
-    RunStatus, Scope, TenantId, Thread, ThreadFields, ThreadId, Timestamp, Version, check_limit, codec::Codec,
+    AppendEvents, ClaimRef, Commit, CursorKey, Detail, DocumentExpect, DocumentOp, Entry, Error, EventRef, Expect,
+    Fence, IdSource, Limits, Receipt, Result, Run, RunStatus, Scope, TenantId, Thread, ThreadFields, ThreadId,
+    Timestamp, Version, check_limit, codec::Codec,
 };
 
 use super::{

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 use store_core::{
-    AppendEvents, CollectionId, Detail, Direction, Document, DocumentChange, DocumentExpect, DocumentKey,
-    DocumentOp, DocumentQuery, DocumentRef, Error, Event, KeySegment, Limits, Page, Result, ThreadId,
-    WriteDocuments, WrittenDocuments, check_limit,
+    AppendEvents, CollectionId, Detail, Direction, Document, DocumentChange, DocumentExpect, DocumentKey, DocumentOp,
+    DocumentQuery, DocumentRef, Error, Event, KeySegment, Limits, Page, Result, ThreadId, WriteDocuments,
+    WrittenDocuments, check_limit,
 };
 
 use super::{
@@ -302,7 +302,8 @@ fn is_in_list(key: &DocumentKey, query: &DocumentQuery, bug: Option<Bug>) -> boo
         _ => segments.starts_with(&query.prefix),
     };
     let has_collection = *key.collection() == query.collection || bug == Some(Bug::CollectionIgnored);
-    let is_before = |end: &Vec<KeySegment>| segments < *end || (segments == *end && bug == Some(Bug::ListIncludesItsEnd));
+    let is_before =
+        |end: &Vec<KeySegment>| segments < *end || (segments == *end && bug == Some(Bug::ListIncludesItsEnd));
     has_collection
         && begins_with_prefix
         && query.from.as_ref().is_none_or(|from| segments >= *from)
@@ -333,14 +334,13 @@ pub(super) fn list(view: &TenantView<'_>, query: &DocumentQuery) -> Result<Page<
     let page_reader = view.page_reader("documents", &binding, page)?;
     let is_listed = |stored: &&Document| {
         let shares_documents = view.bug == Some(Bug::ThreadsShareDocuments);
-        let is_same_scope = stored.scope == *scope
-            || (shares_documents && stored.scope.thread().is_some() && scope.thread().is_some());
+        let is_same_scope =
+            stored.scope == *scope || (shares_documents && stored.scope.thread().is_some() && scope.thread().is_some());
         is_same_scope && is_in_list(&stored.key, query, view.bug)
     };
     let documents = view.tenant.documents.documents.iter().filter(is_listed);
-    let mut records: Vec<_> = documents
-        .map(|stored| ((0, sort_text_of(&stored.key.segments(), view.bug)), stored.clone()))
-        .collect();
+    let mut records: Vec<_> =
+        documents.map(|stored| ((0, sort_text_of(&stored.key.segments(), view.bug)), stored.clone())).collect();
     if view.bug == Some(Bug::DocumentCursorCounts) {
         records.sort_by(|(left, _), (right, _)| left.cmp(right));
         records = (0..).zip(records).map(|(at, (_, stored))| ((at, String::new()), stored)).collect();

@@ -14,12 +14,12 @@ use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
     AppendEvents, AppendPending, AppendedEvents, AppendedInputs, BranchPoint, Clock, Commit, CommitCoordinator,
-    ContextRequest, DocumentStore, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page, PageRequest,
-    PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery,
-    RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId, Thread, ThreadContext,
-    ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest, Trimmed,
-    event::cursor_after,
+    ContextRequest, DocumentStore, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery,
+    EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page,
+    PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter,
+    RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId,
+    Thread, ThreadContext, ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest,
+    Trimmed, event::cursor_after,
 };
 
 use super::{

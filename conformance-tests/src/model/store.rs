@@ -151,8 +151,8 @@ impl Store for ModelStore {
         let page_reader = PageReader::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
         let has_data = |tenant: &super::model_data::TenantData| {
             let has_deliveries = !tenant.outbox.is_empty() || !tenant.mailbox.is_empty();
-            let has_documents = !tenant.documents.documents.is_empty()
-                && self.shared.bug != Some(Bug::TenantOfDocumentsUnlisted);
+            let has_documents =
+                !tenant.documents.documents.is_empty() && self.shared.bug != Some(Bug::TenantOfDocumentsUnlisted);
             has_deliveries || has_documents || !tenant.threads.is_empty() || !tenant.events.is_empty()
         };
         let tenants_with_data = model_data.tenants.iter().filter(|(_, tenant)| has_data(tenant));

@@ -9,7 +9,9 @@ use store_core::{
 
 use crate::{
     Failure, Given, Verdict,
-    call::{document_calls, event_calls, live_calls, mailbox_calls, outbox_calls, pending_calls, read_calls, write_calls},
+    call::{
+        document_calls, event_calls, live_calls, mailbox_calls, outbox_calls, pending_calls, read_calls, write_calls,
+    },
     check::{expect, expect_eq, expect_kind},
     given::{id, run_concurrently},
     record_list::{first_record_list, has_record, write_record},

@@ -191,7 +191,7 @@ impl DocumentKey {
     /// Returns the encoded segments, at most 700 bytes of UTF-8 without U+0000.
     ///
     /// Within a collection, the order of these texts, byte by byte, is the order of the keys. The text of a key begins
-    /// with the text of another key exactly if its segments begin with those of the other key (DO-7).
+    /// with the text of another key if and only if its segments begin with those of the other key (DO-7).
     #[must_use]
     pub fn encoded(&self) -> &str {
         &self.encoded

@@ -378,7 +378,6 @@ impl WriteDocuments {
 /// The result of a write of documents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-#[must_use = "the result contains the revision of the documents"]
 pub struct WrittenDocuments {
     /// The revision of all documents that the write put; absent if it put none.
     pub revision: Option<u64>,
@@ -390,6 +389,7 @@ pub struct WrittenDocuments {
 
 impl WrittenDocuments {
     /// Creates the result of a write. Only implementations of a store need this.
+    #[must_use]
     pub const fn new(revision: Option<u64>, events: Vec<Event>, time: Timestamp) -> Self {
         Self { revision, events, time }
     }

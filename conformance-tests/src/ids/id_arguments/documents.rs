@@ -27,9 +27,8 @@ fn documents_of(text: &str) -> [DocumentRef; 4] {
 pub(super) async fn write_records(stores: &TenantStores, text: &str) -> Verdict {
     require(&stores.threads)?.create_thread(NewThread::new(id(text))).await?;
     let value = Json::of(text)?;
-    let puts = documents_of(text).map(|document| {
-        DocumentChange::put(document, value.clone()).expecting(DocumentExpect::Absent)
-    });
+    let puts = documents_of(text)
+        .map(|document| DocumentChange::put(document, value.clone()).expecting(DocumentExpect::Absent));
     let event = NewEvent::new(id("kind"), [Scope::Topic(id(text)), Scope::Topic(id("all topics"))]);
     let request = WriteDocuments::new(puts).with_events(AppendEvents::new([event]));
     let _written = require(&stores.documents)?.write_documents(request).await?;

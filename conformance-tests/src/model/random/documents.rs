@@ -96,25 +96,28 @@ impl StoreModelPair {
                 );
                 expect_same(&answers.0, &answers.1)?;
                 let revision = |answer: Result<WrittenDocuments>| answer.ok().and_then(|written| written.revision);
-                self.record_revisions(changes, (revision(answers.0), revision(answers.1)))?;
+                self.record_revisions(changes, (revision(answers.0), revision(answers.1))).await?;
             }
             DocumentOp::Commit { thread, key, expects_absent, changes, topics } => {
                 let commit = |choose: Choose| {
-                    let mut commit = Commit::new(numbered_id("t", *thread)).with_documents(self.changes(changes, choose));
+                    let mut commit =
+                        Commit::new(numbered_id("t", *thread)).with_documents(self.changes(changes, choose));
                     commit.key = key.map(|key| numbered_id("document key", key));
                     commit.events = facts(topics);
                     commit.expect = if *expects_absent { Expect::Absent } else { Expect::Any };
                     commit
                 };
-                let answers = (
-                    self.store.commits.commit(commit(|(store, _)| store)).await,
-                    self.model.commits.commit(commit(|(_, model)| model)).await,
-                );
+                let commits = (commit(|(store, _)| store), commit(|(_, model)| model));
+                if key.is_some() {
+                    self.keyed_commits.push(commits.clone());
+                }
+                let answers = (self.store.commits.commit(commits.0).await, self.model.commits.commit(commits.1).await);
                 expect_same(&answers.0, &answers.1)?;
                 let new = |answer: Result<store_core::Receipt>| answer.ok().filter(|receipt| !receipt.deduplicated);
                 let revisions = (new(answers.0), new(answers.1));
-                let revision = |receipt: Option<store_core::Receipt>| receipt.and_then(|receipt| receipt.document_revision);
-                self.record_revisions(changes, (revision(revisions.0), revision(revisions.1)))?;
+                let revision =
+                    |receipt: Option<store_core::Receipt>| receipt.and_then(|receipt| receipt.document_revision);
+                self.record_revisions(changes, (revision(revisions.0), revision(revisions.1))).await?;
             }
             DocumentOp::List { thread, prefix, from, before, backward, limit } => {
                 let mut query = query(*thread, *prefix);
@@ -144,32 +147,42 @@ impl StoreModelPair {
         self.compare_documents().await
     }
 
-    /// Remembers the revisions of the documents that a write put, and checks that those of the store grow (DO-3).
-    fn record_revisions(&mut self, changes: &[ChangeOp], revisions: (Option<u64>, Option<u64>)) -> StepResult {
+    /// Remembers the revisions of the documents that a write put. Checks that those of the store grow (DO-3), and that
+    /// the documents have them.
+    async fn record_revisions(&mut self, changes: &[ChangeOp], revisions: (Option<u64>, Option<u64>)) -> StepResult {
         let (Some(store), Some(model)) = revisions else { return Ok(()) };
         for op in changes.iter().filter(|op| matches!(op.action, ActionOp::Put(_))) {
             let document = document_ref(op.thread, op.key);
             let earlier = self.document_revisions.insert(document.clone(), (store, model));
             let grows = earlier.is_none_or(|(earlier, _)| store > earlier);
             expect(grows, format!("the revision {store} of `{document}` follows {earlier:?}"))?;
+            let Some(documents) = self.store.commits.documents() else { continue };
+            let found = documents.load_document(&document).await?.map(|found| found.revision);
+            expect(found == Some(store), format!("`{document}` has the revision {found:?} and not {store}"))?;
         }
         Ok(())
     }
 
-    /// Compares the documents of the tenant and of the first threads, and whether their revisions are those that the
-    /// writes returned.
-    pub(super) async fn compare_documents(&self) -> StepResult {
+    /// Compares the documents of the tenant and of the first threads, and remembers their revisions: a repeated commit
+    /// may have put them. No revision is smaller than one that was seen before.
+    pub(super) async fn compare_documents(&mut self) -> StepResult {
         let (Some(store), Some(model)) = (self.store.commits.documents(), self.model.commits.documents()) else {
             return Ok(());
         };
         for thread in [None, Some(0), Some(1)] {
             let query = query(thread, None).with_page(PageRequest::first(1_000));
             let found = store.list_documents(query.clone()).await?;
-            for document in &found.items {
-                let wanted = self.document_revisions.get(&document.to_ref()).map(|(store, _)| *store);
-                expect(wanted == Some(document.revision), format!("{wanted:?} is not the revision of {document:?}"))?;
+            let mut wanted: Vec<_> = found.items.iter().rev().map(Document::to_ref).collect();
+            wanted.push(document_ref(Some(9), (0, None)));
+            expect_same(&store.load_documents(&wanted).await, &model.load_documents(&wanted).await)?;
+            let expected = model.list_documents(query).await?;
+            expect_same(&found, &expected)?;
+            for (document, of_model) in found.items.iter().zip(&expected.items) {
+                let revisions = (document.revision, of_model.revision);
+                let earlier = self.document_revisions.insert(document.to_ref(), revisions);
+                let stays_or_grows = earlier.is_none_or(|(earlier, _)| document.revision >= earlier);
+                expect(stays_or_grows, format!("{document:?} had the revision {earlier:?}"))?;
             }
-            expect_same(&found, &model.list_documents(query).await?)?;
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, DocumentRef, Error, EventStore,
-    Limits, MailboxStore, ManualClock, NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result, Store,
-    TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
+    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, DocumentRef, Error,
+    EventStore, Limits, MailboxStore, ManualClock, NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result,
+    Store, TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
 };
 
 use super::{
@@ -68,7 +68,7 @@ pub(super) struct StoreModelPair {
     /// The number of entries and inputs that were made so far.
     draft_count: u64,
     /// Commits with a key, as the store and as the model received them.
-    keyed_commits: Vec<(Commit, Commit)>,
+    pub(super) keyed_commits: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
     pub(super) keyed_appends: Vec<AppendEvents>,
     /// Claimed dispatches, as the store and as the model returned them.

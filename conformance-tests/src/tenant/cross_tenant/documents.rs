@@ -40,7 +40,10 @@ impl TenantActions for DocumentActions {
 
     async fn expect_own_records(&self, tenant: &TenantUnderTest) -> Verdict {
         let found = documents(tenant)?.list_documents(all()).await?.items;
-        expect_eq(found.iter().map(|found| found.key.clone()).collect::<Vec<_>>(), vec![key(&tenant.own_id), key("same")])?;
+        expect_eq(
+            found.iter().map(|found| found.key.clone()).collect::<Vec<_>>(),
+            vec![key(&tenant.own_id), key("same")],
+        )?;
         for document in &found {
             expect_eq(document.value.to::<String>()?, tenant.own_id.clone())?;
         }

@@ -7,19 +7,9 @@ pub(in crate::model::random) type KeyOp = (u8, Option<u8>);
 #[derive(Debug, Clone)]
 pub(in crate::model::random) enum DocumentOp {
     /// A write. `fence` is the thread of a claim and the claim number.
-    Write {
-        changes: Vec<ChangeOp>,
-        topics: Vec<u8>,
-        fence: Option<(u8, u8)>,
-    },
+    Write { changes: Vec<ChangeOp>, topics: Vec<u8>, fence: Option<(u8, u8)> },
     /// A commit that has documents, and events in topics. Some of these commits expect that the thread is absent.
-    Commit {
-        thread: u8,
-        key: Option<u8>,
-        expects_absent: bool,
-        changes: Vec<ChangeOp>,
-        topics: Vec<u8>,
-    },
+    Commit { thread: u8, key: Option<u8>, expects_absent: bool, changes: Vec<ChangeOp>, topics: Vec<u8> },
     /// Reads a list page by page. The scope is that of a thread, or that of the tenant.
     List {
         thread: Option<u8>,
@@ -30,18 +20,9 @@ pub(in crate::model::random) enum DocumentOp {
         limit: u8,
     },
     /// Deletes the documents of a prefix that were last put before a number of milliseconds ago.
-    DeletePrefix {
-        thread: Option<u8>,
-        prefix: Option<u8>,
-        older_millis: Option<u16>,
-        dry_run: bool,
-    },
+    DeletePrefix { thread: Option<u8>, prefix: Option<u8>, older_millis: Option<u16>, dry_run: bool },
     /// Trims the events of a topic that are older than a number of milliseconds, and reads the topic.
-    TrimTopic {
-        topic: u8,
-        older_millis: u16,
-        dry_run: bool,
-    },
+    TrimTopic { topic: u8, older_millis: u16, dry_run: bool },
 }
 
 /// A change of a document of the tenant or of a thread.
