@@ -3,6 +3,7 @@
 mod key;
 mod query;
 mod record;
+mod request;
 mod rules;
 mod store;
 #[cfg(test)]
@@ -12,10 +13,8 @@ pub(crate) use self::rules::{changes_digest, check_changes, plan_changes};
 pub use self::{
     key::{DocumentKey, KeySegment, MAX_KEY_BYTES, MAX_KEY_SEGMENTS},
     query::{DeleteDocuments, DeletedDocuments, DocumentPage, DocumentQuery, KeyRange},
-    record::{
-        Document, DocumentChange, DocumentExpect, DocumentOp, DocumentRef, DocumentScope, DocumentState,
-        StoredDocument, WriteDocuments, WrittenDocuments,
-    },
+    record::{Document, DocumentRef, DocumentScope, DocumentState, StoredDocument},
+    request::{DocumentChange, DocumentExpect, DocumentOp, WriteDocuments, WrittenDocuments},
     rules::{
         DocumentPlan, DocumentView, DocumentWrite, DocumentWriteDecision, DocumentWritePlan, DocumentWriteView,
         PlannedDocument, check_load, check_write, plan_write,
