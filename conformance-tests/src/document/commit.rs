@@ -74,7 +74,8 @@ pub(super) async fn documents_are_judged_after_the_guard(given: &Given) -> Verdi
     let wrong_guard = given.commits()?.commit(commit().expecting(Expect::Absent)).await;
     expect_eq(expect_kind(wrong_guard, ErrorKind::Conflict)?.part(), None)?;
     let wrong_state = commit().with_state(StateChange::new().set("s", json("1")).expecting(7));
-    expect_eq(expect_kind(given.commits()?.commit(wrong_state).await, ErrorKind::Conflict)?.part(), None)?;
+    let error = expect_kind(given.commits()?.commit(wrong_state).await, ErrorKind::Conflict)?;
+    expect(error.part() != Some("documents[0]"), "the document was judged before the revision of the state")?;
     let bad_entry = commit().entry(user_entry("e").below(id("unknown")));
     let error = expect_kind(given.commits()?.commit(bad_entry).await, ErrorKind::Conflict)?;
     expect_eq(error.part(), Some("documents[0]"))?;

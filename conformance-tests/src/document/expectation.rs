@@ -208,8 +208,13 @@ pub(super) async fn writers_without_expectations_all_succeed(given: &Given) -> V
         async move {
             let mut revisions = Vec::new();
             for at in 0..WRITES {
-                let changes = [put("shared", "x"), put(&format!("own-{task}"), &at.to_string())];
+                let (own, text) = (format!("own-{task}"), at.to_string());
+                let changes = [put("shared", "x"), put(&own, &text)];
                 revisions.extend(store.write_documents(WriteDocuments::new(changes)).await?.revision);
+                let found = store.load_document(&note(&own)).await?;
+                if found.map(|found| super::helpers::text(&found)) != Some(text) {
+                    return Err(store_core::Error::unavailable("the own write is not visible"));
+                }
             }
             Ok::<_, store_core::Error>(revisions)
         }

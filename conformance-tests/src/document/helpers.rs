@@ -113,10 +113,15 @@ pub(super) fn notes_of_thread(thread: &str) -> DocumentQuery {
     all_notes().in_scope(DocumentScope::Thread(id(thread)))
 }
 
-/// Every document that a query finds, read in small pages.
+/// Every document that a query finds.
 pub(super) async fn list(given: &Given, query: DocumentQuery) -> Result<Vec<Document>, Failure> {
+    list_in_pages(given, query, 200).await
+}
+
+/// Every document that a query finds, read in pages of `limit` documents.
+async fn list_in_pages(given: &Given, query: DocumentQuery, limit: u32) -> Result<Vec<Document>, Failure> {
     let store = &documents(given)?;
-    read_all_pages(PageRequest::first(2), |page| store.list_documents(query.clone().with_page(page))).await
+    read_all_pages(PageRequest::first(limit), |page| store.list_documents(query.clone().with_page(page))).await
 }
 
 /// The keys of documents without their collection, separated by spaces.
@@ -126,10 +131,11 @@ pub(super) fn joined_keys(documents: &[Document]) -> String {
     documents.iter().map(key).collect::<Vec<_>>().join(" ")
 }
 
-/// Checks that a query finds documents with these keys, in this order, and in the other order backwards.
+/// Checks that a query finds documents with these keys, in this order, and in the other order backwards. Reads small
+/// pages.
 pub(super) async fn expect_keys(given: &Given, query: DocumentQuery, expected_keys: &str) -> Verdict {
-    expect_eq(joined_keys(&list(given, query.clone()).await?), expected_keys)?;
-    let mut backward = list(given, query.with_direction(Direction::Backward)).await?;
+    expect_eq(joined_keys(&list_in_pages(given, query.clone(), 2).await?), expected_keys)?;
+    let mut backward = list_in_pages(given, query.with_direction(Direction::Backward), 2).await?;
     backward.reverse();
     expect_eq(joined_keys(&backward), expected_keys)
 }

@@ -26,6 +26,9 @@ pub(super) struct DocumentTable {
 
 /// Returns whether the key of a stored document is the wanted one.
 fn is_same_key(stored: &DocumentKey, wanted: &DocumentKey, bug: Option<Bug>) -> bool {
+    if !matches!(bug, Some(Bug::KeysFolded | Bug::KeySegmentsJoined | Bug::NumbersEqualTheirText | Bug::LongKeysCut)) {
+        return stored == wanted;
+    }
     let texts = |key: &DocumentKey| key.segments().iter().map(ToString::to_string).collect::<Vec<_>>();
     let (left, right) = (texts(stored), texts(wanted));
     stored.collection() == wanted.collection()
@@ -33,8 +36,7 @@ fn is_same_key(stored: &DocumentKey, wanted: &DocumentKey, bug: Option<Bug>) -> 
             Some(Bug::KeysFolded) => left.join("/").to_lowercase() == right.join("/").to_lowercase(),
             Some(Bug::KeySegmentsJoined) => left.join("/") == right.join("/"),
             Some(Bug::NumbersEqualTheirText) => left == right,
-            Some(Bug::LongKeysCut) => left.join("\0").chars().take(300).eq(right.join("\0").chars().take(300)),
-            _ => stored.segments() == wanted.segments(),
+            _ => left.join("\0").chars().take(300).eq(right.join("\0").chars().take(300)),
         }
 }
 

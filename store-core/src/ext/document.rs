@@ -14,6 +14,9 @@ use crate::{
     progress::Progress,
 };
 
+/// How often a deletion reads and decides a batch again because another writer changed one of its documents.
+const MAX_CONFLICTS: u32 = 100;
+
 /// What can be done with documents by several calls of a [`DocumentStore`].
 #[async_trait]
 pub trait DocumentStoreExt: DocumentStore {
@@ -51,12 +54,12 @@ pub trait DocumentStoreExt: DocumentStore {
     ///
     /// # Errors
     /// The errors of [`list_documents`](DocumentStore::list_documents) and of
-    /// [`write_documents`](DocumentStore::write_documents). After an `Unknown` outcome, or if the call did not end,
+    /// [`write_documents`](DocumentStore::write_documents); `Conflict` if other writers keep changing one batch. After an `Unknown` outcome, or if the call did not end,
     /// repeat it.
     async fn delete_documents(&self, request: DeleteDocuments, progress: &dyn Progress) -> Result<DeletedDocuments> {
         let DeleteDocuments { query, updated_before, dry_run } = request;
         let query = query.with_direction(Direction::Forward);
-        let (mut deleted, mut batch) = (0, PageRequest::first(MAX_PAGE));
+        let (mut deleted, mut batch, mut conflicts) = (0, PageRequest::first(MAX_PAGE), 0);
         loop {
             let page = self.list_documents(query.clone().with_page(batch.clone())).await?;
             let is_old = |document: &&Document| updated_before.is_none_or(|time| document.updated_at < time);
@@ -71,7 +74,10 @@ pub trait DocumentStoreExt: DocumentStore {
                 match self.write_documents(WriteDocuments::new(changes)).await {
                     Ok(_) => {}
                     // Another writer changed a document of the batch. The batch is read and decided again.
-                    Err(error) if error.kind() == ErrorKind::Conflict => continue,
+                    Err(error) if error.kind() == ErrorKind::Conflict && conflicts < MAX_CONFLICTS => {
+                        conflicts += 1;
+                        continue;
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -80,7 +86,7 @@ pub trait DocumentStoreExt: DocumentStore {
             if !progress.advance(deleted, None) {
                 return Ok(DeletedDocuments::new(deleted, true));
             }
-            batch = batch.after(cursor);
+            (batch, conflicts) = (batch.after(cursor), 0);
         }
     }
 }

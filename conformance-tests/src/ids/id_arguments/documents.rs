@@ -2,7 +2,8 @@
 
 use store_core::{
     AppendEvents, Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, DocumentScope,
-    DocumentStore, EventQuery, Json, KeySegment, NewEvent, NewThread, PageRequest, Scope, TenantStores, WriteDocuments,
+    DocumentStore, ErrorKind, EventQuery, Json, KeySegment, NewEvent, NewThread, PageRequest, Scope, TenantStores,
+    WriteDocuments,
 };
 
 use super::{require, sorted};
@@ -25,7 +26,10 @@ fn documents_of(text: &str) -> [DocumentRef; 4] {
 
 /// Writes records with `text` as each of their ids.
 pub(super) async fn write_records(stores: &TenantStores, text: &str) -> Verdict {
-    require(&stores.threads)?.create_thread(NewThread::new(id(text))).await?;
+    match require(&stores.threads)?.create_thread(NewThread::new(id(text))).await {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
     let value = Json::of(text)?;
     let puts = documents_of(text)
         .map(|document| DocumentChange::put(document, value.clone()).expecting(DocumentExpect::Absent));

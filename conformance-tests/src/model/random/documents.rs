@@ -5,7 +5,8 @@ use std::sync::Arc;
 use store_core::{
     AppendEvents, Commit, DeleteDocuments, Direction, Document, DocumentChange, DocumentExpect, DocumentKey,
     DocumentQuery, DocumentRef, DocumentScope, DocumentStore, DocumentStoreExt, EventQuery, Expect, IgnoreProgress,
-    KeySegment, NewEvent, PageRequest, Result, Scope, TrimBefore, TrimRequest, WriteDocuments, WrittenDocuments,
+    KeySegment, NewEvent, PageRequest, Receipt, Result, Scope, TrimBefore, TrimRequest, WriteDocuments,
+    WrittenDocuments,
 };
 
 use super::{
@@ -83,42 +84,8 @@ impl StoreModelPair {
             return Ok(());
         };
         match op {
-            DocumentOp::Write { changes, topics, fence: claim } => {
-                let request = |choose: Choose| {
-                    let mut request = WriteDocuments::new(self.changes(changes, choose));
-                    request.events = facts(topics);
-                    request.fence = claim.map(|(thread, counter)| (numbered_id("t", thread), fence(counter)));
-                    request
-                };
-                let answers = (
-                    store.write_documents(request(|(store, _)| store)).await,
-                    model.write_documents(request(|(_, model)| model)).await,
-                );
-                expect_same(&answers.0, &answers.1)?;
-                let revision = |answer: Result<WrittenDocuments>| answer.ok().and_then(|written| written.revision);
-                self.record_revisions(changes, (revision(answers.0), revision(answers.1))).await?;
-            }
-            DocumentOp::Commit { thread, key, expects_absent, changes, topics } => {
-                let commit = |choose: Choose| {
-                    let mut commit =
-                        Commit::new(numbered_id("t", *thread)).with_documents(self.changes(changes, choose));
-                    commit.key = key.map(|key| numbered_id("document key", key));
-                    commit.events = facts(topics);
-                    commit.expect = if *expects_absent { Expect::Absent } else { Expect::Any };
-                    commit
-                };
-                let commits = (commit(|(store, _)| store), commit(|(_, model)| model));
-                if key.is_some() {
-                    self.keyed_commits.push(commits.clone());
-                }
-                let answers = (self.store.commits.commit(commits.0).await, self.model.commits.commit(commits.1).await);
-                expect_same(&answers.0, &answers.1)?;
-                let new = |answer: Result<store_core::Receipt>| answer.ok().filter(|receipt| !receipt.deduplicated);
-                let revisions = (new(answers.0), new(answers.1));
-                let revision =
-                    |receipt: Option<store_core::Receipt>| receipt.and_then(|receipt| receipt.document_revision);
-                self.record_revisions(changes, (revision(revisions.0), revision(revisions.1))).await?;
-            }
+            DocumentOp::Write { .. } => self.write_documents(op, (&*store, &*model)).await?,
+            DocumentOp::Commit { .. } => self.commit_documents(op).await?,
             DocumentOp::List { thread, prefix, from, before, backward, limit } => {
                 let mut query = query(*thread, *prefix);
                 query.from = from.map(segments);
@@ -145,6 +112,46 @@ impl StoreModelPair {
             }
         }
         self.compare_documents().await
+    }
+
+    async fn write_documents(
+        &mut self,
+        op: &DocumentOp,
+        (store, model): (&dyn DocumentStore, &dyn DocumentStore),
+    ) -> StepResult {
+        let DocumentOp::Write { changes, topics, fence: claim } = op else { return Ok(()) };
+        let request = |choose: Choose| {
+            let mut request = WriteDocuments::new(self.changes(changes, choose));
+            request.events = facts(topics);
+            request.fence = claim.map(|(thread, counter)| (numbered_id("t", thread), fence(counter)));
+            request
+        };
+        let store_answer = store.write_documents(request(|(store, _)| store)).await;
+        let model_answer = model.write_documents(request(|(_, model)| model)).await;
+        expect_same(&store_answer, &model_answer)?;
+        let revision = |answer: Result<WrittenDocuments>| answer.ok().and_then(|written| written.revision);
+        self.record_revisions(changes, (revision(store_answer), revision(model_answer))).await
+    }
+
+    async fn commit_documents(&mut self, op: &DocumentOp) -> StepResult {
+        let DocumentOp::Commit { thread, key, expects_absent, changes, topics } = op else { return Ok(()) };
+        let commit = |choose: Choose| {
+            let mut commit = Commit::new(numbered_id("t", *thread)).with_documents(self.changes(changes, choose));
+            commit.key = key.map(|key| numbered_id("document key", key));
+            commit.events = facts(topics);
+            commit.expect = if *expects_absent { Expect::Absent } else { Expect::Any };
+            commit
+        };
+        let commits = (commit(|(store, _)| store), commit(|(_, model)| model));
+        if key.is_some() {
+            self.keyed_commits.push(commits.clone());
+        }
+        let store_answer = self.store.commits.commit(commits.0).await;
+        let model_answer = self.model.commits.commit(commits.1).await;
+        expect_same(&store_answer, &model_answer)?;
+        let new_revision =
+            |answer: Result<Receipt>| answer.ok().filter(|receipt| !receipt.deduplicated)?.document_revision;
+        self.record_revisions(changes, (new_revision(store_answer), new_revision(model_answer))).await
     }
 
     /// Remembers the revisions of the documents that a write put. Checks that those of the store grow (DO-3), and that
