@@ -128,8 +128,8 @@ fn write_optimistically(
 
 /// Plans and applies a commit while the index is locked.
 ///
-/// This is for commits whose plan also assigns sequence numbers to events, numbers and keys to outbox rows, or revisions
-/// to documents.
+/// This is for commits whose plan also assigns sequence numbers to events, numbers and keys to outbox rows, or
+/// revisions to documents.
 fn write_with_index_locked(
     tenant: &Tenant,
     parts: &mut LockedParts<'_>,

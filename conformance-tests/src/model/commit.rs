@@ -131,8 +131,8 @@ pub(super) fn settle(tenant: &mut TenantData, commit: &Commit, env: &Environment
     mailbox::settle(&mut tenant.mailbox, &ClaimRef::from(fence), settlement, env).map(drop)
 }
 
-/// Returns the events of a commit. With the planted bug `CommitForgetsTopics`, events that have another scope lack their
-/// topics.
+/// Returns the events of a commit. With the planted bug `CommitForgetsTopics`, events that have another scope lack
+/// their topics.
 fn events_of(commit: &Commit, bug: Option<Bug>) -> Option<AppendEvents> {
     let mut events = commit.events.clone();
     for draft in events.iter_mut().flat_map(|events| &mut events.drafts) {

@@ -240,7 +240,8 @@ pub(super) async fn yield_to_others() {
     .await;
 }
 
-/// Returns the threads, the mailbox, the outbox and the documents of all tenants whose names begin with `name`, as one tenant.
+/// Returns the threads, the mailbox, the outbox and the documents of all tenants whose names begin with `name`, as one
+/// tenant.
 fn merged_by_prefix(model_data: &ModelData, name: &TenantId) -> TenantData {
     let mut merged_tenant = TenantData::default();
     for (_, tenant) in model_data.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {

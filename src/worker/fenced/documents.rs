@@ -1,4 +1,5 @@
-//! Documents under a claim. Reading is unrestricted; a write names the claim, and no other thread than that of the claim.
+//! Documents under a claim. Reading is unrestricted; a write names the claim, and no other thread than that of the
+//! claim.
 
 use std::sync::Arc;
 

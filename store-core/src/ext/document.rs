@@ -54,8 +54,8 @@ pub trait DocumentStoreExt: DocumentStore {
     ///
     /// # Errors
     /// The errors of [`list_documents`](DocumentStore::list_documents) and of
-    /// [`write_documents`](DocumentStore::write_documents); `Conflict` if other writers keep changing one batch. After an `Unknown` outcome, or if the call did not end,
-    /// repeat it.
+    /// [`write_documents`](DocumentStore::write_documents); `Conflict` if other writers keep changing one batch. After
+    /// an `Unknown` outcome, or if the call did not end, repeat it.
     async fn delete_documents(&self, request: DeleteDocuments, progress: &dyn Progress) -> Result<DeletedDocuments> {
         let DeleteDocuments { query, updated_before, dry_run } = request;
         let query = query.with_direction(Direction::Forward);
