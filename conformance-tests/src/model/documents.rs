@@ -233,6 +233,11 @@ fn check_request(request: &WriteDocuments, env: &Environment<'_>) -> Result<()> 
         return Err(Error::invalid("documents", "there are none"));
     }
     check_shape(&request.changes, request.thread(), (env.limits, env.bug))?;
+    let value_bytes = request.changes.iter().filter_map(|change| match &change.op {
+        DocumentOp::Put(value) => Some(value.as_str().len() as u64),
+        DocumentOp::Delete | DocumentOp::Keep => None,
+    });
+    check_limit("commit bytes", value_bytes.sum(), env.limits.commit_bytes)?;
     let Some(append) = &request.events else { return Ok(()) };
     events::check_request(append, (env.limits, env.bug)).map_err(|error| error.in_part("events"))?;
     let thread = request.thread();
