@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store_core::{Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore};
+use store_core::{
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+};
 
 use crate::options::unsupported;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore, commit,
+    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result,
+    ThreadRunStore, commit,
 };
 
 use crate::{

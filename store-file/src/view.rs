@@ -1,8 +1,8 @@
 //! What the plan of a commit looks at: the index with the changes of the batch before it.
 
 use store_core::{
-    CommitKey, CursorKey, DedupeKey, Detail, DispatchId, DocumentRef, EntryId, Error, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
-    TenantId, ThreadId, Timestamp, WriterId,
+    CommitKey, CursorKey, DedupeKey, Detail, DispatchId, DocumentRef, EntryId, Error, EventId, EventKey, Json,
+    OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId, Timestamp, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
     document::{DocumentState, DocumentView},

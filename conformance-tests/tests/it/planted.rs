@@ -38,6 +38,39 @@ fn every_planted_bug_is_found_by_its_case() {
     );
 }
 
+/// Cases about documents and topics that no bug names. Each also finds a bug that names another case.
+const CASES_THAT_FIND_BUGS_OF_OTHERS: [(&str, Bug); 14] = [
+    ("document::repeated_events_of_a_write_are_appended_once", Bug::EventKeyIgnored),
+    ("document::one_of_several_creations_or_deletions_succeeds", Bug::DocumentGuardOutsideTheLock),
+    ("document::a_cursor_belongs_to_one_list_of_documents", Bug::CursorUnbound),
+    ("document::a_commit_names_documents_of_its_own_thread", Bug::SeveralThreadsOfDocuments),
+    ("document::a_list_of_a_topic_continues_after_its_cursor", Bug::InternalEventsShown),
+    ("document::an_append_can_expect_the_count_of_a_topic", Bug::EventsUnguarded),
+    ("document::a_topic_can_be_subscribed", Bug::NowStartsAtLastEvent),
+    ("document::a_topic_can_be_trimmed", Bug::TrimTakesBothScopes),
+    ("document::documents_of_a_prefix_are_counted", Bug::PrefixEndsInsideAnId),
+    ("document::documents_of_a_prefix_are_deleted", Bug::PrefixEndsInsideAnId),
+    ("document::a_deletion_can_be_stopped_between_batches", Bug::LimitIgnored),
+    ("document::tenants_have_their_own_documents", Bug::TenantByPrefix),
+    ("document::a_dropped_call_on_documents_is_all_or_nothing", Bug::DocumentsOneByOne),
+    ("document::an_unknown_outcome_on_documents_can_be_resolved", Bug::KeyIgnored),
+];
+
+#[test]
+fn every_case_of_documents_finds_a_bug() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for (case, bug) in CASES_THAT_FIND_BUGS_OF_OTHERS {
+        let status = runtime.block_on(run_named_case(case, Some(bug)));
+        assert!(matches!(status, Some(Status::Failed(_))), "{bug:?} by {case}: {status:?}");
+    }
+    let is_named = |case: &str| Bug::ALL.iter().any(|bug| bug.finding_case() == case);
+    let finds_a_bug =
+        |case: &str| is_named(case) || CASES_THAT_FIND_BUGS_OF_OTHERS.iter().any(|(other, _)| *other == case);
+    for case in conformance_tests::cases().iter().filter(|case| case.name.starts_with("document::")) {
+        assert!(finds_a_bug(case.name), "{} finds no planted bug", case.name);
+    }
+}
+
 /// Prints the bugs that each case finds, if `AGENTSTORE_BUG_TABLE` is set. The output is visible with `--nocapture`.
 #[test]
 fn the_table_of_cases_and_bugs_is_printed_on_request() {

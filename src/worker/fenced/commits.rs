@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, DocumentStore, EventStore, Fence, OutboxStore, Outcome, PendingStore, Receipt, Result, Settlement,
-    ThreadId, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, Fence, OutboxStore, Outcome, PendingStore, Receipt, Result,
+    Settlement, ThreadId, ThreadRunStore,
 };
 
 use super::{
-    HeldClaim, documents::FencedDocuments, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending, threads::FencedThreads,
+    HeldClaim, documents::FencedDocuments, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending,
+    threads::FencedThreads,
 };
 use crate::worker::{Cancellation, cancellation::SettlingCommit};
 

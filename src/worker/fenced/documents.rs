@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store_core::{
-    Document, DocumentQuery, DocumentRef, DocumentStore, Page, Result, WriteDocuments, WrittenDocuments,
-};
+use store_core::{Document, DocumentQuery, DocumentRef, DocumentStore, Page, Result, WriteDocuments, WrittenDocuments};
 
 use super::HeldClaim;
 

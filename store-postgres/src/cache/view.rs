@@ -1,8 +1,8 @@
 //! The views through which the rules of core read the cached records.
 
 use store_core::{
-    CommitKey, CursorKey, Detail, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
-    WriterId,
+    CommitKey, CursorKey, Detail, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope,
+    TenantId, ThreadId, WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
     document::{DocumentState, DocumentView},
     event::{self, EventKeyRecord, EventView, ScopeState, StoredEvent},
