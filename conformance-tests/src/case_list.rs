@@ -143,6 +143,17 @@ macro_rules! live_channel {
     };
 }
 
+/// Runs every case of documents and topics, and those that all contracts share, each as a test of its own. `$fixture`
+/// is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! document_store {
+    ($fixture:expr) => {
+        mod document_store {
+            $crate::area_tests! { [DocumentStore $fixture] document tenant page ids errors process }
+        }
+    };
+}
+
 impl Contract {
     /// Every contract that has a list of cases.
     pub const ALL: &'static [Self] = &[
@@ -153,6 +164,7 @@ impl Contract {
         Self::MailboxStore,
         Self::OutboxStore,
         Self::LiveChannel,
+        Self::DocumentStore,
     ];
 
     /// The cases in the list of the contract, area by area.
@@ -165,6 +177,7 @@ impl Contract {
             Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
             Self::LiveChannel => area_slices!(live),
+            Self::DocumentStore => area_slices!(document tenant page ids errors process),
         };
         areas.into_iter().flatten()
     }

@@ -10,6 +10,7 @@
 //! conformance_tests::mailbox_store!(crate::fixture());
 //! conformance_tests::outbox_store!(crate::fixture());
 //! conformance_tests::live_channel!(crate::fixture());
+//! conformance_tests::document_store!(crate::fixture());
 //! ```
 //!
 //! `histories!` adds tests that record the calls of many concurrent tasks and check the answers.
@@ -25,8 +26,8 @@
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
-//!   `process`
+//!   `mailbox`, `outbox`, `live`, `document`, and areas whose cases run for every contract: `tenant`, `page`, `ids`,
+//!   `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -56,6 +57,7 @@ mod unknown_outcome;
 
 mod commit;
 mod context;
+mod document;
 mod errors;
 mod event;
 mod ids;

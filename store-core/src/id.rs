@@ -146,6 +146,12 @@ id_types! {
     OutboxTarget = "outbox target";
     /// The order key. Outbox rows with the same order key are delivered one after another.
     OrderKey = "order key";
+    /// The id of a topic: a sequence of events that belongs to no thread and no run.
+    TopicId = "topic";
+    /// The id of a collection of documents.
+    CollectionId = "collection";
+    /// One segment of a document's key, if it is not a number.
+    SegmentId = "key segment";
 }
 
 impl TenantId {

@@ -5,8 +5,8 @@
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: a module each
-//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
-//!   usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
+//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`, `document`: a folder for each
+//!   domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
@@ -50,6 +50,7 @@ mod waiters;
 
 pub mod commit;
 pub mod context;
+pub mod document;
 pub mod event;
 pub mod ext;
 pub mod in_flight;
@@ -67,20 +68,25 @@ pub use self::{
     claim::{ClaimNumber, ClaimToken, Fence},
     commit::{Commit, CommitCoordinator, Receipt, StateChange, StateOp, ThreadState},
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
+    document::{
+        DeleteDocuments, DeletedDocuments, Document, DocumentChange, DocumentExpect, DocumentKey, DocumentOp,
+        DocumentQuery, DocumentRef, DocumentScope, DocumentStore, KeySegment, MAX_KEY_BYTES, MAX_KEY_SEGMENTS,
+        WriteDocuments, WrittenDocuments,
+    },
     error::{Detail, Error, ErrorKind, Outcome, Result, SchemaRemedy, Subject, UnavailableCause},
     event::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
-        EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, NewEvent, Scope,
-        ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
+        EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, MAX_EVENT_TOPICS,
+        NewEvent, Scope, ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
     },
     ext::{
-        CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, EntryStream, Fork, Guard, LeafComparison,
-        LogReaderExt, NewCheckpoint, PendingStoreExt,
+        CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, DocumentStoreExt, EntryStream, Fork, Guard,
+        LeafComparison, LogReaderExt, NewCheckpoint, PendingStoreExt,
     },
     id::{
-        AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId, EventKey, EventKind,
-        IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId,
-        TenantId, ThreadId, UuidSource, WorkerId, WriterId,
+        AgentId, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId,
+        EventKey, EventKind, IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId,
+        OutboxTarget, ResourceId, RunId, SegmentId, TenantId, ThreadId, TopicId, UuidSource, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore, commit,
+    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore, commit,
 };
 
 use crate::{
@@ -37,5 +37,9 @@ impl CommitCoordinator for Tenant {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(self.clone())
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        None
     }
 }

@@ -41,7 +41,7 @@ const BATCH_BYTES: u32 = 4 << 20;
 fn about(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
-        Scope::Run(_) => None,
+        Scope::Run(_) | Scope::Topic(_) => None,
     }
 }
 
@@ -143,6 +143,7 @@ struct Scoped<'a> {
 
 impl<'a> Scoped<'a> {
     fn new(shared: &'a Shared, tenant: &TenantId, scope: &Scope) -> Result<Self> {
+        event::refuse_topic(scope)?;
         shared.check_scope(tenant, scope)?;
         let snapshot = shared.index.snapshot();
         let (mut state, list) = (snapshot.scope_state(tenant, scope)?, table::event_places(tenant, scope));

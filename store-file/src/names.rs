@@ -1,6 +1,6 @@
 //! How logs are named: whose they are, and where they stand below the root.
 
-use store_core::{Result, Scope, TenantId, ThreadId};
+use store_core::{Detail, Error, Result, Scope, TenantId, ThreadId};
 
 use crate::vfs::{FilePath, hash_of, name_of};
 
@@ -60,5 +60,6 @@ pub(crate) fn scope_log_id(scope: &Scope) -> Result<ThreadId> {
     match scope {
         Scope::Thread(thread) => Ok(thread.clone()),
         Scope::Run(run) => ThreadId::new(run.as_str()),
+        Scope::Topic(_) => Err(Error::new(Detail::Unsupported { operation: "topics" })),
     }
 }

@@ -1,11 +1,12 @@
 //! What the plan of a commit reads: the index with the changes of its round so far, and those of the round before.
 
 use store_core::{
-    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
+    CommitKey, CursorKey, DedupeKey, Detail, DispatchId, DocumentRef, EntryId, Error, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
     TenantId, ThreadId, Timestamp, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
-    event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
+    document::{DocumentState, DocumentView},
+    event::{self, EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailboxThread},
     outbox::{OutboxList, OutboxPosition, OutboxView, StoredOutboxRow},
@@ -85,6 +86,7 @@ impl LogView for View<'_> {
 
 impl EventView for View<'_> {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
+        event::refuse_topic(scope)?;
         self.shared.check_scope(self.tenant, scope)?;
         self.staged.scope_state(self.tenant, scope)
     }
@@ -152,6 +154,17 @@ impl MailboxView for View<'_> {
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
         self.table().interrupt(thread, epoch)
+    }
+}
+
+/// The store has no documents yet.
+impl DocumentView for View<'_> {
+    fn document(&self, _document: &DocumentRef) -> Result<Option<DocumentState>> {
+        Err(Error::new(Detail::Unsupported { operation: "documents" }))
+    }
+
+    fn next_document_revision(&self) -> Result<u64> {
+        Err(Error::new(Detail::Unsupported { operation: "documents" }))
     }
 }
 

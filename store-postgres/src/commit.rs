@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 use store_core::{
-    Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
     commit::{self, CommitDecision, DecisionContext},
 };
 
@@ -62,6 +62,10 @@ impl CommitCoordinator for PostgresCommits {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(crate::outbox::PostgresOutbox::new(self.tenant.clone()))
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        None
     }
 }
 

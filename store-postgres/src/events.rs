@@ -67,7 +67,7 @@ pub(crate) fn events_lookup(request: Option<&AppendEvents>) -> Lookup {
 fn thread_of_scope(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
-        Scope::Run(_) => None,
+        Scope::Run(_) | Scope::Topic(_) => None,
     }
 }
 
@@ -141,6 +141,7 @@ fn append_fenced(
 }
 
 fn scope_arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
+    event::refuse_topic(scope)?;
     let mut arguments = PgArguments::default();
     add(&mut arguments, tenant.constants.tenant.as_str())?;
     let (kind, id) = scope_kind_and_id(scope);

@@ -11,6 +11,8 @@ mod bug;
 mod bug_effects;
 mod commit;
 mod context;
+mod document_handle;
+mod documents;
 mod entries;
 mod events;
 mod fixture;

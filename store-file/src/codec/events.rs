@@ -27,6 +27,7 @@ impl Codec for EventRow {
             match scope {
                 Scope::Thread(thread) => object.field("thread", thread).field("thread_seq", seq),
                 Scope::Run(run) => object.field("run", run).field("run_seq", seq),
+                Scope::Topic(topic) => object.field("topic", topic).field("topic_seq", seq),
             };
         }
         if let Some((writer, key)) = &self.key {

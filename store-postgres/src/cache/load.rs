@@ -86,6 +86,7 @@ pub(crate) fn scope_kind_and_id(scope: &Scope) -> (&'static str, &str) {
     match scope {
         Scope::Thread(id) => ("thread", id.as_str()),
         Scope::Run(id) => ("run", id.as_str()),
+        Scope::Topic(id) => ("topic", id.as_str()),
     }
 }
 

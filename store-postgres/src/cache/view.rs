@@ -1,10 +1,11 @@
 //! The views through which the rules of core read the cached records.
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
+    CommitKey, CursorKey, Detail, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
     WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
-    event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
+    document::{DocumentState, DocumentView},
+    event::{self, EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::MailboxView,
     pending::{DecisionRecord, StoredInput},
@@ -59,6 +60,7 @@ impl LogView for RecordCache {
 
 impl EventView for RecordCache {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
+        event::refuse_topic(scope)?;
         let found = self.find_likely_absent(&self.scopes, scope, |lookup| _ = lookup.scopes.insert(scope.clone()))?;
         Ok(found.unwrap_or_default())
     }
@@ -74,6 +76,17 @@ impl EventView for RecordCache {
 
     fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
         (&self.constants.tenant, &self.constants.cursor_key)
+    }
+}
+
+/// The store has no documents yet.
+impl DocumentView for RecordCache {
+    fn document(&self, _document: &DocumentRef) -> Result<Option<DocumentState>> {
+        Err(Error::new(Detail::Unsupported { operation: "documents" }))
+    }
+
+    fn next_document_revision(&self) -> Result<u64> {
+        Err(Error::new(Detail::Unsupported { operation: "documents" }))
     }
 }
 
