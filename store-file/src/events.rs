@@ -143,7 +143,6 @@ struct Scoped<'a> {
 
 impl<'a> Scoped<'a> {
     fn new(shared: &'a Shared, tenant: &TenantId, scope: &Scope) -> Result<Self> {
-        event::refuse_topic(scope)?;
         shared.check_scope(tenant, scope)?;
         let snapshot = shared.index.snapshot();
         let (mut state, list) = (snapshot.scope_state(tenant, scope)?, table::event_places(tenant, scope));

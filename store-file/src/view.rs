@@ -1,12 +1,12 @@
 //! What the plan of a commit reads: the index with the changes of its round so far, and those of the round before.
 
 use store_core::{
-    CommitKey, CursorKey, DedupeKey, Detail, DispatchId, DocumentRef, EntryId, Error, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
-    TenantId, ThreadId, Timestamp, WriterId,
+    CommitKey, CursorKey, DedupeKey, DispatchId, DocumentRef, DocumentScope, EntryId, EventId, EventKey, Json,
+    OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId, Timestamp, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
-    document::{DocumentState, DocumentView},
-    event::{self, EventKeyRecord, EventView, ScopeState, StoredEvent},
+    document::{DocumentState, DocumentView, DocumentWriteView},
+    event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailboxThread},
     outbox::{OutboxList, OutboxPosition, OutboxView, StoredOutboxRow},
@@ -37,6 +37,8 @@ pub(crate) struct View<'a> {
     pub(crate) told: &'a Told,
     /// The number of the thread's log; none before its first group.
     pub(crate) log: Option<u64>,
+    /// The revision of documents that are put.
+    pub(crate) revision: u64,
 }
 
 impl View<'_> {
@@ -86,7 +88,6 @@ impl LogView for View<'_> {
 
 impl EventView for View<'_> {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
-        event::refuse_topic(scope)?;
         self.shared.check_scope(self.tenant, scope)?;
         self.staged.scope_state(self.tenant, scope)
     }
@@ -157,14 +158,36 @@ impl MailboxView for View<'_> {
     }
 }
 
-/// The store has no documents yet.
 impl DocumentView for View<'_> {
-    fn document(&self, _document: &DocumentRef) -> Result<Option<DocumentState>> {
-        Err(Error::new(Detail::Unsupported { operation: "documents" }))
+    fn document(&self, document: &DocumentRef) -> Result<Option<DocumentState>> {
+        let log = match (&document.scope, self.log) {
+            (DocumentScope::Tenant, _) => {
+                self.shared.check_collection(self.tenant, document.key.collection())?;
+                0
+            }
+            (DocumentScope::Thread(_), Some(log)) => log,
+            (DocumentScope::Thread(_), None) => return Ok(None),
+        };
+        let row = self.staged.document_row(&table::document(self.tenant, document, log))?;
+        Ok(row.map(|row| row.state))
     }
 
     fn next_document_revision(&self) -> Result<u64> {
-        Err(Error::new(Detail::Unsupported { operation: "documents" }))
+        Ok(self.revision)
+    }
+}
+
+impl DocumentWriteView for View<'_> {
+    fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
+        CommitView::thread_exists(self, thread)
+    }
+
+    fn id_record(&self, _thread: &ThreadId) -> Result<ThreadIdRecord> {
+        Ok(self.told.id.clone())
+    }
+
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
+        Some(self)
     }
 }
 
