@@ -28,7 +28,7 @@ const SUITES: &[&str] = &[
 ];
 
 /// The backends that have documents.
-const DOCUMENT_BACKENDS: &[&str] = &["store-memory"];
+const DOCUMENT_BACKENDS: &[&str] = &["store-memory", "store-file"];
 
 /// The backends, and whether they also keep threads.
 const BACKENDS: &[(&str, bool)] = &[
