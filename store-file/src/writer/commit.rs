@@ -30,11 +30,11 @@ impl Round<'_> {
     fn put(&mut self, commit: &Commit, mut plan: Plan, now: Timestamp) -> Result<()> {
         let mut documents = DocumentLines::from(std::mem::take(&mut plan.documents));
         let of_thread = std::mem::take(&mut documents.of_thread);
-        let put = match plan.thread {
-            Some(_) => self.put_in_thread(commit, plan, of_thread),
-            None => self.put_without_thread(plan, now),
-        };
-        put?;
+        if plan.thread.is_some() {
+            self.put_in_thread(commit, plan, of_thread)?;
+        } else {
+            self.put_without_thread(plan, now)?;
+        }
         let put = self.put_documents(documents, now);
         // The commit must not stay without its documents.
         self.broken |= put.is_err();
