@@ -238,7 +238,7 @@ async fn a_topic_meets_no_thread_with_its_name() {
     let store = place.open();
     let events = store.tenant(&TenantId::default_tenant()).unwrap().events.unwrap();
     let long = "x".repeat(256);
-    let names = ["x", "#topic:x", "#documents.0:notes", "#documents", &long];
+    let names = ["x", "#topic:x", "#documents.0:notes", "#documents", long.as_str()];
     for name in names {
         for scope in [topic(name), Scope::Thread(thread(name)), Scope::Run(name.parse().unwrap())] {
             events.append_events(fact("made", &[scope])).await.unwrap();
