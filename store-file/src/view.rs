@@ -178,8 +178,9 @@ impl DocumentView for View<'_> {
 }
 
 impl DocumentWriteView for View<'_> {
-    fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
-        CommitView::thread_exists(self, thread)
+    fn has_thread(&self, _thread: &ThreadId) -> Result<bool> {
+        // The view is that of this thread. The index may not have it yet.
+        Ok(self.told.stored.is_some())
     }
 
     fn id_record(&self, _thread: &ThreadId) -> Result<ThreadIdRecord> {
