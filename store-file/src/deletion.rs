@@ -213,8 +213,8 @@ fn claims(shared: &Shared, staged: &Staged<'_>, tenant: &TenantId) -> Result<Opt
     Ok(own.max(staged.number(&table::fact("claims"))?))
 }
 
-/// Takes all events of a tenant, its outbox, its mailbox and its documents out of the index, up to a bound. Their logs wait for the
-/// purge. Whether there was anything to do.
+/// Takes all events of a tenant, its outbox, its mailbox and its documents out of the index, up to a bound. Their logs
+/// wait for the purge. Whether there was anything to do.
 fn drop_events(round: &mut Round<'_>, tenant: &TenantId) -> Result<bool> {
     let snapshot = round.shared.index.snapshot();
     let mut keys = 0;
