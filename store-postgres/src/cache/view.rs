@@ -1,11 +1,11 @@
 //! The views through which the rules of core read the cached records.
 
 use store_core::{
-    CommitKey, CursorKey, Detail, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
-    WriterId,
+    CommitKey, CursorKey, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
+    Timestamp, WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
-    document::{DocumentState, DocumentView},
-    event::{self, EventKeyRecord, EventView, ScopeState, StoredEvent},
+    document::{DocumentState, DocumentView, DocumentWriteView},
+    event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::MailboxView,
     pending::{DecisionRecord, StoredInput},
@@ -60,7 +60,6 @@ impl LogView for RecordCache {
 
 impl EventView for RecordCache {
     fn scope(&self, scope: &Scope) -> Result<ScopeState> {
-        event::refuse_topic(scope)?;
         let found = self.find_likely_absent(&self.scopes, scope, |lookup| _ = lookup.scopes.insert(scope.clone()))?;
         Ok(found.unwrap_or_default())
     }
@@ -79,14 +78,45 @@ impl EventView for RecordCache {
     }
 }
 
-/// The store has no documents yet.
 impl DocumentView for RecordCache {
-    fn document(&self, _document: &DocumentRef) -> Result<Option<DocumentState>> {
-        Err(Error::new(Detail::Unsupported { operation: "documents" }))
+    fn document(&self, document: &DocumentRef) -> Result<Option<DocumentState>> {
+        if self.is_fresh || self.documents.contains_key(document) {
+            return self.find(&self.documents, document, |lookup| _ = lookup.documents.insert(document.clone()));
+        }
+        self.assumed_absence.set(true);
+        let revision = match self.expected_documents.borrow().get(document) {
+            Some(DocumentExpect::Revision(revision)) => Some(*revision),
+            Some(DocumentExpect::Present) => Some(1),
+            _ => None,
+        };
+        let time = Timestamp::MIN;
+        Ok(revision.map(|revision| DocumentState { revision, created_at: time, updated_at: time }))
     }
 
+    /// Returns 0, because the server numbers the writes.
     fn next_document_revision(&self) -> Result<u64> {
-        Err(Error::new(Detail::Unsupported { operation: "documents" }))
+        Ok(0)
+    }
+}
+
+impl DocumentWriteView for RecordCache {
+    fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
+        if self.id.is_some() {
+            return self.has_log();
+        }
+        if self.is_fresh || self.threads.contains_key(thread) {
+            return self.thread_exists(thread);
+        }
+        self.assumed_absence.set(true);
+        Ok(true)
+    }
+
+    fn id_record(&self, _thread: &ThreadId) -> Result<ThreadIdRecord> {
+        self.row().map(|row| row.id_record.clone())
+    }
+
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
+        Some(self)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod arguments;
+mod documents;
 mod fast_path;
 mod group_commit;
 mod rows;
@@ -10,9 +11,10 @@ mod statement;
 use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::{
-    Body, BodyKind, EntryId, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
+    Body, BodyKind, DocumentChange, EntryId, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
     codec::Codec,
     commit::{Plan, PlannedEntry},
+    document::DocumentPlan,
     event::{EventPlan, ScopeState},
     log::{EntryMarks, MarkSource, NodeSource, assigned_name},
     mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailboxThread},
@@ -21,20 +23,25 @@ use store_core::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
-use self::rows::{
+use self::{
+    documents::{DocumentRows, TopicEventRow},
+    rows::{
     CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, InputRow, InterruptRow, LeafRow, MailboxRow,
     MarkRow, NameRow, OutboxChange, OutboxGroupRow, OutboxReady, OutboxRemoval, QueuedRow, RunRow, ScopeRow, StateRow,
     ThreadRow,
+    },
 };
 use crate::{
     cache::{CachedThreadRow, DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache},
     clock::DecisionTime,
     db::{Connection, StatementFailure, add, signed},
+    sql::Sql,
     tenant::Tenant,
 };
 
 pub(crate) use self::{
     answer::{WriteResult, WrittenThread},
+    documents::WrittenRevision,
     group_commit::GroupCommit,
 };
 
@@ -59,6 +66,8 @@ pub(crate) struct Batch {
     scopes: Vec<ScopeRow>,
     events: Vec<EventRow>,
     event_keys: Vec<EventKeyRow>,
+    /// Documents, and what is written together with them.
+    documents: DocumentRows,
     outbox: Vec<OutboxChange>,
     outbox_ready: Vec<OutboxReady>,
     outbox_removed: Vec<OutboxRemoval>,
@@ -123,11 +132,12 @@ impl Batch {
         }
         self.add_leaf_changes(thread_number, (head_before, thread.head_seq), cache, plan)?;
         self.add_names(thread_number, cache, plan)?;
-        self.keys.extend(plan.key.iter().map(|record| CommitKeyRow {
+        let keys = plan.key.iter().map(|record| CommitKeyRow {
             thread: thread_number,
             key: record.key.to_string(),
             record: record.encode(),
-        }));
+        });
+        if plan.documents.revision.is_some() { self.documents.key = keys.last() } else { self.keys.extend(keys) }
         if plan.state.clear {
             self.cleared_states.push(thread_number);
         }
@@ -146,7 +156,13 @@ impl Batch {
     /// Adds everything that an append of events writes.
     pub(crate) fn add_events(&mut self, cache: &RecordCache, plan: &EventPlan) {
         let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
-        self.events.extend(plan.events.iter().map(|stored| EventRow { stored: stored.clone(), key: key.clone() }));
+        for stored in &plan.events {
+            if stored.event.topics.is_empty() {
+                self.events.push(EventRow { stored: stored.clone(), key: key.clone() });
+            } else {
+                self.documents.topic_events.push(TopicEventRow::of(stored, key.clone()));
+            }
+        }
         for (scope, after) in &plan.scopes {
             self.add_scope(scope, cache.scope_before(scope), after.clone());
         }
@@ -154,6 +170,17 @@ impl Batch {
             let (writer, key, record) = (writer.to_string(), key.to_string(), record.encode());
             self.event_keys.push(EventKeyRow { writer, key, record });
         }
+    }
+
+    /// Adds changes of documents, with the plan that was made for them. `revision` is set when they are written.
+    pub(crate) fn add_documents(&mut self, changes: &[DocumentChange], plan: &DocumentPlan, revision: &WrittenRevision) {
+        self.documents.add(changes, plan, revision);
+    }
+
+    /// Makes the batch take effect only if a thread exists, to which it does not write. The documents of threads belong
+    /// to this thread.
+    pub(crate) fn require_thread(&mut self, thread: &ThreadId) {
+        self.documents.require_thread(thread);
     }
 
     /// Adds changes of the outbox. New rows come with their payloads.
@@ -247,6 +274,7 @@ impl Batch {
     pub(crate) const fn is_empty(&self) -> bool {
         self.threads.is_empty()
             && self.scopes.is_empty()
+            && self.documents.is_empty()
             && self.outbox.is_empty()
             && self.outbox_ready.is_empty()
             && self.outbox_removed.is_empty()
@@ -423,7 +451,7 @@ impl Batch {
 
     /// Returns whether the batch can be written in one statement with others.
     fn can_group(&self) -> bool {
-        self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES
+        self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES && self.documents.is_empty()
     }
 
     /// Returns whether the batch writes to one thread only, which exists before and after the batch, and does not clear
@@ -488,6 +516,8 @@ async fn write_alone(
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    let rows = connection.write_with_arguments_at_send(|sql| &sql.write, arguments_at_send).await?;
+    let with_documents = !batch.documents.is_empty();
+    let statement = |sql: &'_ Sql| if with_documents { &sql.write_with_documents } else { &sql.write };
+    let rows = connection.write_with_arguments_at_send(statement, arguments_at_send).await?;
     answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }
