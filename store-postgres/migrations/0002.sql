@@ -82,26 +82,18 @@ END $$;
 -- `low` and `high` are the revisions between which that of the document must be. A document that does not exist has
 -- the revision 0.
 --
--- `p_log` is the log of the thread, if the statement writes to the thread. Otherwise `p_thread` names the thread, which
--- is locked so that it is not deleted before the transaction ends.
+-- `p_log` is the log of the thread whose documents are written. The statement has locked the thread.
 CREATE FUNCTION $schema$.write_documents(
-    p_tenant text, p_log bigint, p_thread text, p_documents text, p_events text, p_key text, p_key_record text
+    p_tenant text, p_log bigint, p_documents text, p_events text, p_key text, p_key_record text
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_log bigint := p_log;
     v_row record;
     v_found bigint;
     v_puts boolean := false;
     v_revision bigint;
 BEGIN
-    IF p_thread IS NOT NULL THEN
-        SELECT t.log INTO v_log FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = p_thread FOR SHARE;
-        IF v_log IS NULL THEN
-            PERFORM $schema$.clash();
-        END IF;
-    END IF;
     -- The rows are locked in a fixed order, so that two transactions never wait for each other.
-    FOR v_row IN SELECT CASE WHEN w.of_thread THEN v_log ELSE 0 END AS log, w.collection, w.key, w.op, w.low, w.high
+    FOR v_row IN SELECT CASE WHEN w.of_thread THEN p_log ELSE 0 END AS log, w.collection, w.key, w.op, w.low, w.high
         FROM json_to_recordset(p_documents::json)
             AS w (of_thread boolean, collection text, key text, op text, low bigint, high bigint)
         ORDER BY 1, w.collection COLLATE "C", w.key COLLATE "C"
@@ -138,7 +130,7 @@ BEGIN
                 SELECT w.value, w.at, d.place FROM json_to_recordset(p_documents::json)
                     AS w (of_thread boolean, collection text, key text, op text, value text, at bigint)
                 CROSS JOIN LATERAL (SELECT d.ctid AS place FROM $schema$.document d
-                    WHERE d.log = CASE WHEN w.of_thread THEN v_log ELSE 0 END AND d.tenant = p_tenant
+                    WHERE d.log = CASE WHEN w.of_thread THEN p_log ELSE 0 END AND d.tenant = p_tenant
                     AND d.collection = w.collection AND d.key = w.key LIMIT 1) d
                 WHERE w.op = 'put'
             ) w WHERE d.ctid = w.place;
@@ -146,7 +138,7 @@ BEGIN
     DELETE FROM $schema$.document d WHERE d.ctid = ANY (ARRAY(SELECT d.place FROM json_to_recordset(p_documents::json)
             AS w (of_thread boolean, collection text, key text, op text)
         CROSS JOIN LATERAL (SELECT d.ctid AS place, d.revision FROM $schema$.document d
-            WHERE d.log = CASE WHEN w.of_thread THEN v_log ELSE 0 END AND d.tenant = p_tenant
+            WHERE d.log = CASE WHEN w.of_thread THEN p_log ELSE 0 END AND d.tenant = p_tenant
             AND d.collection = w.collection AND d.key = w.key LIMIT 1) d
         WHERE w.op = 'delete' OR (w.op = 'keep' AND d.revision = 0)));
     IF p_events IS NOT NULL THEN

@@ -55,20 +55,25 @@ fn call_write(more: usize) -> String {
 
 /// The number of arguments of the function `write` without the last one, where each column of a table counts as one.
 const WRITE_ARGUMENTS: usize = 84 + 9 + 14 + 12 + 7 + 5 + 1;
-/// The number of arguments that `write_documents` has besides the tenant and the log.
+/// The number of further arguments of a write with documents: the thread, and those of `write_documents` except the
+/// tenant and the log.
 const DOCUMENT_ARGUMENTS: usize = 5;
 
 /// Returns the call that writes the result of a decision with documents or with events in topics. The documents are
-/// written only if everything else was.
+/// written only if everything else was. A thread whose documents are written is locked first, as everywhere, so that it
+/// is not deleted meanwhile.
 fn call_write_with_documents() -> String {
-    let arguments: Vec<_> = (1..=DOCUMENT_ARGUMENTS).map(|at| format!("${}", WRITE_ARGUMENTS + at)).collect();
+    let arguments: Vec<_> = (2..=DOCUMENT_ARGUMENTS).map(|at| format!("${}", WRITE_ARGUMENTS + at)).collect();
+    let after_lock = "write((SELECT $1::text FROM (SELECT count(*) FROM locked) l),";
     format!(
-        "WITH written AS MATERIALIZED ({}), documents AS MATERIALIZED (SELECT $schema$.write_documents($1, \
-         (SELECT w.log FROM written w WHERE w.n = 1), {}) AS revision \
+        "WITH locked AS MATERIALIZED (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = ${} FOR SHARE), \
+         written AS MATERIALIZED ({}), documents AS MATERIALIZED (SELECT $schema$.write_documents($1, \
+         coalesce((SELECT w.log FROM written w WHERE w.n = 1), (SELECT l.log FROM locked l)), {}) AS revision \
          WHERE NOT EXISTS (SELECT FROM written w WHERE w.status <> 'done')) \
          SELECT * FROM written UNION ALL \
          SELECT 'documents', 0, $schema$.now(), documents.revision, NULL::bigint, NULL::text, NULL::text FROM documents",
-        call_write(DOCUMENT_ARGUMENTS),
+        WRITE_ARGUMENTS + 1,
+        call_write(DOCUMENT_ARGUMENTS).replace("write($1,", after_lock),
         arguments.join(", ")
     )
 }

@@ -19,7 +19,7 @@ pub(super) fn add_part(batches: &NumberedBatches<'_>, to: &mut Statement) -> Res
         to.add_argument(key.map(|row| row.key.as_str()))?,
         to.add_argument(key.map(|row| row.record.as_str()))?,
     ];
-    let call = format!("$schema$.write_documents($1, updated.log, NULL, {})", arguments.join(", "));
+    let call = format!("$schema$.write_documents($1, updated.log, {})", arguments.join(", "));
     to.part("documents", &format!("SELECT {call} AS revision FROM updated"));
     to.add_answer("SELECT 'documents', 0, clock.now, documents.revision, NULL, NULL, NULL FROM clock, documents".to_owned());
     Ok(())
