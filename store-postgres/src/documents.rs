@@ -42,9 +42,9 @@ impl PostgresDocuments {
 #[async_trait]
 impl DocumentStore for PostgresDocuments {
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
-        document::check_load(documents, &self.tenant.shared.config.limits)?;
         let documents = documents.to_vec();
         let call = |tenant: Arc<Tenant>| async move {
+            document::check_load(&documents, &tenant.shared.config.limits)?;
             let mut arguments = PgArguments::default();
             add(&mut arguments, tenant.constants.tenant.as_str())?;
             cache::add_document_refs(&mut arguments, &documents)?;
@@ -84,12 +84,15 @@ impl DocumentStore for PostgresDocuments {
             add(&mut arguments, signed(MAX_BYTES_READ)?)?;
             add(&mut arguments, first_key.is_some())?;
             let is_forward = query.direction == Direction::Forward;
-            let mut connection = tenant.db().any_connection();
-            let list = |sql: &'_ crate::sql::Sql| if is_forward { &sql.list_documents } else { &sql.list_documents_backward };
-            for row in connection.read(list, arguments).await? {
-                let key = DocumentKey::from_encoded(query.collection.clone(), &read_text(&row, 0)?)?;
+            let rows = tenant
+                .db()
+                .any_connection()
+                .read(|sql| if is_forward { &sql.list_documents } else { &sql.list_documents_backward }, arguments)
+                .await?;
+            for row in &rows {
+                let key = DocumentKey::from_encoded(query.collection.clone(), &read_text(row, 0)?)?;
                 let document = DocumentRef { scope: query.scope.clone(), key };
-                if !page.offer(Document::new(document, decode_stored(&row)?)) {
+                if !page.offer(Document::new(document, decode_stored(row)?)) {
                     break;
                 }
             }
@@ -99,10 +102,10 @@ impl DocumentStore for PostgresDocuments {
     }
 
     async fn write_documents(&self, request: WriteDocuments) -> Result<WrittenDocuments> {
-        document::check_write(&request, &self.tenant.shared.config.limits)?;
         let is_of_one_thread = request.changes.iter().all(|change| change.document.scope.thread().is_some());
         let thread_of_call = request.thread().filter(|_| is_of_one_thread && request.events.is_none()).cloned();
         let call = |tenant: Arc<Tenant>| async move {
+            document::check_write(&request, &tenant.shared.config.limits)?;
             let likely_records = lookup_of_write(&request);
             let revision = WrittenRevision::default();
             let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {

@@ -162,7 +162,7 @@ impl EventReader for PostgresEvents {
             add(&mut arguments, tenant.constants.tenant.as_str())?;
             add(&mut arguments, id.as_str())?;
             let rows = tenant.db().any_connection().read(|sql| &sql.load_event, arguments).await?;
-            let stored = rows.first().map(|row| {
+            let stored = rows.first().map(|row| -> Result<StoredEvent> {
                 let stored = cache::decode_event(&read_text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?)?;
                 Ok(stored.with_topic_seqs(read_topic_seqs(row, 3)?))
             });

@@ -7,7 +7,7 @@ use sqlx::{
     postgres::{PgArguments, PgRow},
 };
 use store_core::{
-    DocumentRef, Error, Event, Json, Result, Run, Scope, ThreadId, Timestamp,
+    DocumentRef, Error, Event, EventId, Json, Result, Run, Scope, ThreadId, Timestamp,
     codec::{Codec, DecodeError},
     commit::CommitKeyRecord,
     document::DocumentState,
@@ -246,7 +246,8 @@ impl AnswerRow {
                 cache.events.insert(first_text.parse()?, Some(stored));
             }
             "topic" => {
-                if let Some(stored) = cache.events.get_mut(&first_text.parse()?).and_then(Option::as_mut) {
+                let id: EventId = first_text.parse()?;
+                if let Some(stored) = cache.events.get_mut(&id).and_then(Option::as_mut) {
                     stored.topic_seqs.push(seq);
                 }
             }
@@ -267,7 +268,7 @@ impl AnswerRow {
 
 /// Decodes a time that the server returned as text.
 fn decode_time(text: &str) -> Result<Timestamp> {
-    text.parse().map_err(|_| corrupt("a time of a document")).and_then(Timestamp::from_millis)
+    text.parse::<u64>().map_err(|_| corrupt("a time of a document")).and_then(Timestamp::from_millis)
 }
 
 /// Decodes the row of a thread.

@@ -18,8 +18,8 @@ use std::{
 };
 
 use store_core::{
-    CommitKey, CursorKey, DocumentChange, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, IdSource, Json, Result, Run, RunId, Scope, TenantId,
-    ThreadId, WriterId,
+    CommitKey, CursorKey, DocumentChange, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, IdSource,
+    Json, Result, Run, RunId, Scope, TenantId, ThreadId, WriterId,
     commit::{CommitKeyRecord, Plan},
     document::DocumentState,
     event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent},

@@ -1,8 +1,8 @@
 //! The views through which the rules of core read the cached records.
 
 use store_core::{
-    CommitKey, CursorKey, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
-    Timestamp, WriterId,
+    CommitKey, CursorKey, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId,
+    Scope, TenantId, ThreadId, Timestamp, WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
     document::{DocumentState, DocumentView, DocumentWriteView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},

@@ -1,5 +1,5 @@
-//! What the SQL function `write_documents` writes: documents, events in topics, and the commit key of a commit that puts
-//! documents.
+//! Documents and events in a batch. The SQL function `write_documents` writes documents, events in topics, and the commit
+//! key of a commit that puts documents.
 
 use std::sync::{
     Arc,
@@ -11,10 +11,15 @@ use store_core::{
     DocumentChange, DocumentExpect, DocumentOp, ThreadId,
     codec::Codec,
     document::{DocumentPlan, DocumentWrite},
-    event::StoredEvent,
+    event::{EventPlan, StoredEvent},
 };
 
-use super::{arguments::{millis, saturating_i64}, rows::CommitKeyRow};
+use super::{
+    Batch,
+    arguments::{millis, saturating_i64},
+    rows::{CommitKeyRow, EventKeyRow, EventRow},
+};
+use crate::cache::RecordCache;
 
 /// The revision that a write gave to its documents; none until it has written them, or if it put none.
 #[derive(Debug, Clone, Default)]
@@ -46,17 +51,44 @@ impl DocumentRows {
     pub(super) const fn is_empty(&self) -> bool {
         self.documents.is_empty() && self.topic_events.is_empty() && self.key.is_none()
     }
+}
 
-    /// Adds changes of documents, with the plan that was made for them.
-    pub(super) fn add(&mut self, changes: &[DocumentChange], plan: &DocumentPlan, revision: &WrittenRevision) {
-        self.revision = revision.clone();
+impl Batch {
+    /// Adds changes of documents, with the plan that was made for them. `revision` is set when they are written.
+    pub(crate) fn add_documents(
+        &mut self,
+        changes: &[DocumentChange],
+        plan: &DocumentPlan,
+        revision: &WrittenRevision,
+    ) {
         let rows = changes.iter().zip(&plan.changes).map(|(change, planned)| DocumentRow::of(change, &planned.write));
-        self.documents.extend(rows);
+        self.documents.documents.extend(rows);
+        self.documents.revision = revision.clone();
     }
 
-    /// Sets the thread that must exist, and whose documents these are. Only for a batch that does not write to it.
-    pub(super) fn require_thread(&mut self, thread: &ThreadId) {
-        self.thread = Some(thread.to_string());
+    /// Makes the batch take effect only if a thread exists, to which it does not write. The documents of threads belong
+    /// to this thread.
+    pub(crate) fn require_thread(&mut self, thread: &ThreadId) {
+        self.documents.thread = Some(thread.to_string());
+    }
+
+    /// Adds everything that an append of events writes.
+    pub(crate) fn add_events(&mut self, cache: &RecordCache, plan: &EventPlan) {
+        let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
+        for stored in &plan.events {
+            if stored.event.topics.is_empty() {
+                self.events.push(EventRow { stored: stored.clone(), key: key.clone() });
+            } else {
+                self.documents.topic_events.push(TopicEventRow::of(stored, key.clone()));
+            }
+        }
+        for (scope, after) in &plan.scopes {
+            self.add_scope(scope, cache.scope_before(scope), after.clone());
+        }
+        if let Some((writer, key, record)) = &plan.key {
+            let (writer, key, record) = (writer.to_string(), key.to_string(), record.encode());
+            self.event_keys.push(EventKeyRow { writer, key, record });
+        }
     }
 }
 

@@ -11,11 +11,10 @@ mod statement;
 use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::{
-    Body, BodyKind, DocumentChange, EntryId, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
+    Body, BodyKind, EntryId, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
     codec::Codec,
     commit::{Plan, PlannedEntry},
-    document::DocumentPlan,
-    event::{EventPlan, ScopeState},
+    event::ScopeState,
     log::{EntryMarks, MarkSource, NodeSource, assigned_name},
     mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailboxThread},
     outbox::{self, OrderGroup, StoredOutboxRow},
@@ -24,18 +23,17 @@ use store_core::{
 };
 
 use self::{
-    documents::{DocumentRows, TopicEventRow},
+    documents::DocumentRows,
     rows::{
-    CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, InputRow, InterruptRow, LeafRow, MailboxRow,
-    MarkRow, NameRow, OutboxChange, OutboxGroupRow, OutboxReady, OutboxRemoval, QueuedRow, RunRow, ScopeRow, StateRow,
-    ThreadRow,
+        CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, InputRow, InterruptRow, LeafRow,
+        MailboxRow, MarkRow, NameRow, OutboxChange, OutboxGroupRow, OutboxReady, OutboxRemoval, QueuedRow, RunRow,
+        ScopeRow, StateRow, ThreadRow,
     },
 };
 use crate::{
     cache::{CachedThreadRow, DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache},
     clock::DecisionTime,
     db::{Connection, StatementFailure, add, signed},
-    sql::Sql,
     tenant::Tenant,
 };
 
@@ -132,12 +130,16 @@ impl Batch {
         }
         self.add_leaf_changes(thread_number, (head_before, thread.head_seq), cache, plan)?;
         self.add_names(thread_number, cache, plan)?;
-        let keys = plan.key.iter().map(|record| CommitKeyRow {
+        let key = plan.key.as_ref().map(|record| CommitKeyRow {
             thread: thread_number,
             key: record.key.to_string(),
             record: record.encode(),
         });
-        if plan.documents.revision.is_some() { self.documents.key = keys.last() } else { self.keys.extend(keys) }
+        if plan.documents.revision.is_some() {
+            self.documents.key = key
+        } else {
+            self.keys.extend(key)
+        }
         if plan.state.clear {
             self.cleared_states.push(thread_number);
         }
@@ -151,36 +153,6 @@ impl Batch {
             self.runs.push(RunRow { thread: thread_number, is_new, run: run.clone() });
         }
         self.add_queue_rows(thread_number, &plan.queue)
-    }
-
-    /// Adds everything that an append of events writes.
-    pub(crate) fn add_events(&mut self, cache: &RecordCache, plan: &EventPlan) {
-        let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
-        for stored in &plan.events {
-            if stored.event.topics.is_empty() {
-                self.events.push(EventRow { stored: stored.clone(), key: key.clone() });
-            } else {
-                self.documents.topic_events.push(TopicEventRow::of(stored, key.clone()));
-            }
-        }
-        for (scope, after) in &plan.scopes {
-            self.add_scope(scope, cache.scope_before(scope), after.clone());
-        }
-        if let Some((writer, key, record)) = &plan.key {
-            let (writer, key, record) = (writer.to_string(), key.to_string(), record.encode());
-            self.event_keys.push(EventKeyRow { writer, key, record });
-        }
-    }
-
-    /// Adds changes of documents, with the plan that was made for them. `revision` is set when they are written.
-    pub(crate) fn add_documents(&mut self, changes: &[DocumentChange], plan: &DocumentPlan, revision: &WrittenRevision) {
-        self.documents.add(changes, plan, revision);
-    }
-
-    /// Makes the batch take effect only if a thread exists, to which it does not write. The documents of threads belong
-    /// to this thread.
-    pub(crate) fn require_thread(&mut self, thread: &ThreadId) {
-        self.documents.require_thread(thread);
     }
 
     /// Adds changes of the outbox. New rows come with their payloads.
@@ -516,8 +488,12 @@ async fn write_alone(
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    let with_documents = !batch.documents.is_empty();
-    let statement = |sql: &'_ Sql| if with_documents { &sql.write_with_documents } else { &sql.write };
-    let rows = connection.write_with_arguments_at_send(statement, arguments_at_send).await?;
+    let has_documents = !batch.documents.is_empty();
+    let rows = connection
+        .write_with_arguments_at_send(
+            |sql| if has_documents { &sql.write_with_documents } else { &sql.write },
+            arguments_at_send,
+        )
+        .await?;
     answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }

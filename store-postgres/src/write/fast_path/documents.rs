@@ -21,6 +21,8 @@ pub(super) fn add_part(batches: &NumberedBatches<'_>, to: &mut Statement) -> Res
     ];
     let call = format!("$schema$.write_documents($1, updated.log, {})", arguments.join(", "));
     to.part("documents", &format!("SELECT {call} AS revision FROM updated"));
-    to.add_answer("SELECT 'documents', 0, clock.now, documents.revision, NULL, NULL, NULL FROM clock, documents".to_owned());
+    to.add_answer(
+        "SELECT 'documents', 0, clock.now, documents.revision, NULL, NULL, NULL FROM clock, documents".to_owned(),
+    );
     Ok(())
 }
