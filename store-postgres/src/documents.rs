@@ -10,6 +10,7 @@ use store_core::{
     codec::{Codec, ObjectWriter},
     commit::DecisionContext,
     document::{self, StoredDocument},
+    length,
 };
 
 use crate::{
@@ -80,7 +81,7 @@ impl DocumentStore for PostgresDocuments {
             add(&mut arguments, query.collection.as_str())?;
             add(&mut arguments, first_key.unwrap_or(&range.from))?;
             add(&mut arguments, range.before.as_str())?;
-            add(&mut arguments, signed(query.page.checked_limit()? + 1)?)?;
+            add(&mut arguments, signed(length(query.page.checked_limit()? + 1))?)?;
             add(&mut arguments, signed(MAX_BYTES_READ)?)?;
             add(&mut arguments, first_key.is_some())?;
             let is_forward = query.direction == Direction::Forward;
