@@ -12,6 +12,7 @@
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
+//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -55,6 +56,7 @@ pub mod event;
 pub mod ext;
 pub mod in_flight;
 pub mod inspect;
+pub mod layers;
 pub mod live;
 pub mod log;
 pub mod mailbox;
