@@ -5,6 +5,7 @@
 //! `record` (data), `rules` (pure decisions) and `store` (the contract, and its implementation).
 
 pub mod audit;
+pub mod config;
 
 use std::{collections::BTreeSet, fmt, future::Future, sync::Arc};
 

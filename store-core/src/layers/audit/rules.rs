@@ -22,19 +22,19 @@ const REDACTED: &str = "\"[redacted]\"";
 
 /// Returns the topic of all audit records.
 pub(super) fn all_topic() -> Result<TopicId> {
-    TopicId::new("audit")
+    TopicId::new("layer.audit")
 }
 
 fn actor_topic(actor: &str) -> Result<TopicId> {
-    topic_of("audit-actor", actor)
+    topic_of("layer.audit.actor", actor)
 }
 
 fn resource_topic(resource: &AuditResource) -> Result<TopicId> {
-    topic_of("audit-resource", resource.as_str())
+    topic_of("layer.audit.resource", resource.as_str())
 }
 
 fn folder_topic(folder: &str) -> Result<TopicId> {
-    topic_of("audit-below", folder)
+    topic_of("layer.audit.below", folder)
 }
 
 /// Plans the record of a change: returns the event to be written in the same step as the change (AU-1).
@@ -243,10 +243,11 @@ mod tests {
     #[test]
     fn a_record_is_in_the_topics_of_its_actor_its_resource_and_the_folders_above_au_3() {
         let event = planned(&audit(), &resource("a/b/c"), None, Some(&json("1"))).unwrap();
-        let expected = ["audit", "audit-actor:ada", "audit-resource:a/b/c", "audit-below:a", "audit-below:a/b"];
+        let expected = ["layer.audit", "layer.audit.actor:ada", "layer.audit.resource:a/b/c",
+            "layer.audit.below:a", "layer.audit.below:a/b"];
         assert_eq!(topics(&event), expected);
         let deep = planned(&audit(), &resource("a/b/c/d/e/f/g/h"), None, Some(&json("1"))).unwrap();
-        assert_eq!((topics(&deep).len(), topics(&deep).last().unwrap().as_str()), (8, "audit-below:a/b/c/d/e"));
+        assert_eq!((topics(&deep).len(), topics(&deep).last().unwrap().as_str()), (8, "layer.audit.below:a/b/c/d/e"));
     }
 
     #[test]
@@ -256,12 +257,12 @@ mod tests {
         };
         let by_ada = || AuditQuery::new().by(TextFilter::Exact("ada".to_owned()));
         let below = |path: &str| ResourceFilter::Below(resource(path));
-        check(AuditQuery::new(), "audit");
-        check(by_ada(), "audit-actor:ada");
-        check(AuditQuery::new().by(TextFilter::Prefix("ada".to_owned())), "audit");
-        check(by_ada().about(ResourceFilter::Exact(resource("a/b"))), "audit-resource:a/b");
-        check(by_ada().about(below("a")), "audit-below:a");
-        check(AuditQuery::new().about(below("a/b/c/d/e/f/g")), "audit-below:a/b/c/d/e");
+        check(AuditQuery::new(), "layer.audit");
+        check(by_ada(), "layer.audit.actor:ada");
+        check(AuditQuery::new().by(TextFilter::Prefix("ada".to_owned())), "layer.audit");
+        check(by_ada().about(ResourceFilter::Exact(resource("a/b"))), "layer.audit.resource:a/b");
+        check(by_ada().about(below("a")), "layer.audit.below:a");
+        check(AuditQuery::new().about(below("a/b/c/d/e/f/g")), "layer.audit.below:a/b/c/d/e");
     }
 
     #[test]
