@@ -95,6 +95,8 @@ pub enum Contract {
     LiveChannel,
     /// Documents and topics, and commits that write them.
     DocumentStore,
+    /// The layers over documents and topics.
+    Layers,
 }
 
 /// How a case ended.

@@ -149,7 +149,19 @@ macro_rules! live_channel {
 macro_rules! document_store {
     ($fixture:expr) => {
         mod document_store {
-            $crate::area_tests! { [DocumentStore $fixture] document tenant page ids errors process }
+            $crate::area_tests! { [DocumentStore $fixture] document layer tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of the layers, each as a test of its own. The layers are the same on every backend, so one backend
+/// is enough; the suite of documents has a case for each atomic step that the layers rely on. `$fixture` is an
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! layers {
+    ($fixture:expr) => {
+        mod layers {
+            $crate::area_tests! { [Layers $fixture] config audit }
         }
     };
 }
@@ -165,6 +177,7 @@ impl Contract {
         Self::OutboxStore,
         Self::LiveChannel,
         Self::DocumentStore,
+        Self::Layers,
     ];
 
     /// The cases in the list of the contract, area by area.
@@ -177,7 +190,8 @@ impl Contract {
             Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
             Self::LiveChannel => area_slices!(live),
-            Self::DocumentStore => area_slices!(document tenant page ids errors process),
+            Self::DocumentStore => area_slices!(document layer tenant page ids errors process),
+            Self::Layers => area_slices!(config audit),
         };
         areas.into_iter().flatten()
     }
