@@ -1,15 +1,16 @@
 //! The planted bugs: what each of them changes in the model, and which case must find it.
 
+/// Defines the planted bugs of a part of the suite.
 macro_rules! bugs {
-    ($($(#[$doc:meta])* $bug:ident = $finding_case:literal,)*) => {
-        /// A planted bug: a deliberate mistake in the model.
+    ($(#[$type_doc:meta])* $type:ident: $($(#[$doc:meta])* $bug:ident = $finding_case:literal,)*) => {
+        $(#[$type_doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Bug {
+        pub enum $type {
             $($(#[$doc])* #[doc = concat!("Found by the case `", $finding_case, "`.")] $bug,)*
         }
 
-        impl Bug {
+        impl $type {
             /// Every planted bug.
             pub const ALL: &'static [Self] = &[$(Self::$bug,)*];
 
@@ -24,7 +25,11 @@ macro_rules! bugs {
     };
 }
 
+pub(super) use bugs;
+
 bugs! {
+    /// A planted bug: a deliberate mistake in the model.
+    Bug:
     /// A guard that is one below the version is accepted.
     VersionOffByOne = "commit::a_guard_is_checked_against_the_version",
     /// A guard with an old version is accepted if the entry at that version has the same time as the newest entry.

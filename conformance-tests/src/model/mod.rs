@@ -3,6 +3,7 @@
 //!
 //! - [`ModelStore`]: maps and lists behind one lock; [`ModelFixture`] opens it for the suite
 //! - [`Bug`]: the planted bugs with which the model can be opened; the case that a bug names must fail on such a model
+//! - [`LayerBug`]: the same for layers, which [`LayerFixture`] puts over a model without a bug
 //! - `model_test` (feature `random`): runs the same random operations on a store and on the model
 
 mod admin;
@@ -17,6 +18,7 @@ mod entries;
 mod events;
 mod fixture;
 mod handle;
+mod layer;
 mod live;
 mod mailbox;
 mod model_data;
@@ -37,6 +39,7 @@ mod tree;
 pub use self::random::{Divergence, ModelTest, model_test};
 pub use self::{
     bug::Bug,
-    fixture::{ModelFixture, run_named_case},
+    fixture::{ModelFixture, run_named_case, run_named_case_on},
+    layer::{LayerBug, LayerFixture},
     store::ModelStore,
 };

@@ -1,13 +1,18 @@
 //! Every planted bug is found by the case that it names.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    fmt::Debug,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use conformance_tests::{
     Status,
-    model::{Bug, run_named_case},
+    model::{Bug, LayerBug, LayerFixture, run_named_case, run_named_case_on},
 };
 use tokio::runtime::Builder;
 
@@ -17,13 +22,27 @@ const CONCURRENT_BUGS: usize = 8;
 
 #[test]
 fn every_planted_bug_is_found_by_its_case() {
+    expect_all_found(Bug::ALL, Bug::finding_case, |bug| Box::pin(run_named_case(bug.finding_case(), Some(bug))));
+}
+
+#[test]
+fn every_planted_bug_of_a_layer_is_found_by_its_case() {
+    let find = |bug: LayerBug| run_named_case_on(bug.finding_case(), Arc::new(LayerFixture::with_bug(bug)));
+    expect_all_found(LayerBug::ALL, LayerBug::finding_case, |bug| Box::pin(find(bug)));
+}
+
+fn expect_all_found<B: Copy + Debug + Sync>(
+    bugs: &[B],
+    finding_case: impl Fn(B) -> &'static str + Sync,
+    find: impl Fn(B) -> Pin<Box<dyn Future<Output = Option<Status>>>> + Sync,
+) {
     let (next_bug, missed_bugs) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let test_bugs = || {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        while let Some(&bug) = Bug::ALL.get(next_bug.fetch_add(1, Ordering::SeqCst)) {
-            match runtime.block_on(run_named_case(bug.finding_case(), Some(bug))) {
+        while let Some(&bug) = bugs.get(next_bug.fetch_add(1, Ordering::SeqCst)) {
+            match runtime.block_on(find(bug)) {
                 Some(Status::Failed(_)) => {}
-                status => missed_bugs.lock().unwrap().push(format!("{bug:?} by {}: {status:?}", bug.finding_case())),
+                status => missed_bugs.lock().unwrap().push(format!("{bug:?} by {}: {status:?}", finding_case(bug))),
             }
         }
     };
@@ -33,7 +52,7 @@ fn every_planted_bug_is_found_by_its_case() {
         missed_bugs.is_empty(),
         "{} of {} planted bugs missed:\n{}",
         missed_bugs.len(),
-        Bug::ALL.len(),
+        bugs.len(),
         missed_bugs.join("\n")
     );
 }
