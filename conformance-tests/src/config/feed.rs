@@ -82,6 +82,7 @@ pub(super) async fn a_snapshot_and_its_subscription_miss_nothing(given: &Given) 
     let writing = tokio::spawn(async move {
         for number in 0..CHANGES {
             writer.put_config(name(&format!("{}", number % 3)), json(&number.to_string()), DocumentExpect::Any).await?;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         store_core::Result::Ok(())
     });

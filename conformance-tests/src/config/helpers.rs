@@ -5,8 +5,8 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use store_core::{
     Json, PageRequest, Timestamp,
     layers::config::{
-        ConfigChange, ConfigEntry, ConfigName, ConfigPosition, ConfigRecord, ConfigStore, ConfigStream, ConfigWatch,
-        WrittenConfig,
+        ConfigChange, ConfigEntry, ConfigName, ConfigPosition, ConfigRecord, ConfigStore, ConfigStream, ConfigUpdate,
+        ConfigWatch, WrittenConfig,
     },
 };
 use tokio::time::timeout;
@@ -93,17 +93,15 @@ pub(crate) async fn next_entry(stream: &mut ConfigStream) -> Result<ConfigEntry,
 }
 
 /// The next update of a watch.
-pub(crate) async fn next_update(stream: &mut ConfigWatch) -> Result<store_core::layers::config::ConfigUpdate, Failure> {
+pub(crate) async fn next_update(stream: &mut ConfigWatch) -> Result<ConfigUpdate, Failure> {
     Ok(expect_some(next_item!(stream, LONG_WAIT), "update")??)
 }
 
 /// Checks that a subscription gives these entries and no other, such as `created a 1, updated a 2`.
 pub(crate) async fn expect_entries(stream: &mut ConfigStream, expected: &str) -> Verdict {
-    let mut texts = Vec::new();
-    for _ in expected.split(", ").filter(|text| !text.is_empty()) {
-        texts.push(entry_text(&next_entry(stream).await?));
+    for text in expected.split(", ").filter(|text| !text.is_empty()) {
+        expect_eq(entry_text(&next_entry(stream).await?).as_str(), text)?;
     }
-    expect_eq(texts.join(", "), expected)?;
     expect_nothing_more(stream).await
 }
 
@@ -122,11 +120,6 @@ pub(crate) async fn expect_feed(given: &Given, expected: &str) -> Verdict {
 /// Makes a change at a time that is later than every other, and returns that time.
 pub(crate) async fn time_of_a_change(given: &Given, id: &str) -> Result<Timestamp, Failure> {
     given.advance(Duration::from_secs(10)).await;
-    let time = load_existing_after(given, put(id, "\"late\"")).await?.updated_at;
-    Ok(time)
-}
-
-async fn load_existing_after(given: &Given, change: ConfigChange) -> Result<ConfigRecord, Failure> {
-    let mut written = write(given, [change]).await?;
-    expect_some(written.records.pop().flatten(), "config record")
+    write(given, [put(id, "\"late\"")]).await?;
+    Ok(load_existing(given, id).await?.updated_at)
 }

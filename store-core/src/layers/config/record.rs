@@ -157,12 +157,10 @@ impl ConfigRecord {
     pub(super) fn from_document(document: &Document) -> Result<Self> {
         let corrupt = || Error::corrupt(format!("the config record {}", document.key));
         let stored = StoredConfig::read(document.value.as_str()).map_err(|e| corrupt().with_source(e))?;
-        let [KeySegment::Id(namespace), KeySegment::Id(id)] = document.key.segments().try_into().map_err(|_| corrupt())?
-        else {
-            return Err(corrupt());
-        };
+        let segments = document.key.segments();
+        let [KeySegment::Id(namespace), KeySegment::Id(id)] = segments.as_slice() else { return Err(corrupt()) };
         Ok(Self {
-            name: ConfigName { namespace, id },
+            name: ConfigName { namespace: namespace.clone(), id: id.clone() },
             content: stored.content,
             revision: stored.revision,
             created_at: document.created_at,
