@@ -3,12 +3,14 @@
 //! A record is one event in several topics: that of all records, that of its actor, that of its resource, and one for
 //! each folder above the resource. So a list of an actor, of a resource or of a folder costs what it returns.
 
+mod query;
 mod record;
 mod rules;
 mod store;
 
 pub use self::{
-    record::{AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit, ResourceFilter, TextFilter},
+    query::{AuditQuery, ResourceFilter, TextFilter},
+    record::{AuditAction, AuditRecord, AuditResource, NewAudit},
     rules::{planned, restored_value},
     store::{AUDIT_RETENTION, AuditLog, AuditStore, retention_limit},
 };

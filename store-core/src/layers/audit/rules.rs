@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::record::{
-    AuditAction, AuditPayload, AuditQuery, AuditRecord, AuditResource, NewAudit, ResourceFilter, TextFilter,
+use super::{
+    AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit, ResourceFilter, TextFilter, record::AuditPayload,
 };
 use crate::{
     codec::{Codec, Extra, Fields, ObjectWriter},
