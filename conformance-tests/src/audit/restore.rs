@@ -25,7 +25,10 @@ pub(super) async fn the_value_after_a_change_is_restored(given: &Given) -> Verdi
     let restored = load_existing(given, "a").await?;
     expect_eq((&restored.content, restored.revision), (&content, 4))?;
     let last = newest(given).await?;
-    expect_eq((last.actor.as_str(), &last.action, &last.restored_from), ("bob", &AuditAction::Restore, &Some(record.id)))
+    expect_eq(
+        (last.actor.as_str(), &last.action, &last.restored_from),
+        ("bob", &AuditAction::Restore, &Some(record.id)),
+    )
 }
 
 /// The record of a deletion restores the value before it.

@@ -84,7 +84,7 @@ pub(super) async fn a_snapshot_and_its_subscription_miss_nothing(given: &Given) 
             writer.put_config(name(&format!("{}", number % 3)), json(&number.to_string()), DocumentExpect::Any).await?;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        store_core::Result::Ok(())
+        Ok::<_, store_core::Error>(())
     });
     while config.snapshot_config(None).await?.position.revision < CHANGES {
         let snapshot = config.snapshot_config(None).await?;
@@ -165,7 +165,8 @@ pub(super) async fn a_position_before_the_floor_is_refused(given: &Given) -> Ver
     let time = time_of_a_change(given, "d").await?;
     let config = config(given)?;
     config.trim_config_feed(TrimFeed::new(time), &IgnoreProgress).await?;
-    for expired in [ConfigPosition::default(), written.entries[0].position.clone(), written.entries[1].position.clone()] {
+    for expired in [ConfigPosition::default(), written.entries[0].position.clone(), written.entries[1].position.clone()]
+    {
         let refused = Arc::clone(&config).subscribe_config(expired).await.map(drop);
         expect_kind(refused, ErrorKind::CursorExpired)?;
     }

@@ -2,8 +2,9 @@
 
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
+use futures_core::Stream;
 use store_core::{
-    Json, PageRequest, Timestamp,
+    PageRequest, Timestamp,
     layers::config::{
         ConfigChange, ConfigEntry, ConfigName, ConfigPosition, ConfigRecord, ConfigStore, ConfigStream, ConfigUpdate,
         ConfigWatch, WrittenConfig,
@@ -11,6 +12,7 @@ use store_core::{
 };
 use tokio::time::timeout;
 
+pub(crate) use crate::log::entry_drafts::json;
 use crate::{
     check::{Failure, Verdict, expect_eq, expect_some},
     given::{Given, read_all_pages},
@@ -29,11 +31,6 @@ pub(crate) fn config(given: &Given) -> Result<Arc<dyn ConfigStore>, Failure> {
 /// The name of a record in the namespace `ns`.
 pub(crate) fn name(id: &str) -> ConfigName {
     ConfigName::new("ns", id).expect("a valid name")
-}
-
-/// A JSON value.
-pub(crate) fn json(text: &str) -> Json {
-    Json::parse(text).expect("valid JSON")
 }
 
 /// A change that sets the value of a record in the namespace `ns`.

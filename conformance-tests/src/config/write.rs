@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use store_core::{
     Detail, DocumentExpect, ErrorKind,
-    layers::config::{ConfigChange, ConfigContent, ConfigOp, ConfigSource, ConfigStoreExt},
+    layers::config::{ConfigChange, ConfigContent, ConfigName, ConfigOp, ConfigSource, ConfigStoreExt},
 };
 
 use super::helpers::{config, expect_feed, ids_in, json, load, load_existing, name, put, value_of, write};
 use crate::{
     Given, Verdict,
-    check::{expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds, expect_some},
+    check::{Failure, expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds, expect_some},
     given::{run_concurrently, run_two_concurrently},
 };
 
@@ -33,9 +33,8 @@ pub(super) async fn a_record_is_loaded_as_it_was_put(given: &Given) -> Verdict {
 /// The list of a namespace has its records in the order of their ids, and no record of another namespace.
 pub(super) async fn records_are_listed_by_id_in_pages(given: &Given) -> Verdict {
     write(given, ["c", "a", "é", "b", "A"].map(|id| put(id, "1"))).await?;
-    let other = ["n", "nsa"].map(|namespace| store_core::layers::config::ConfigName::new(namespace, "x"));
-    for name in other {
-        write(given, [ConfigChange::put(name?, json("1"))]).await?;
+    for namespace in ["n", "nsa"] {
+        write(given, [ConfigChange::put(ConfigName::new(namespace, "x")?, json("1"))]).await?;
     }
     expect_eq(ids_in(given, "ns").await?, "A a b c é")?;
     expect_eq((ids_in(given, "nsa").await?, ids_in(given, "x").await?), ("x".to_owned(), String::new()))
@@ -44,12 +43,13 @@ pub(super) async fn records_are_listed_by_id_in_pages(given: &Given) -> Verdict 
 /// A deleted record cannot be loaded and is in no list. Deleting a missing record is no error.
 pub(super) async fn a_deleted_record_is_gone(given: &Given) -> Verdict {
     write(given, [put("a", "1"), put("b", "1")]).await?;
-    let delete = async || config(given)?.delete_config(name("a"), DocumentExpect::Any).await.map_err(Into::into);
-    let deleted: Result<bool, crate::check::Failure> = delete().await;
-    expect(deleted?, "the record existed")?;
+    expect(delete(given).await?, "the record existed")?;
     expect_eq((load(given, "a").await?, ids_in(given, "ns").await?), (None, "b".to_owned()))?;
-    let again: Result<bool, crate::check::Failure> = delete().await;
-    expect(!again?, "the record did not exist any more")
+    expect(!delete(given).await?, "the record did not exist any more")
+}
+
+async fn delete(given: &Given) -> Result<bool, Failure> {
+    Ok(config(given)?.delete_config(name("a"), DocumentExpect::Any).await?)
 }
 
 /// A seed makes a record of the source `builtin`, and later replaces its value only: overrides and whether it is hidden
@@ -57,7 +57,10 @@ pub(super) async fn a_deleted_record_is_gone(given: &Given) -> Verdict {
 pub(super) async fn a_seed_keeps_what_users_changed(given: &Given) -> Verdict {
     let seed = |id: &str, value: &str| ConfigChange::seed(name(id), json(value));
     write(given, [seed("a", "1"), put("b", "1")]).await?;
-    expect_eq(load_existing(given, "a").await?.content, ConfigContent::new(json("1")).from_source(ConfigSource::Builtin))?;
+    expect_eq(
+        load_existing(given, "a").await?.content,
+        ConfigContent::new(json("1")).from_source(ConfigSource::Builtin),
+    )?;
     write(given, [ConfigChange::new(name("a"), ConfigOp::Override(Some(json("5"))))]).await?;
     write(given, [ConfigChange::new(name("a"), ConfigOp::Hide(true))]).await?;
     write(given, [seed("a", "2"), seed("b", "2")]).await?;
@@ -71,7 +74,7 @@ pub(super) async fn overrides_are_merged_into_the_value(given: &Given) -> Verdic
     write(given, [ConfigChange::seed(name("a"), json(r#"{"x":1.0,"y":{"z":1,"w":2}}"#))]).await?;
     let overriding = |patch: Option<&str>| ConfigChange::new(name("a"), ConfigOp::Override(patch.map(json)));
     write(given, [overriding(Some(r#"{"y":{"z":null,"v":3}}"#))]).await?;
-    let effective = async || load_existing(given, "a").await?.content.effective().map_err(crate::check::Failure::from);
+    let effective = async || load_existing(given, "a").await?.content.effective().map_err(Failure::from);
     expect_eq(effective().await?, json(r#"{"x":1.0,"y":{"w":2,"v":3}}"#))?;
     write(given, [overriding(None)]).await?;
     expect_eq(effective().await?, json(r#"{"x":1.0,"y":{"z":1,"w":2}}"#))
@@ -148,7 +151,8 @@ pub(super) async fn one_of_several_writers_with_one_revision_succeeds(given: &Gi
 pub(super) async fn a_delete_and_a_put_with_one_revision_exclude_each_other(given: &Given) -> Verdict {
     for _ in 0..10 {
         let (one, two) = (config(given)?, config(given)?);
-        let expect = DocumentExpect::Revision(one.put_config(name("a"), json("0"), DocumentExpect::Any).await?.revision);
+        let expect =
+            DocumentExpect::Revision(one.put_config(name("a"), json("0"), DocumentExpect::Any).await?.revision);
         let put = async move { one.put_config(name("a"), json("1"), expect).await.map(|_| true) };
         let delete = async move { two.delete_config(name("a"), expect).await.map(|_| false) };
         let (put, delete) = run_two_concurrently(put, delete).await;
@@ -166,7 +170,8 @@ pub(super) async fn writers_without_expectations_all_succeed(given: &Given) -> V
         let config = Arc::clone(&config);
         async move { config.put_config(name(&format!("{number}")), json("1"), DocumentExpect::Any).await }
     });
-    let mut revisions = results.await.into_iter().map(|record| Ok(record?.revision)).collect::<store_core::Result<Vec<_>>>()?;
+    let mut revisions =
+        results.await.into_iter().map(|record| Ok(record?.revision)).collect::<store_core::Result<Vec<_>>>()?;
     revisions.sort_unstable();
     expect_eq(revisions, (1..=8).collect::<Vec<u64>>())?;
     expect_eq(ids_in(given, "ns").await?, "0 1 2 3 4 5 6 7")

@@ -29,7 +29,11 @@ async fn audit_records(given: &Given) -> Result<usize, crate::check::Failure> {
 pub(super) async fn config_its_feed_and_its_audit_are_one_step(given: &Given) -> Verdict {
     let audited = |change: ConfigChange| change.audited(NewAudit::new(id("ada")));
     write(given, [audited(put("a", "1")), audited(put("b", "1"))]).await?;
-    let changes = vec![audited(put("a", "2")), audited(ConfigChange::delete(name("b"))), put("c", "1").expecting(DocumentExpect::Present)];
+    let changes = vec![
+        audited(put("a", "2")),
+        audited(ConfigChange::delete(name("b"))),
+        put("c", "1").expecting(DocumentExpect::Present),
+    ];
     expect_kind(config(given)?.write_config(changes).await, ErrorKind::Conflict)?;
     expect_eq((value_of(given, "a").await?.as_deref(), ids_in(given, "ns").await?.as_str()), (Some("1"), "a b"))?;
     expect_feed(given, "created a 1, created b 2").await?;

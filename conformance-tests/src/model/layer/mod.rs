@@ -16,8 +16,8 @@ use store_core::{
     },
 };
 
-use self::{audit::BuggyAudit, config::BuggyConfig};
 pub use self::bug::LayerBug;
+use self::{audit::BuggyAudit, config::BuggyConfig};
 use super::ModelFixture;
 use crate::{
     case::Need,

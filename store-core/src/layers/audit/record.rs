@@ -57,7 +57,7 @@ impl AuditAction {
         if let Self::Custom(name) = self {
             return name.as_str();
         }
-        Self::NAMED.iter().find(|(action, _)| action == self).map_or("", |(_, name)| name)
+        Self::NAMED.iter().find(|(action, _)| action == self).map_or("", |(_, name)| *name)
     }
 
     /// Returns the action with this name.

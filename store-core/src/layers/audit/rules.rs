@@ -59,7 +59,8 @@ pub fn planned(
     let is_secret = audit.secret_keys.contains(&resource.last_part());
     let mut redacted = false;
     let mut hide = |value: &Json| {
-        let (value, is_changed) = if is_secret { (redacted_value()?, true) } else { hide(value, &audit.secret_keys)? };
+        let (value, is_changed) =
+            if is_secret { (redacted_value()?, true) } else { without_secrets(value, &audit.secret_keys)? };
         redacted |= is_changed;
         Ok::<_, Error>(value)
     };
@@ -88,19 +89,19 @@ fn redacted_value() -> Result<Json> {
 }
 
 /// Returns a value without the values of secret keys, and whether there were any.
-fn hide(value: &Json, secret_keys: &BTreeSet<String>) -> Result<(Json, bool)> {
+fn without_secrets(value: &Json, secret_keys: &BTreeSet<String>) -> Result<(Json, bool)> {
     if secret_keys.is_empty() {
         return Ok((value.clone(), false));
     }
     let mut out = String::new();
-    let redacted = write_hidden(value.as_str(), secret_keys, &mut out)?;
+    let redacted = write_without_secrets(value.as_str(), secret_keys, &mut out)?;
     Ok((Json::parse(&out)?, redacted))
 }
 
 /// Writes the value `raw` without the values of secret keys. Everything else keeps its spelling.
 ///
 /// The recursion is bounded, because no value is nested deeper than 128 levels.
-fn write_hidden(raw: &str, secret_keys: &BTreeSet<String>, out: &mut String) -> Result<bool> {
+fn write_without_secrets(raw: &str, secret_keys: &BTreeSet<String>, out: &mut String) -> Result<bool> {
     let unreadable = |_| Error::invalid("audit record", "a value cannot be read");
     let mut redacted = false;
     if raw.starts_with('{') {
@@ -112,7 +113,7 @@ fn write_hidden(raw: &str, secret_keys: &BTreeSet<String>, out: &mut String) -> 
                 out.push_str(REDACTED);
                 redacted = true;
             } else {
-                redacted |= write_hidden(value, secret_keys, out)?;
+                redacted |= write_without_secrets(value, secret_keys, out)?;
             }
         }
         object.close();
@@ -123,7 +124,7 @@ fn write_hidden(raw: &str, secret_keys: &BTreeSet<String>, out: &mut String) -> 
             if index > 0 {
                 out.push(',');
             }
-            redacted |= write_hidden(item.as_str(), secret_keys, out)?;
+            redacted |= write_without_secrets(item.as_str(), secret_keys, out)?;
         }
         out.push(']');
     } else {
@@ -206,7 +207,8 @@ pub fn restored_value(record: &AuditRecord, resource: &AuditResource) -> Result<
 #[cfg(test)]
 mod tests {
     use super::{
-        AuditAction, AuditQuery, AuditResource, NewAudit, ResourceFilter, TextFilter, hide, planned, topic_of_query,
+        AuditAction, AuditQuery, AuditResource, NewAudit, ResourceFilter, TextFilter, planned, topic_of_query,
+        without_secrets,
     };
     use crate::{ErrorKind, Json, NewEvent, Scope};
 
@@ -223,7 +225,11 @@ mod tests {
     }
 
     fn topics(event: &NewEvent) -> Vec<String> {
-        event.scopes.iter().map(|scope| if let Scope::Topic(id) = scope { id.to_string() } else { String::new() }).collect()
+        event
+            .scopes
+            .iter()
+            .map(|scope| if let Scope::Topic(id) = scope { id.to_string() } else { String::new() })
+            .collect()
     }
 
     #[test]
@@ -243,8 +249,13 @@ mod tests {
     #[test]
     fn a_record_is_in_the_topics_of_its_actor_its_resource_and_the_folders_above_au_3() {
         let event = planned(&audit(), &resource("a/b/c"), None, Some(&json("1"))).unwrap();
-        let expected = ["layer.audit", "layer.audit.actor:ada", "layer.audit.resource:a/b/c",
-            "layer.audit.below:a", "layer.audit.below:a/b"];
+        let expected = [
+            "layer.audit",
+            "layer.audit.actor:ada",
+            "layer.audit.resource:a/b/c",
+            "layer.audit.below:a",
+            "layer.audit.below:a/b",
+        ];
         assert_eq!(topics(&event), expected);
         let deep = planned(&audit(), &resource("a/b/c/d/e/f/g/h"), None, Some(&json("1"))).unwrap();
         assert_eq!((topics(&deep).len(), topics(&deep).last().unwrap().as_str()), (8, "layer.audit.below:a/b/c/d/e"));
@@ -268,7 +279,7 @@ mod tests {
     #[test]
     fn values_of_secret_keys_are_hidden_at_any_depth_au_4() {
         let check = |value: &str, expected: &str| {
-            let (hidden, redacted) = hide(&json(value), &["key".to_owned()].into()).unwrap();
+            let (hidden, redacted) = without_secrets(&json(value), &["key".to_owned()].into()).unwrap();
             assert_eq!((hidden.as_str(), redacted), (expected, value != expected), "{value}");
         };
         check(r#"{"a":1.0,"b":[1E2,{"c":null}]}"#, r#"{"a":1.0,"b":[1E2,{"c":null}]}"#);
@@ -281,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_resource_whose_last_part_is_secret_is_hidden_as_a_whole_au_4() {
-        let event = planned(&audit().with_secret("a/b"), &AuditResource::of(["p", "a/b"]).unwrap(), None, Some(&json("1")));
+        let event =
+            planned(&audit().with_secret("a/b"), &AuditResource::of(["p", "a/b"]).unwrap(), None, Some(&json("1")));
         let payload = event.unwrap().payload.unwrap();
         assert!(payload.as_str().contains(r#""after":"[redacted]","redacted":true"#), "{payload}");
     }

@@ -147,7 +147,7 @@ impl AuditStore for AuditLog {
 
 /// Returns the filters that the event store itself applies.
 fn filter_of(query: &AuditQuery) -> Result<EventFilter> {
-    let kinds = query.actions.as_ref().map(|actions| actions.iter().map(AuditAction::kind).collect());
+    let kinds = query.actions.as_ref().map(|actions| actions.iter().map(AuditAction::kind).collect::<Result<Vec<_>>>());
     Ok(EventFilter { kinds: kinds.transpose()?, created_before: query.before, ..EventFilter::default() })
 }
 

@@ -120,7 +120,11 @@ impl ConfigPlan {
 
     /// Returns the answer to the caller. `found` are the documents before the write; `written` is the answer of the
     /// store, if something was written.
-    pub(super) fn answer(self, found: &[Option<Document>], written: Option<&WrittenDocuments>) -> Result<WrittenConfig> {
+    pub(super) fn answer(
+        self,
+        found: &[Option<Document>],
+        written: Option<&WrittenDocuments>,
+    ) -> Result<WrittenConfig> {
         let now = written.map(|written| written.time);
         let record = |(name, stored): (ConfigName, Option<StoredConfig>), found: Option<&Document>| {
             let StoredConfig { revision, content, .. } = stored?;
@@ -130,7 +134,8 @@ impl ConfigPlan {
             let updated_at = if is_changed { now.unwrap_or_default().max(kept) } else { kept };
             Some(ConfigRecord { name, content, revision, created_at, updated_at })
         };
-        let records = self.records.into_iter().zip(found).map(|(stored, found)| record(stored, found.as_ref())).collect();
+        let records =
+            self.records.into_iter().zip(found).map(|(stored, found)| record(stored, found.as_ref())).collect();
         let feed = written.map(|written| &written.events).into_iter().flatten().take(self.feed.len());
         Ok(WrittenConfig { records, entries: feed.map(ConfigEntry::from_event).collect::<Result<_>>()? })
     }

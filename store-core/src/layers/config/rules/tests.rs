@@ -84,8 +84,13 @@ fn changed_records_get_the_next_numbers_of_the_feed_cf_5() {
         ConfigChange::delete(name("gone")),
         ConfigChange::delete(name("missing")),
     ];
-    let found =
-        [Some(document("same", 3, &content("1"))), None, Some(document("old", 4, &content("1"))), Some(document("gone", 5, &content("1"))), None];
+    let found = [
+        Some(document("same", 3, &content("1"))),
+        None,
+        Some(document("old", 4, &content("1"))),
+        Some(document("gone", 5, &content("1"))),
+        None,
+    ];
     let planned = plan(&changes, &found, 9).unwrap();
     let kinds: Vec<_> = planned.feed.iter().map(|event| event.kind.to_string()).collect();
     assert_eq!(kinds, ["config.created", "config.updated", "config.deleted"]);
