@@ -152,6 +152,20 @@ id_types! {
     CollectionId = "collection";
     /// One segment of a document's key, if it is not a number.
     SegmentId = "key segment";
+    /// The id of a user.
+    UserId = "user";
+    /// The type of an agent, which several agents have in common.
+    AgentType = "agent type";
+    /// The key of a value in a profile.
+    ProfileKey = "profile key";
+    /// The id of a shared scope that the application defines.
+    SharedScopeId = "shared scope";
+    /// The kind of a definition in the registry, such as `agent` or `tool`.
+    DefinitionKind = "definition kind";
+    /// The id of a definition in the registry, unique for its kind.
+    DefinitionId = "definition";
+    /// The id of a publication of the registry.
+    PublicationId = "publication";
 }
 
 impl TenantId {

@@ -126,6 +126,7 @@ id_codecs! {
     EventId EventKind WriterId EventKey CausationId CorrelationId
     WorkerId InstanceId DedupeKey InterruptKey OutboxId LaneId OutboxTarget OrderKey
     TopicId CollectionId SegmentId
+    UserId AgentType ProfileKey SharedScopeId DefinitionKind DefinitionId PublicationId
 }
 
 impl<T: Codec> Codec for Vec<T> {
