@@ -10,6 +10,7 @@
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
+//! - [`layers`]: contracts over documents and topics, which every store with documents has: profiles, the registry
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
@@ -55,6 +56,7 @@ pub mod event;
 pub mod ext;
 pub mod in_flight;
 pub mod inspect;
+pub mod layers;
 pub mod live;
 pub mod log;
 pub mod mailbox;
@@ -84,11 +86,25 @@ pub use self::{
         LeafComparison, LogReaderExt, NewCheckpoint, PendingStoreExt,
     },
     id::{
-        AgentId, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId,
-        EventKey, EventKind, IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId,
-        OutboxTarget, ResourceId, RunId, SegmentId, TenantId, ThreadId, TopicId, UuidSource, WorkerId, WriterId,
+        AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
+        DefinitionKind, DispatchId, EntryId, EventId, EventKey, EventKind, IdSource, InstanceId, InterruptKey, LaneId,
+        MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, PublicationId, ResourceId, RunId, SegmentId,
+        SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
+    layers::{
+        profile::{
+            ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileValue, SharedScope, WriteProfile,
+            WrittenProfile,
+        },
+        registry::{
+            Definition, DefinitionRef, DefinitionVersion, Manifest, ManifestChoice, NewVersion, Publication,
+            PublicationContent, PublicationEntry, PublishAll, PublishedVersion, PurgeVersions, PurgedVersions,
+            Reference, ReferenceError, RegistryChange, RegistryFact, RegistryLayer, RegistryReader, RegistryRetention,
+            RegistryStore, RegistryStream, RegistryWriter, RollbackPublication, VersionContent, VersionRef,
+            content_hash, pin_changes, resolve_references, unpin_changes,
+        },
+    },
     limits::{Limits, check_limit, length},
     live::{
         DEFAULT_LIVE_DEADLINE, DeliverLive, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver,
