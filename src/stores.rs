@@ -3,8 +3,8 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use store_core::{
-    Capabilities, Clock, CommitCoordinator, MailboxStore, Result, Store, SystemClock, TenantId, TenantStores, ThreadId,
-    ThreadRunStore,
+    Capabilities, Clock, CommitCoordinator, DocumentStore, EventStore, MailboxStore, ProfileLayer, ProfileStore,
+    RegistryLayer, RegistryStore, Result, Store, SystemClock, TenantId, TenantStores, ThreadId, ThreadRunStore,
 };
 
 use crate::{composed::ComposedStore, log_files::LogFiles, options::unsupported};
@@ -183,6 +183,31 @@ impl Stores {
                  `nats://…`)",
             )
         })
+    }
+
+    /// Returns the profiles and the shared state of a tenant (PF).
+    ///
+    /// # Errors
+    /// `Unsupported` if the store keeps no documents; otherwise as [`Store::tenant`].
+    pub fn profiles(&self, tenant: &TenantId) -> Result<Arc<dyn ProfileStore>> {
+        let (documents, _) = self.documents_and_events(tenant)?;
+        Ok(Arc::new(ProfileLayer::new(documents)))
+    }
+
+    /// Returns the registry of a tenant (RG): definitions with versions, publications, manifests.
+    ///
+    /// # Errors
+    /// As [`profiles`](Self::profiles).
+    pub fn registry(&self, tenant: &TenantId) -> Result<Arc<dyn RegistryStore>> {
+        let (documents, events) = self.documents_and_events(tenant)?;
+        Ok(Arc::new(RegistryLayer::new(documents, events)))
+    }
+
+    /// Returns the documents and the events of a tenant, over which the layers are implemented.
+    fn documents_and_events(&self, tenant: &TenantId) -> Result<(Arc<dyn DocumentStore>, Arc<dyn EventStore>)> {
+        let stores = self.tenant(tenant)?;
+        let missing = || unsupported("keeping documents (open a store that does: `memory:`)");
+        stores.documents.zip(stores.events).ok_or_else(missing)
     }
 
     /// Returns the file that contains the log of a thread, so that other tools can read it (FI-1). Returns none for an
