@@ -154,6 +154,53 @@ macro_rules! document_store {
     };
 }
 
+/// Runs every case of the layers that core implements over documents and topics, each as a test of its own. One store
+/// is enough, because the layers have no code of a backend; the others run [`layer_steps`]. `$fixture` is an expression
+/// that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! layers {
+    ($fixture:expr) => {
+        mod layers {
+            $crate::area_tests! { [DocumentStore $fixture] profile registry }
+        }
+    };
+}
+
+/// Runs one case for each atomic step that the layers rely on, each as a test of its own. `$fixture` is an expression
+/// that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! layer_steps {
+    ($fixture:expr) => {
+        mod layer_steps {
+            $crate::step_tests! { $fixture;
+                profile: one_of_several_writers_with_one_expectation_succeeds
+                    several_keys_change_together concurrent_additions_all_count keys_are_kept_as_given;
+                registry: concurrent_contents_get_different_versions snapshot_numbers_have_no_gaps
+                    a_refused_publication_changes_nothing no_run_loses_a_version_that_it_pins
+                    publications_and_archivals_come_once_in_order the_registry_survives_a_reopen;
+            }
+        }
+    };
+}
+
+/// Defines a test for each named case of some areas.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! step_tests {
+    ($fixture:expr; $($area:ident: $($name:ident)+;)+) => {$(
+        mod $area {$(
+            #[test]
+            fn $name() {
+                $crate::run_case_as_test(
+                    $crate::Contract::DocumentStore,
+                    concat!(stringify!($area), "::", stringify!($name)),
+                    $fixture,
+                );
+            }
+        )+}
+    )+};
+}
+
 impl Contract {
     /// Every contract that has a list of cases.
     pub const ALL: &'static [Self] = &[
@@ -177,7 +224,7 @@ impl Contract {
             Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
             Self::LiveChannel => area_slices!(live),
-            Self::DocumentStore => area_slices!(document tenant page ids errors process),
+            Self::DocumentStore => area_slices!(document profile registry tenant page ids errors process),
         };
         areas.into_iter().flatten()
     }

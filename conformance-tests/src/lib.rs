@@ -11,6 +11,7 @@
 //! conformance_tests::outbox_store!(crate::fixture());
 //! conformance_tests::live_channel!(crate::fixture());
 //! conformance_tests::document_store!(crate::fixture());
+//! conformance_tests::layer_steps!(crate::fixture());
 //! ```
 //!
 //! `histories!` adds tests that record the calls of many concurrent tasks and check the answers.
@@ -26,7 +27,7 @@
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, `document`, and areas whose cases run for every contract: `tenant`, `page`, `ids`,
+//!   `mailbox`, `outbox`, `live`, `document`, `profile`, `registry`, and areas whose cases run for every contract: `tenant`, `page`, `ids`,
 //!   `errors`, `process`
 //!
 //! # A new case
@@ -68,6 +69,8 @@ mod outbox;
 mod page;
 mod pending;
 mod process;
+mod profile;
+mod registry;
 mod run;
 mod tenant;
 mod thread;
