@@ -25,6 +25,7 @@
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`TestLength`]: how long tests that repeat something run
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
+//! - [`layer_bugs`]: planted bugs of the layers, which the cases of `profile` and `registry` must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, `document`, `profile`, `registry`, and areas whose cases run for every contract: `tenant`, `page`, `ids`,
@@ -48,6 +49,7 @@ mod drop_points;
 mod fixture;
 pub mod given;
 pub mod history;
+pub mod layer_bugs;
 mod matrix;
 pub mod model;
 mod random;

@@ -82,6 +82,7 @@ pub(super) async fn a_subscription_continues_after_a_cursor(given: &Given) -> Ve
     }
     let mut stream = store.subscribe_publications(SubscriptionStart::First).await?;
     let all = take(&mut stream, 3).await?;
+    expect_eq(joined(&all).as_str(), "published p 1, published q 2, published r 3")?;
     let times: Vec<_> = all.iter().map(|change| change.at).collect();
     expect_eq(times, published.iter().map(|publication| publication.published_at).collect::<Vec<_>>())?;
     for (index, change) in all.iter().enumerate().take(2) {

@@ -7,6 +7,7 @@ use std::sync::{
 
 use conformance_tests::{
     Status,
+    layer_bugs::{LayerBug, run_case_with_layer_bug},
     model::{Bug, run_named_case},
 };
 use tokio::runtime::Builder;
@@ -36,6 +37,25 @@ fn every_planted_bug_is_found_by_its_case() {
         Bug::ALL.len(),
         missed_bugs.join("\n")
     );
+}
+
+/// The planted bugs of layers are found by the cases that they name, and these cases pass without a bug.
+#[test]
+fn every_planted_bug_of_a_layer_is_found_by_its_case() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut problems = Vec::new();
+    for &bug in LayerBug::ALL {
+        let case = bug.finding_case();
+        let (with_bug, without) = runtime
+            .block_on(async { (run_case_with_layer_bug(case, Some(bug)).await, run_case_with_layer_bug(case, None).await) });
+        if !matches!(with_bug, Some(Status::Failed(_))) {
+            problems.push(format!("{bug:?} by {case}: {with_bug:?}"));
+        }
+        if !matches!(without, Some(Status::Passed)) {
+            problems.push(format!("without a bug, {case}: {without:?}"));
+        }
+    }
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
 /// Prints the bugs that each case finds, if `AGENTSTORE_BUG_TABLE` is set. The output is visible with `--nocapture`.
