@@ -51,7 +51,6 @@
 mod backend;
 mod composed;
 mod history;
-mod log_files;
 mod options;
 mod stores;
 mod url;
@@ -70,9 +69,8 @@ pub use self::{
         ContextSource, ContextTokens, PlannedCompaction, Summary, SummaryError, ThreadCopy, copy_thread,
         estimate_tokens,
     },
-    log_files::{CompressLogs, CompressedLogs, LogFiles},
     options::{Create, Durability, OpenOptions, open},
-    stores::Stores,
+    stores::{LogFiles, Stores},
     url::{ServerUrl, StoreUrl},
 };
 

@@ -22,7 +22,7 @@ use crate::{
     staged::Staged,
     sweep::sweep_step,
     table,
-    vfs::{Damaged, FilePath, Open, Vfs},
+    vfs::{FilePath, Open, Vfs},
 };
 
 /// The index takes about so many changes at once.
@@ -101,11 +101,7 @@ impl<'a> CatchUp<'a> {
                 if from > 0 {
                     self.find(step)?;
                 }
-                return match self.appended(step, (from, to), opening) {
-                    // Only this thread needs it; when the index is made anew, it is refused alone.
-                    Err(error) if error::damage(&error).is_some() => Ok(false),
-                    appended => appended,
-                };
+                return self.appended(step, (from, to), opening);
             }
         }
         Ok(true)
@@ -120,11 +116,11 @@ impl<'a> CatchUp<'a> {
         }
         let mut found = self.row_at(path, step.log)?;
         if found.is_none() {
-            let header = match self.vfs.open(path, Open::Read).and_then(|file| own_header(&*file, path)) {
+            let file = match self.vfs.open(path, Open::Read) {
                 Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-                Err(source) if Damaged::of(&source).is_some() => return Ok(()),
-                read => read.map_err(|source| error::io(path, source))?,
+                opened => opened.map_err(|source| error::io(path, source))?,
             };
+            let header = own_header(&*file, path).map_err(|source| error::io(path, source))?;
             let Some((ThreadHeader { tenant, thread, generation, .. }, _)) = header else { return Ok(()) };
             let log = match generation {
                 0 => self.staged.event_log(&tenant, &thread)?,

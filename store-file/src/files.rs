@@ -6,10 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{
-    error,
-    vfs::{FilePath, Open, Vfs, VfsFile},
-};
+use crate::vfs::{FilePath, Open, Vfs, VfsFile};
 
 /// How many files stay open if nothing else is said.
 pub(crate) const DEFAULT_OPEN_FILES: usize = 256;
@@ -57,11 +54,10 @@ impl Files {
         Ok(file)
     }
 
-    /// The file to be read: also on a disk that takes no writes any more, or has no space to finish a compression.
+    /// The file to be read: also on a disk that takes no writes any more.
     pub(crate) fn open_to_read(&self, path: &FilePath) -> io::Result<Arc<dyn VfsFile>> {
         self.open(path).or_else(|error| match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => self.vfs.open(path, Open::Read),
-            _ if error::is_full(&error) => self.vfs.open(path, Open::Read),
             _ => Err(error),
         })
     }

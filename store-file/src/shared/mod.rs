@@ -36,7 +36,7 @@ use crate::{
     report::Opening,
     staged::Staged,
     table,
-    vfs::{Cold, Vfs},
+    vfs::Vfs,
     watch::Watch,
 };
 
@@ -44,8 +44,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) vfs: Arc<dyn Vfs>,
-    /// The disk of `vfs`, to compress logs on; none for a read-only opening.
-    pub(crate) cold: Option<Cold>,
     pub(crate) config: FileConfig,
     pub(crate) meta: Meta,
     pub(crate) index: Arc<Index>,
@@ -101,7 +99,6 @@ pub(crate) struct Exclusive<'a> {
 /// What an opening has found and made.
 pub(crate) struct Parts {
     pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) cold: Option<Cold>,
     pub(crate) meta: Meta,
     pub(crate) index: Arc<Index>,
     pub(crate) files: Arc<Files>,
@@ -115,7 +112,7 @@ pub(crate) struct Parts {
 
 impl Shared {
     pub(crate) fn new(parts: Parts, config: FileConfig) -> Self {
-        let Parts { vfs, cold, meta, index, files, lock, journal, next_log, damage, opening, follower } = parts;
+        let Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower } = parts;
         let limits = Limits::default().at_most(&config.limits);
         // Above every number of an earlier opening.
         let first_change = lock.as_ref().map_or(0, Lock::session) << 40;
@@ -132,7 +129,6 @@ impl Shared {
             cursor_key: CursorKey::new(cursor_key(&meta)),
             limits,
             vfs,
-            cold,
             config,
             meta,
             index,

@@ -10,8 +10,6 @@
 
 mod bit_flips;
 mod bounds;
-mod cold;
-mod cold_crashes;
 mod conformance;
 mod damage;
 mod events;
