@@ -135,7 +135,7 @@ pub(super) async fn a_walk_with_writes_misses_and_repeats_nothing(given: &Given)
         let query = all_notes().with_direction(direction);
         let page = store.list_documents(query.clone().with_page(PageRequest::first(2))).await?;
         let mut found = joined_keys(&page.items);
-        let read = found.split(' ').last().unwrap_or_default().to_owned();
+        let read = found.split(' ').next_back().unwrap_or_default().to_owned();
         // What was read last is deleted, and documents appear in front of the cursor and after it.
         write(given, [DocumentChange::delete(note(&read)), put("a", "new"), put("i", "new")]).await?;
         let next = PageRequest::first(10).after(expect_some(page.next, "cursor")?);

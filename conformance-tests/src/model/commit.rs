@@ -109,9 +109,7 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     let (rows, row_ids) = outbox_result?;
     receipt.outbox = row_ids;
     settle(tenant, commit, &env_at_call)?;
-    let mut changes = commit.documents.clone();
-    changes.retain(|change| change.op != DocumentOp::Delete || env.bug != Some(Bug::CommitDeletesNoDocument));
-    receipt.document_revision = tenant.documents.apply(&changes, &env);
+    receipt.document_revision = write_documents(tenant, commit, &env);
     if let Some((_, stored_receipt)) = commit.key.as_ref().and_then(|key| thread_data.keyed_commits.get_mut(key)) {
         if env.bug != Some(Bug::ReceiptForgetsDocuments) {
             stored_receipt.document_revision = receipt.document_revision;
@@ -129,6 +127,13 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
 pub(super) fn settle(tenant: &mut TenantData, commit: &Commit, env: &Environment<'_>) -> Result<()> {
     let (Some(fence), Some(settlement)) = (&commit.fence, &commit.settle) else { return Ok(()) };
     mailbox::settle(&mut tenant.mailbox, &ClaimRef::from(fence), settlement, env).map(drop)
+}
+
+/// Writes the documents of a commit. Returns their revision, or none if the commit puts none.
+fn write_documents(tenant: &mut TenantData, commit: &Commit, env: &Environment<'_>) -> Option<u64> {
+    let mut changes = commit.documents.clone();
+    changes.retain(|change| change.op != DocumentOp::Delete || env.bug != Some(Bug::CommitDeletesNoDocument));
+    tenant.documents.apply(&changes, env)
 }
 
 /// Returns the events of a commit. With the planted bug `CommitForgetsTopics`, events that have another scope lack
