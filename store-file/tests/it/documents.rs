@@ -82,7 +82,7 @@ pub(crate) fn calls() -> Part {
         write(WriteDocuments::new([large("a", "g", 10), DocumentChange::delete(key("large", &["c"]))])),
         one(Call::Trim(topic("t"), 10_000)),
         one(Call::Delete(thread("dd"), store_core::ChildStrategy::Detach)),
-        commit(saying("dd", "do2", &["of the next generation"])),
+        commit(saying("dd", "do2", &["of the next generation"]).expecting(Expect::Absent)),
         write(of_dd.with_events(fact("again", &both))),
     ]
 }
@@ -185,7 +185,8 @@ async fn revisions_grow_whatever_was_deleted_do_3() {
     store.close().await.unwrap();
     fs::remove_dir_all(place.root().join("index")).unwrap();
     let store = place.open();
-    say(&store, "t", "hello again").await.unwrap();
+    let again = crate::folder::saying("t", "hello again").expecting(Expect::Absent);
+    crate::folder::commit(&store, again).await.unwrap();
     let loaded = documents(&store).load_documents(&[note("x").into(), note("x").in_thread(thread("t"))]).await;
     assert_eq!(loaded.unwrap(), [None, None]);
     for _ in 0..3 {
