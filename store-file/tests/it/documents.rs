@@ -64,7 +64,9 @@ pub(crate) fn calls() -> Part {
     let refused = DocumentChange::put(note("none"), json("0")).expecting(DocumentExpect::Present);
     vec![
         write(first.with_events(fact("written", &both))),
-        commit(saying("dd", "do1", &["with documents"]).with_documents(changes()).with_events(fact("turn", &both))),
+        commit(
+            saying("dd", "do1", &["with documents"]).with_documents(changes()).with_events(fact("turn", &both[..2])),
+        ),
         write(of_dd.clone()),
         // Refused: nothing is written.
         write(WriteDocuments::new([refused, DocumentChange::delete(note("z"))])),
