@@ -175,3 +175,25 @@ impl TopicEventRow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store_core::{DocumentKey, KeySegment};
+
+    use super::*;
+
+    /// DO-2: the server checks the same as core, although it knows only a range of revisions.
+    #[test]
+    fn an_expectation_holds_if_the_revision_is_in_its_range() {
+        let revisions = [0, 1, 2, 7, u64::MAX];
+        let expectations = revisions.map(DocumentExpect::Revision).into_iter();
+        for expect in expectations.chain([DocumentExpect::Any, DocumentExpect::Absent, DocumentExpect::Present]) {
+            let key = DocumentKey::new("c".parse().unwrap(), [KeySegment::Number(1)]).unwrap();
+            let row = DocumentRow::of(&DocumentChange::check(key, expect), &DocumentWrite::Keep);
+            for revision in [None, Some(1), Some(2), Some(7)] {
+                let stored = i64::try_from(revision.unwrap_or(0)).unwrap();
+                assert_eq!((row.low..=row.high).contains(&stored), expect.holds(revision), "{expect} {revision:?}");
+            }
+        }
+    }
+}
