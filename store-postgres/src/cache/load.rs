@@ -64,7 +64,7 @@ fn lookup_arguments(cache: &RecordCache, lookup: &Lookup) -> Result<PgArguments>
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, cache.constants.tenant.as_str())?;
-    add(to, cache.id.as_ref().map(store_core::ThreadId::as_str))?;
+    add(to, cache.id.as_ref().map(ThreadId::as_str))?;
     add(to, lookup.head)?;
     add(to, texts(&lookup.threads))?;
     add(to, texts(&lookup.lineage))?;
