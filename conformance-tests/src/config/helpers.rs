@@ -2,7 +2,6 @@
 
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
-use futures_core::Stream;
 use store_core::{
     PageRequest, Timestamp,
     layers::config::{
