@@ -164,7 +164,8 @@ where
     }
 }
 
-/// Returns the topic with a name that begins with `prefix`. A name that is too long for an id is replaced by its digest.
+/// Returns the topic with a name that begins with `prefix`. A name that is too long for an id is replaced by its
+/// digest.
 ///
 /// # Errors
 /// `Invalid` if `text` contains characters that no id may contain.

@@ -70,7 +70,9 @@ async fn expect_texts_work_together(contract: Contract, stores: &TenantStores, t
             mailbox::expect_texts_work_together(require(&stores.mailbox)?, texts).await
         }
         Contract::OutboxStore => outbox::expect_texts_work_together(require(&stores.outbox)?, texts).await,
-        Contract::DocumentStore | Contract::Layers => documents::expect_texts_work_together(require(&stores.documents)?, texts).await,
+        Contract::DocumentStore | Contract::Layers => {
+            documents::expect_texts_work_together(require(&stores.documents)?, texts).await
+        }
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{
     layers::topic_of,
 };
 
-/// The folders of a resource that have a topic: as many as fit beside the topics of all records, of the actor and of the
-/// resource. Records of a deeper folder are found in the topic of the deepest of these.
+/// The folders of a resource that have a topic: as many as fit beside the topics of all records, of the actor and of
+/// the resource. Records of a deeper folder are found in the topic of the deepest of these.
 const FOLDER_TOPICS: usize = MAX_EVENT_TOPICS - 3;
 /// What is stored instead of a secret value.
 const REDACTED: &str = "\"[redacted]\"";
