@@ -130,9 +130,9 @@ fn target_of<'a>(
     let found: Vec<_> = by_name.iter().filter(|(name, _)| is_meant(name)).collect();
     match found.as_slice() {
         [] => Err(ReferenceError::Missing { from, id: reference.id.clone() }),
-        [(_, version)] => Ok(version),
+        [(_, version)] => Ok(**version),
         several => {
-            let candidates = several.iter().map(|(name, _)| (**name).clone()).collect();
+            let candidates = several.iter().map(|(name, _)| (***name).clone()).collect();
             Err(ReferenceError::Ambiguous { from, id: reference.id.clone(), candidates })
         }
     }
