@@ -193,9 +193,7 @@ fn change_list(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
             }
         }
         LayerBug::ArchivingRemovesAVersion => {
-            let is_archival = |change: &&DocumentChange| {
-                matches!(&change.op, DocumentOp::Put(value) if value.as_str().contains(r#""archived":true"#))
-            };
+            let is_archival = |change: &&DocumentChange| matches!(&change.op, DocumentOp::Put(value) if value.as_str().contains(r#""archived":true"#));
             let removed = changes.iter().find(is_archival).map(version_of_definition);
             changes.extend(removed.map(DocumentChange::delete));
         }

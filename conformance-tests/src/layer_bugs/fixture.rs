@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, DeleteDocuments, DocumentQuery, DocumentStoreExt, IgnoreProgress, Limits, Page, PageRequest,
-    Result, Store, TenantId, TenantStores,
+    Capabilities, DeleteDocuments, DocumentQuery, DocumentStoreExt, IgnoreProgress, Limits, Page, PageRequest, Result,
+    Store, TenantId, TenantStores,
 };
 
 use super::{

@@ -16,7 +16,10 @@ pub(super) async fn a_value_is_loaded_as_it_was_put(given: &Given) -> Verdict {
     let written = profiles(given)?.put_profile(&ada(), id("theme"), value.clone(), DocumentExpect::Any).await?;
     let found = expect_some(load(given, &ada(), "theme").await?, "value")?;
     expect_eq((found.key.as_str(), &found.value), ("theme", &value))?;
-    expect_eq((Some(found.revision), found.created_at, found.updated_at), (written.revision, written.time, written.time))
+    expect_eq(
+        (Some(found.revision), found.created_at, found.updated_at),
+        (written.revision, written.time, written.time),
+    )
 }
 
 /// A value that was never put is absent, also beside others of its owner.

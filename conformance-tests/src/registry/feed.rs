@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use store_core::{
-    RegistryChange, RegistryFact, RegistryReader, RegistryStream, RegistryWriter, SubscriptionStart,
-};
+use store_core::{RegistryChange, RegistryFact, RegistryReader, RegistryStream, RegistryWriter, SubscriptionStart};
 use tokio::time::timeout;
 
 use super::helpers::{agent, publication, publish, publish_all, registry};

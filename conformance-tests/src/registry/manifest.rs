@@ -44,8 +44,7 @@ pub(super) async fn a_manifest_has_the_published_versions(given: &Given) -> Verd
 /// Changes the document of a version, which no method of the registry can do.
 async fn damage(given: &Given, version: &VersionRef, value: Option<&str>) -> Verdict {
     let VersionRef { definition, version } = version;
-    let segments =
-        [KeySegment::id(definition.kind())?, KeySegment::id(definition.id())?, KeySegment::Number(*version)];
+    let segments = [KeySegment::id(definition.kind())?, KeySegment::id(definition.id())?, KeySegment::Number(*version)];
     let key = DocumentKey::new(CollectionId::new("agentstore.registry.versions")?, segments)?;
     let change = match value {
         Some(value) => DocumentChange::put(key, json(value)),
@@ -97,7 +96,8 @@ pub(super) async fn references_are_resolved_inside_of_a_manifest(given: &Given) 
     for snapshot in 1..=3 {
         let manifest = load_manifest(given, ManifestChoice::Snapshot(snapshot)).await?;
         let resolved = resolve_references(&agent("a"), &manifest.versions, &kinds, references_of);
-        let names = resolved.map(|versions| versions.iter().map(|version| version.name.to_string()).collect::<Vec<_>>());
+        let names =
+            resolved.map(|versions| versions.iter().map(|version| version.name.to_string()).collect::<Vec<_>>());
         found.push(names.map(|names| names.join(" ")));
     }
     let cycle = ReferenceError::Cycle { path: vec![agent("a"), agent("b")] };

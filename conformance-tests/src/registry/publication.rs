@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use store_core::{ErrorKind, ManifestChoice, PublishAll, RegistryReader, RegistryWriter, RollbackPublication};
 
 use super::helpers::{
-    agent, expect_versions, joined_names, load_manifest, load_version, publication, publications, publish,
-    publish_all, publish_values, registry,
+    agent, expect_versions, joined_names, load_manifest, load_version, publication, publications, publish, publish_all,
+    publish_values, registry,
 };
 use crate::{
     Given, Verdict,

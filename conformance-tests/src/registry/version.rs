@@ -2,7 +2,9 @@
 
 use store_core::{ErrorKind, NewVersion, RegistryReader, RegistryWriter, content_hash};
 
-use super::helpers::{agent, expect_versions, load_version, new_version, publication, publish, publish_values, registry};
+use super::helpers::{
+    agent, expect_versions, load_version, new_version, publication, publish, publish_values, registry,
+};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},

@@ -46,8 +46,9 @@ fn every_planted_bug_of_a_layer_is_found_by_its_case() {
     let mut problems = Vec::new();
     for &bug in LayerBug::ALL {
         let case = bug.finding_case();
-        let (with_bug, without) = runtime
-            .block_on(async { (run_case_with_layer_bug(case, Some(bug)).await, run_case_with_layer_bug(case, None).await) });
+        let (with_bug, without) = runtime.block_on(async {
+            (run_case_with_layer_bug(case, Some(bug)).await, run_case_with_layer_bug(case, None).await)
+        });
         if !matches!(with_bug, Some(Status::Failed(_))) {
             problems.push(format!("{bug:?} by {case}: {with_bug:?}"));
         }

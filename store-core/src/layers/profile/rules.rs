@@ -86,9 +86,8 @@ pub(super) fn plan_change(
     }
     let value = change.op.apply(stored.map(|stored| &stored.value))?;
     let expect = found.map_or(DocumentExpect::Absent, DocumentExpect::Revision);
-    let planned = value.map_or_else(|| DocumentChange::delete(document.clone()), |value| {
-        DocumentChange::put(document.clone(), value)
-    });
+    let planned = value
+        .map_or_else(|| DocumentChange::delete(document.clone()), |value| DocumentChange::put(document.clone(), value));
     Ok(planned.expecting(expect))
 }
 
@@ -133,7 +132,8 @@ mod tests {
     fn every_owner_has_its_own_keys_pf_6() {
         let all: Vec<_> = ["a", "a/b", "global", "3"].into_iter().flat_map(owners).collect();
         let distinct: BTreeSet<_> = all.iter().collect();
-        let documents: BTreeSet<_> = distinct.iter().map(|owner| document_of(owner, &"k".parse().unwrap()).unwrap()).collect();
+        let documents: BTreeSet<_> =
+            distinct.iter().map(|owner| document_of(owner, &"k".parse().unwrap()).unwrap()).collect();
         assert_eq!(documents.len(), distinct.len());
         for owner in &distinct {
             let range = query_of(owner).unwrap().key_range().unwrap();

@@ -106,8 +106,11 @@ impl ProfileLayer {
 
     /// Decides a write from the stored values, and writes it if they have not changed since.
     async fn try_write(&self, request: &WriteProfile) -> Result<Attempt<WrittenProfile>> {
-        let names: Vec<_> =
-            request.changes.iter().map(|change| rules::document_of(&request.owner, &change.key)).collect::<Result<_>>()?;
+        let names: Vec<_> = request
+            .changes
+            .iter()
+            .map(|change| rules::document_of(&request.owner, &change.key))
+            .collect::<Result<_>>()?;
         let stored = self.documents.load_documents(&names).await?;
         let mut planned = Vec::with_capacity(names.len());
         for (index, ((change, name), stored)) in request.changes.iter().zip(names).zip(&stored).enumerate() {

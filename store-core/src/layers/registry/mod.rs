@@ -10,9 +10,7 @@ mod store;
 mod writer;
 
 pub use self::{
-    manifest::{
-        Manifest, ManifestChoice, PurgeVersions, PurgedVersions, RegistryChange, RegistryFact, RegistryStream,
-    },
+    manifest::{Manifest, ManifestChoice, PurgeVersions, PurgedVersions, RegistryChange, RegistryFact, RegistryStream},
     record::{
         Definition, DefinitionRef, DefinitionVersion, MAX_DEFINITION_KIND_BYTES, NewVersion, Publication,
         PublicationContent, PublicationEntry, PublishAll, PublishedVersion, RollbackPublication, VersionContent,

@@ -228,14 +228,7 @@ pub struct PublicationContent {
     pub extra: Extra,
 }
 
-record!(PublicationContent {
-    id: req,
-    entries: req,
-    by: opt,
-    metadata: opt,
-    config_revisions: def,
-    rollback_of: opt,
-});
+record!(PublicationContent { id: req, entries: req, by: opt, metadata: opt, config_revisions: def, rollback_of: opt });
 
 /// A version in a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]

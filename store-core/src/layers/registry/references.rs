@@ -179,9 +179,8 @@ mod tests {
     fn check(versions: &[(&str, &[&str])], wanted: Result<&str, ReferenceError>) {
         let versions: Vec<_> = versions.iter().map(|(text, needs)| version(text, needs)).collect();
         let kinds: BTreeSet<DefinitionKind> = ["agent", "tool"].map(|kind| kind.parse().unwrap()).into();
-        let found = resolve_references(&name("agent/a"), &versions, &kinds, references_of).map(|found| {
-            found.iter().map(|version| version.name.definition.to_string()).collect::<Vec<_>>().join(" ")
-        });
+        let found = resolve_references(&name("agent/a"), &versions, &kinds, references_of)
+            .map(|found| found.iter().map(|version| version.name.definition.to_string()).collect::<Vec<_>>().join(" "));
         assert_eq!(found, wanted.map(str::to_owned));
     }
 

@@ -7,9 +7,7 @@ use futures_util::StreamExt;
 
 use super::{
     keys::{self, Collection, Loaded},
-    manifest::{
-        Manifest, ManifestChoice, PurgeVersions, PurgedVersions, RegistryChange, RegistryFact, RegistryStream,
-    },
+    manifest::{Manifest, ManifestChoice, PurgeVersions, PurgedVersions, RegistryChange, RegistryFact, RegistryStream},
     record::{
         Definition, DefinitionRef, DefinitionState, DefinitionVersion, NewVersion, Publication, PublishAll,
         PublishedVersion, RollbackPublication, VersionRef,
@@ -211,14 +209,7 @@ impl RegistryLayer {
 fn definition_of(document: Document) -> Result<Definition> {
     let DefinitionState { current, hash, archived, .. } = keys::decode(&document)?;
     let name = keys::definition_of(&document)?;
-    Ok(Definition {
-        name,
-        current,
-        hash,
-        archived,
-        created_at: document.created_at,
-        updated_at: document.updated_at,
-    })
+    Ok(Definition { name, current, hash, archived, created_at: document.created_at, updated_at: document.updated_at })
 }
 
 pub(super) fn version_of(document: Document) -> Result<DefinitionVersion> {

@@ -5,9 +5,7 @@ use async_trait::async_trait;
 use super::{
     keys::{self, Collection},
     manifest::ManifestChoice,
-    record::{
-        DefinitionRef, NewVersion, Publication, PublishAll, PublishedVersion, RollbackPublication, VersionRef,
-    },
+    record::{DefinitionRef, NewVersion, Publication, PublishAll, PublishedVersion, RollbackPublication, VersionRef},
     rules::{self, PlannedPublication},
     store::{RegistryLayer, RegistryReader, RegistryWriter},
 };

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{
     keys::{self, Collection, Loaded},
     record::{
-        DefinitionRef, DefinitionState, NewVersion, PublicationContent, PublicationEntry, PublishAll,
-        PublishedVersion, VersionContent, VersionRef,
+        DefinitionRef, DefinitionState, NewVersion, PublicationContent, PublicationEntry, PublishAll, PublishedVersion,
+        VersionContent, VersionRef,
     },
 };
 use crate::{
@@ -278,10 +278,7 @@ pub(super) fn check_entry(entry: &PublicationEntry, stored: Option<VersionConten
 ///
 /// # Errors
 /// Any error of the names.
-pub fn pin_changes<'a>(
-    run: &RunId,
-    versions: impl IntoIterator<Item = &'a VersionRef>,
-) -> Result<Vec<DocumentChange>> {
+pub fn pin_changes<'a>(run: &RunId, versions: impl IntoIterator<Item = &'a VersionRef>) -> Result<Vec<DocumentChange>> {
     let mut changes = Vec::new();
     for version in versions {
         let mut text = String::new();
