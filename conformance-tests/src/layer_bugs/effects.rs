@@ -158,7 +158,9 @@ pub(super) fn change_changes(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
         }
         change.document = other_name(bug, &change.document);
     }
-    changes.retain(|change| !is_dropped(bug, change));
+    for change in changes.iter_mut().filter(|change| is_dropped(bug, change)) {
+        (change.op, change.expect) = (DocumentOp::Keep, DocumentExpect::Any);
+    }
     change_list(bug, changes);
 }
 
@@ -188,8 +190,9 @@ fn change_list(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
         LayerBug::FirstVersionFollows => {
             let new = changes.iter().find(|change| is_put_in(change, "versions")).cloned();
             let new = new.map(|change| (version_of_definition(&change), change));
-            if let Some((first, change)) = new.filter(|(first, change)| *first != change.document) {
-                changes.push(DocumentChange { document: first, expect: DocumentExpect::Any, ..change });
+            if let Some((first, mut change)) = new.filter(|(first, change)| *first != change.document) {
+                (change.document, change.expect) = (first, DocumentExpect::Any);
+                changes.push(change);
             }
         }
         LayerBug::ArchivingRemovesAVersion => {

@@ -108,7 +108,8 @@ impl Store for FaultyStore {
         if let (Some(documents), Some(events), Some(commits)) = parts {
             let documents = Arc::new(FaultyDocuments { documents, events, bug: self.bug });
             let faulty = FaultyCommits { commits, documents: Arc::clone(&documents), bug: self.bug };
-            (stores.documents, stores.commits) = (Some(documents), Some(Arc::new(faulty)));
+            stores.documents = Some(documents);
+            stores.commits = Some(Arc::new(faulty));
         }
         Ok(stores)
     }

@@ -89,7 +89,7 @@ pub(super) async fn references_are_resolved_inside_of_a_manifest(given: &Given) 
     publish_all(given, publication("r", &[("a", r#"["d"]"#), ("b", "[]")])).await?;
     let references_of = |version: &DefinitionVersion| {
         let names: Vec<String> = version.content.value.to().unwrap_or_default();
-        names.iter().map(|name| Reference { kind: None, id: id(name) }).collect()
+        names.iter().map(|name| Reference { kind: None, id: id(name) }).collect::<Vec<_>>()
     };
     let kinds = BTreeSet::from([id("agent")]);
     let mut found = Vec::new();

@@ -43,7 +43,7 @@ pub(super) async fn a_refused_publication_changes_nothing(given: &Given) -> Verd
         expect_kind(store.publish_all(request).await, kind)?;
     }
     expect_eq(store.load_definition(&agent("a")).await?, None)?;
-    expect_eq(publications(given).await?, vec![])?;
+    expect_eq(publications(given).await?.len(), 0)?;
     super::feed::expect_facts(given, "archived agent/old").await?;
     expect_eq(publish_all(given, publication("p", &[("a", "1")])).await?.snapshot, 1)
 }
@@ -70,7 +70,7 @@ pub(super) async fn a_publication_names_each_definition_once(given: &Given) -> V
     ] {
         expect_kind(registry(given)?.publish_all(request).await, ErrorKind::Invalid)?;
     }
-    expect_eq(publications(given).await?, vec![])
+    expect_eq(publications(given).await?.len(), 0)
 }
 
 /// Concurrent publications all succeed, and their snapshots are numbered from 1 without gaps.

@@ -27,6 +27,11 @@ fn pinning_commit(run: &str, version: &VersionRef) -> Result<Commit, Failure> {
     Ok(Commit::new(id("t")).with_run(running_run(run)).with_documents(pins))
 }
 
+/// Starts a run that pins a version.
+async fn pin(given: &Given, run: &str, version: &VersionRef) -> Verdict {
+    given.commit(pinning_commit(run, version)?).await.map(drop)
+}
+
 /// A purge keeps the current version, published ones, protected ones and the newest ones, and removes the others.
 pub(super) async fn a_purge_keeps_what_is_needed(given: &Given) -> Verdict {
     publish_values(given, "a", &["1", "2", "3", "4", "5", "6", "7"]).await?;
@@ -52,7 +57,7 @@ pub(super) async fn a_dry_purge_changes_nothing(given: &Given) -> Verdict {
     let request = || PurgeVersions::keeping_newest(1);
     expect_eq(purge(given, request().dry()).await?.as_str(), "agent/a@1 agent/a@2")?;
     expect_versions(given, "a", "1=1 2=2 3=3").await?;
-    given.commit(pinning_commit("r", &agent("a").at(2))?).await?;
+    pin(given, "r", &agent("a").at(2)).await?;
     expect_eq(purge(given, request().dry()).await?.as_str(), "agent/a@1")?;
     expect_eq(purge(given, request()).await?.as_str(), "agent/a@1")
 }
@@ -63,19 +68,19 @@ pub(super) async fn a_pinned_version_stays_until_its_run_is_done(given: &Given) 
     publish_values(given, "a", &["1", "2", "3", "4", "5"]).await?;
     let request = || PurgeVersions::keeping_newest(1);
     for (run, version) in [("one", 1), ("two", 2), ("three", 3), ("four", 3)] {
-        given.commit(pinning_commit(run, &agent("a").at(version))?).await?;
+        pin(given, run, &agent("a").at(version)).await?;
     }
     expect_eq(purge(given, request()).await?.as_str(), "agent/a@4")?;
     expect_eq(purge(given, request()).await?.as_str(), "")?;
     // The mark was taken back: another run can pin the version.
-    given.commit(pinning_commit("five", &agent("a").at(2))?).await?;
+    pin(given, "five", &agent("a").at(2)).await?;
     for run in ["one", "two", "three"] {
         write_run(given, "t", done_run(run)).await?;
     }
     expect_eq(purge(given, request()).await?.as_str(), "agent/a@1")?;
     let end = run_change("four", RunStatus::done(RunOutcome::Cancelled));
     let unpin = unpin_changes(&id("four"), [&agent("a").at(3)])?;
-    given.commit(Commit::new(id("t")).with_run(end).with_documents(unpin)).await?;
+    given.commit(Commit::new(id("t")).with_run(end).with_documents(unpin)).await.map(drop)?;
     expect_eq(purge(given, request()).await?.as_str(), "agent/a@3")?;
     expect_versions(given, "a", "2=2 5=5").await
 }
@@ -108,8 +113,8 @@ pub(super) async fn no_run_loses_a_version_that_it_pins(given: &Given) -> Verdic
         let commit = pinning_commit(&format!("r{round}"), &version)?;
         let request = PurgeVersions::keeping_newest(1).of(agent("a"));
         let purge = async move { store.purge_versions(request, &*threads).await };
-        let pin = async move { commits.commit(commit).await.map(drop) };
-        let (purged, pinned) = run_two_concurrently(purge, pin).await;
+        let start = async move { commits.commit(commit).await.map(drop) };
+        let (purged, pinned) = run_two_concurrently(purge, start).await;
         let was_purged = purged?.versions.contains(&version);
         if pinned.is_err() {
             expect_kind(pinned, ErrorKind::Conflict)?;
