@@ -1,8 +1,8 @@
 //! Removing versions, and runs that pin them.
 
 use store_core::{
-    Commit, ErrorKind, PurgeVersions, RegistryReader, RegistryRetention, RegistryWriter, RunOutcome, RunStatus,
-    VersionRef, pin_changes, unpin_changes,
+    Commit, ErrorKind, PurgeVersions, RegistryReader, RegistryRetention, RunOutcome, RunStatus, VersionRef,
+    pin_changes, unpin_changes,
 };
 
 use super::helpers::{agent, expect_versions, publication, publish_all, publish_values, registry};
