@@ -182,6 +182,7 @@ fn compress(shared: &Shared, tenant: &TenantId, thread: &ThreadId, until: Timest
     shared.check_space(row.end.offset / 2).map_err(fail)?;
     // No power cut may leave a compressed log ahead of the journal: nothing is cut off it.
     shared.sync()?;
+    sync_log(shared, &path)?;
     cold.prepare(&path, row.end.offset).map_err(fail)?;
     let is_switched = without_writer(shared, || switch(shared, cold, (log, row.end), &path))?;
     if !is_switched {
@@ -196,6 +197,13 @@ fn compress(shared: &Shared, tenant: &TenantId, thread: &ThreadId, until: Timest
 fn without_writer<T>(shared: &Shared, act: impl FnOnce() -> Result<T>) -> Result<T> {
     let _writer = guard(&shared.writer);
     act()
+}
+
+/// Makes a log durable. If that fails, its bytes may be only in the memory of the system, and no later sync tells. The
+/// next opening writes them again from the journal, so that must not be used again before.
+fn sync_log(shared: &Shared, path: &FilePath) -> Result<()> {
+    let synced = shared.files.open(path).and_then(|file| file.sync_data().inspect_err(|_| shared.poison()));
+    synced.map_err(|source| error::io(path, source))
 }
 
 /// Exchanges the files of a log that was prepared, unless the log has changed since. Whether it did.

@@ -98,7 +98,7 @@ impl Cold {
     }
 
     /// Compresses the first `len` bytes of a log, which are all that it has, to a file that [`Cold::switch`] gives its
-    /// name. The plain file becomes durable, too: after a crash the end of both files is compared.
+    /// name. The log must be durable: after a crash the end of both files is compared.
     ///
     /// # Errors
     /// As the system says; [`Damaged`]. Nothing of the log has changed.
@@ -119,7 +119,6 @@ impl Cold {
         let target = empty_file(below, NEW)?;
         frames::write(&source, &*target, (len, source.plain_begins()))?;
         target.sync_data()?;
-        source.sync_data()?;
         empty_file(below, EMPTY)?.sync_data()
     }
 

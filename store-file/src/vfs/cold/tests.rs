@@ -39,8 +39,9 @@ fn cold(disk: &SimDisk) -> Cold {
 
 fn compress(cold: &Cold) -> io::Result<()> {
     let _one = cold.begin();
-    let len = cold.open(&path(), Open::Write)?.len()?;
-    cold.prepare(&path(), len)?;
+    let file = cold.open(&path(), Open::Write)?;
+    file.sync_data()?;
+    cold.prepare(&path(), file.len()?)?;
     cold.switch(&path())
 }
 
