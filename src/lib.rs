@@ -51,6 +51,7 @@
 mod backend;
 mod composed;
 mod history;
+mod log_files;
 mod options;
 mod stores;
 mod url;
@@ -69,8 +70,9 @@ pub use self::{
         ContextSource, ContextTokens, PlannedCompaction, Summary, SummaryError, ThreadCopy, copy_thread,
         estimate_tokens,
     },
+    log_files::{CompressLogs, CompressedLogs, LogFiles},
     options::{Create, Durability, OpenOptions, open},
-    stores::{LogFiles, Stores},
+    stores::Stores,
     url::{ServerUrl, StoreUrl},
 };
 

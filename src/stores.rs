@@ -7,7 +7,7 @@ use store_core::{
     ThreadRunStore,
 };
 
-use crate::{composed::ComposedStore, options::unsupported};
+use crate::{composed::ComposedStore, log_files::LogFiles, options::unsupported};
 
 /// An opened store with all its parts.
 ///
@@ -30,15 +30,6 @@ struct SeparateMailbox {
     capabilities: Capabilities,
     clock: Arc<dyn Clock>,
     backend: &'static str,
-}
-
-/// Access to the logs of a backend that keeps them in readable files.
-pub trait LogFiles: Send + Sync {
-    /// Returns the file that contains the log of a thread. Returns none for an unknown thread.
-    ///
-    /// # Errors
-    /// Any error of the lookup.
-    fn log_file(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>>;
 }
 
 impl Stores {
@@ -201,6 +192,13 @@ impl Stores {
     /// Any error of the lookup.
     pub fn log_file(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
         self.log_files.as_ref().map_or(Ok(None), |log_files| log_files.log_file(tenant, thread))
+    }
+
+    /// Returns the log files of the backend, or none if it does not keep logs in files. They can be compressed
+    /// ([`LogFiles::compress_logs`]).
+    #[must_use]
+    pub const fn log_files(&self) -> Option<&Arc<dyn LogFiles>> {
+        self.log_files.as_ref()
     }
 
     /// Completes the calls that were accepted, and closes the store (PR-8).

@@ -44,6 +44,7 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
 }
 
 #[cfg(feature = "file")]
+#[async_trait::async_trait]
 impl crate::LogFiles for store_file::FileStore {
     fn log_file(
         &self,
@@ -51,6 +52,20 @@ impl crate::LogFiles for store_file::FileStore {
         thread: &store_core::ThreadId,
     ) -> Result<Option<std::path::PathBuf>> {
         self.log_path(tenant, thread)
+    }
+
+    async fn compress_logs(
+        &self,
+        tenant: &store_core::TenantId,
+        request: crate::CompressLogs,
+        progress: &dyn store_core::Progress,
+    ) -> Result<crate::CompressedLogs> {
+        let crate::CompressLogs { idle, dry_run } = request;
+        let request = store_file::CompressLogs::new(idle);
+        let request = if dry_run { request.dry() } else { request };
+        let done = Self::compress_logs(self, tenant, request, progress).await?;
+        let store_file::CompressedLogs { logs, bytes_before, bytes_after, damaged, stopped, .. } = done;
+        Ok(crate::CompressedLogs { logs, bytes_before, bytes_after, damaged, stopped })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     staged::Staged,
     sweep::sweep_step,
     table,
-    vfs::{FilePath, Open, Vfs},
+    vfs::{Damaged, FilePath, Open, Vfs},
 };
 
 /// The index takes about so many changes at once.
@@ -101,7 +101,11 @@ impl<'a> CatchUp<'a> {
                 if from > 0 {
                     self.find(step)?;
                 }
-                return self.appended(step, (from, to), opening);
+                return match self.appended(step, (from, to), opening) {
+                    // Only this thread needs it; when the index is made anew, it is refused alone.
+                    Err(error) if error::damage(&error).is_some() => Ok(false),
+                    appended => appended,
+                };
             }
         }
         Ok(true)
@@ -116,11 +120,11 @@ impl<'a> CatchUp<'a> {
         }
         let mut found = self.row_at(path, step.log)?;
         if found.is_none() {
-            let file = match self.vfs.open(path, Open::Read) {
+            let header = match self.vfs.open(path, Open::Read).and_then(|file| own_header(&*file, path)) {
                 Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-                opened => opened.map_err(|source| error::io(path, source))?,
+                Err(source) if Damaged::of(&source).is_some() => return Ok(()),
+                read => read.map_err(|source| error::io(path, source))?,
             };
-            let header = own_header(&*file, path).map_err(|source| error::io(path, source))?;
             let Some((ThreadHeader { tenant, thread, generation, .. }, _)) = header else { return Ok(()) };
             let log = match generation {
                 0 => self.staged.event_log(&tenant, &thread)?,

@@ -38,7 +38,7 @@ pub struct FileConfig {
     /// close left (FI-10). If it stops, the opening is refused with `Unavailable`; the next one begins again.
     pub progress: Arc<dyn Progress>,
     /// How many logs stay open, 256 unless given. Beside them stay open up to 64 files of the index, and the logs that
-    /// calls are working with, whatever the number of threads (FI-13).
+    /// calls are working with, whatever the number of threads (FI-13). A log that is compressed in part has two files.
     pub open_files: usize,
     /// How large the journal becomes, 64 MiB unless given. What it holds is written to the logs again after a crash.
     pub journal_bytes: u64,

@@ -13,8 +13,9 @@ pub(crate) struct Damage {
     pub(crate) threads: HashMap<ThreadKey, Detail>,
     /// Logs of deleted threads that could not be read to their end: a purge leaves them, as events may be in them.
     pub(crate) unread: HashSet<(TenantId, ThreadId, u64)>,
-    /// Logs without a header, which only their paths tell: without generation, and with it.
-    pub(crate) headless: HashMap<String, (u64, FilePath)>,
+    /// Logs without a header, by their paths without generation: the generation, and the file and the offset of the
+    /// damage.
+    pub(crate) headless: HashMap<String, (u64, String)>,
 }
 
 /// The path of a log without its generation, and the generation.

@@ -5,8 +5,13 @@ use std::{fmt::Display, io};
 use rustix::io::Errno;
 use store_core::{Detail, Error};
 
+use crate::vfs::Damaged;
+
 /// The error of a failed call on the file or folder `what`. The error of the operating system is kept as its source.
 pub(crate) fn io(what: impl Display, error: io::Error) -> Error {
+    if let Some(damaged) = Damaged::of(&error) {
+        return corrupt(damaged, None).with_source(error);
+    }
     let reason = match Errno::from_io_error(&error) {
         Some(Errno::NOSPC | Errno::DQUOT) => return Error::new(Detail::StorageFull).with_source(error),
         Some(Errno::ACCESS | Errno::PERM) => "permission denied",
@@ -25,6 +30,11 @@ pub(crate) fn io(what: impl Display, error: io::Error) -> Error {
         },
     };
     Error::unavailable(format!("cannot use {what}: {reason}")).with_source(error)
+}
+
+/// The damage of a compressed log that an error is about, if it is about any.
+pub(crate) fn damage(error: &Error) -> Option<&Damaged> {
+    Damaged::of(std::error::Error::source(error)?.downcast_ref()?)
 }
 
 /// Whether a write failed for lack of space, so that nothing of it was accepted (FI-7).

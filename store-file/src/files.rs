@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::vfs::{FilePath, Open, Vfs, VfsFile};
+use crate::{
+    error,
+    vfs::{FilePath, Open, Vfs, VfsFile},
+};
 
 /// How many files stay open if nothing else is said.
 pub(crate) const DEFAULT_OPEN_FILES: usize = 256;
@@ -54,10 +57,11 @@ impl Files {
         Ok(file)
     }
 
-    /// The file to be read: also on a disk that takes no writes any more.
+    /// The file to be read: also on a disk that takes no writes any more, or has no space to finish a compression.
     pub(crate) fn open_to_read(&self, path: &FilePath) -> io::Result<Arc<dyn VfsFile>> {
         self.open(path).or_else(|error| match error.kind() {
             io::ErrorKind::ReadOnlyFilesystem => self.vfs.open(path, Open::Read),
+            _ if error::is_full(&error) => self.vfs.open(path, Open::Read),
             _ => Err(error),
         })
     }

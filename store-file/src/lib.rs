@@ -4,8 +4,8 @@
 //! # Layers
 //! Each module imports only modules that come before it. `cargo xtask tidy` checks this, with the table in
 //! `xtask/src/tidy/layers.rs`, which has the same order.
-//! 1. What the operating system gives. `mutex`; `vfs`: what the store needs of a disk, the real disk and a
-//!    simulated one; `error`: from errors of the operating system to those of the contracts;
+//! 1. What the operating system gives. `mutex`; `vfs`: what the store needs of a disk, the real disk, a simulated one,
+//!    and files that are compressed in part; `error`: from errors of the operating system to those of the contracts;
 //!    `pool`: threads that run jobs, and a queue of requests
 //! 2. Files below the root. `line`, `log`: records, groups of lines with a chain of checksums, and the recovery of torn
 //!    tails; `files`, `readers`: a bounded number of open files, and the calls that read now; `names`: where logs are;
@@ -26,11 +26,12 @@
 //! 8. Changes. `writer`: plans and commits rounds; `purge`, `deletion`: facts about several threads, and what deletions
 //!    left; `refresh`: what a holder wrote; `opening`
 //! 9. The contracts. `tenant`, `commit`, `runs`, `entries`, `threads`, `pending`, `events`, `outbox`, `mailbox`;
-//!    `store`; `inspect`: verify and repair
+//!    `store`; `inspect`: verify and repair; `compress`: logs of threads that were not written for a while
 
 mod catch_up;
 mod codec;
 mod commit;
+mod compress;
 mod config;
 mod damage;
 mod decoded;
@@ -90,6 +91,7 @@ mod watch;
 mod writer;
 
 pub use self::{
+    compress::{CompressLogs, CompressedLogs},
     config::{Create, Durability, FileConfig},
     report::{Opening, SetAside},
     store::FileStore,

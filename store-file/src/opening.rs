@@ -27,7 +27,7 @@ use crate::{
     space,
     staged::Staged,
     table,
-    vfs::{Disk, Open, Vfs},
+    vfs::{Cold, Disk, Open, Vfs},
     writer::{How, alone},
 };
 
@@ -40,7 +40,7 @@ pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
 /// Opens a root on its disk.
 pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
     if config.read_only {
-        let vfs: Arc<dyn Vfs> = Arc::new(disk);
+        let vfs: Arc<dyn Vfs> = Arc::new(Cold::over(Arc::new(disk)));
         return match Lock::of_nobody(&*vfs)? {
             Some(lock) => open_to_read(Some(&lock), vfs, config, Index::copied),
             // Its index is in use, and ahead of what the disk has of it.
@@ -73,7 +73,7 @@ pub(crate) fn open_on(
     }
     let lock = Lock::acquire(&*vfs)?;
     space::make_room_to_open(&*vfs);
-    open_to_write(lock, vfs, (config, in_background), index)
+    open_to_write(lock, Cold::over(vfs), (config, in_background), index)
 }
 
 /// A root that is open for reading, as its next holder will find it: with the index that is on the disk, all of which
@@ -91,11 +91,13 @@ pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
 /// Opens a root for writing.
 fn open_to_write(
     lock: Lock,
-    vfs: Arc<dyn Vfs>,
+    cold: Cold,
     how: (FileConfig, bool),
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<Arc<Shared>> {
     let (config, in_background) = how;
+    cold.clean();
+    let vfs: Arc<dyn Vfs> = Arc::new(cold.clone());
     let stored = Meta::load(&*vfs)?;
     let is_new = stored.is_none();
     let meta = stored.map_or_else(Meta::new, Ok)?;
@@ -120,8 +122,8 @@ fn open_to_write(
     }
     let (meta, journal, files) = begin_journal((&vfs, &index), &found, (is_new, in_background), &config)?;
     let opening = found.opening;
-    let (lock, journal, follower) = (Some(lock), Some(journal), None);
-    let parts = Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower };
+    let (lock, journal, cold, follower) = (Some(lock), Some(journal), Some(cold), None);
+    let parts = Parts { vfs, cold, meta, index, files, lock, journal, next_log, damage, opening, follower };
     let shared = Shared::new(parts, config);
     begin(&shared, &facts).map_err(refused)?;
     Ok(Arc::new(shared))
@@ -217,8 +219,8 @@ fn open_to_read(
     let files = Arc::new(Files::new(Arc::clone(&vfs), Open::Read, config.open_files));
     let follower = Some(Follower::behind(&*vfs, found.last_batch())?);
     let Found { meta, opening, .. } = found;
-    let (lock, journal) = (None, None);
-    let parts = Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower };
+    let (lock, journal, cold) = (None, None, None);
+    let parts = Parts { vfs, cold, meta, index, files, lock, journal, next_log, damage, opening, follower };
     Ok(Arc::new(Shared::new(parts, config)))
 }
 

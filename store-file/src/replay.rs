@@ -20,7 +20,7 @@ use crate::{
     staged::Staged,
     sweep::sweep_step,
     table,
-    vfs::{FilePath, Kind, Open, Vfs, name_of},
+    vfs::{Damaged, FilePath, Kind, Open, Vfs, name_of},
 };
 
 /// A step of the index holds about so many changes.
@@ -183,10 +183,15 @@ impl<'a> Replay<'a> {
     /// Reads one log as far as the index does not cover it.
     fn file(&mut self, path: &FilePath, opening: &mut Opening) -> Result<()> {
         let fail = |source| error::io(path, source);
-        let file = self.vfs.open(path, Open::Read).map_err(fail)?;
-        let len = file.len().map_err(fail)?;
-        let header = own_header(&*file, path).map_err(fail)?;
-        drop(file);
+        let read = self.vfs.open(path, Open::Read).and_then(|file| Ok((file.len()?, own_header(&*file, path)?)));
+        let (len, header) = match read {
+            Err(source) if Damaged::of(&source).is_some() => {
+                let place = Damaged::of(&source).map(ToString::to_string).unwrap_or_default();
+                self.note_headless(path, place, fail(source).to_string(), opening);
+                return Ok(());
+            }
+            read => read.map_err(fail)?,
+        };
         let Some((header, start)) = header else { return self.headless(path, opening) };
         let known = self.known.remove(&(header.tenant.clone(), header.thread.clone(), header.generation));
         if known.as_ref().is_some_and(|(_, row, _)| row.end.offset == len) {
@@ -216,11 +221,16 @@ impl<'a> Replay<'a> {
             return self.remove(path);
         }
         let damage = format!("`{path}`: its first line is damaged or names another thread");
+        self.note_headless(path, format!("{path} at byte 0"), damage, opening);
+        Ok(())
+    }
+
+    /// Reports a log whose thread is known by its path alone. `place` is where the damage is.
+    fn note_headless(&mut self, path: &FilePath, place: String, damage: String, opening: &mut Opening) {
         opening.damaged.push(damage);
         if let Some((name, generation)) = without_generation(path) {
-            self.damage.headless.insert(name.to_owned(), (generation, path.clone()));
+            self.damage.headless.insert(name.to_owned(), (generation, place));
         }
-        Ok(())
     }
 
     /// The log of a deleted thread, of which the index covers what it has of events up to `end`.

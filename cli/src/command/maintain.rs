@@ -1,16 +1,18 @@
 //! `maintain`: removes finished work, once or in rounds.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use agentstore::{LoopHandle, Maintenance, MaintenanceSummary, Retention};
+use indicatif::HumanBytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::Ending;
 use crate::{
     args,
-    failure::Result,
+    failure::{Failure, Result},
     output::Output,
+    progress::TerminalProgress,
     session::Session,
     signals::Signals,
     text::{self, terminal_safe},
@@ -20,7 +22,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore maintain --every 1m\n  \
     agentstore maintain --once --dispatches 24h --events 30d --threads 90d\n  \
-    agentstore maintain --dry-run --threads 90d\n\n\
+    agentstore maintain --dry-run --threads 90d\n  \
+    agentstore maintain --once --compress-after 30d\n\n\
     An age is a length of time such as `90m`, `24h` or `30d`. With `never` instead of an age, the records are kept \
     forever. The command maintains one tenant. Any number of processes may maintain a store on a server at the same \
     time, even while workers run. Only one process can open a `file:` store: run the command while no other process \
@@ -48,6 +51,9 @@ pub(crate) struct Args {
     /// How long to keep threads that do not change and have no open run, pending input or child threads
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     threads: args::RetentionAge,
+    /// Compress the logs of threads that did not change for this time; only for `file:` stores
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    compress_after: args::RetentionAge,
     /// Only print what one round would do, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -69,6 +75,20 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if args.dry_run {
         maintenance = maintenance.dry();
     }
+    let bar = Arc::new(TerminalProgress::new("compressing logs"));
+    if let Some(idle) = args.compress_after.0 {
+        if session.stores().log_files().is_none() {
+            let header = session.header();
+            return Err(Failure::Usage(format!(
+                "`--compress-after` needs a `file:` store: `{}` does not keep logs in files",
+                terminal_safe(&header.store)
+            )));
+        }
+        maintenance = maintenance.compressing_logs_after(idle)?;
+        if args.once || args.dry_run {
+            maintenance = maintenance.with_progress(Arc::<TerminalProgress>::clone(&bar));
+        }
+    }
     let (round_sender, mut rounds) = mpsc::unbounded_channel();
     let maintenance = maintenance.with_report(move |summary, error| {
         let first_error = error.map(|error| (error.to_string(), json!(error)));
@@ -77,8 +97,9 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     });
     if args.once || args.dry_run {
         let round_result = maintenance.run_once().await;
+        bar.finish();
         if let Ok(round) = rounds.try_recv() {
-            print_once(&round, &retention, args.dry_run, out)?;
+            print_once(&round, &retention, &args, out)?;
         }
         return Ok(round_result.map(|_| Ending::Success)?);
     }
@@ -133,7 +154,7 @@ fn print_round(round: &RoundReport, out: &mut Output) -> Result<()> {
                 terminal_safe(error)
             ));
         }
-        if removed_by_kind(&round.summary).iter().any(|(_, count)| *count > 0) {
+        if round.summary.logs > 0 || removed_by_kind(&round.summary).iter().any(|(_, count)| *count > 0) {
             out.print_line(summary_line(&round.summary))?;
         }
     }
@@ -141,7 +162,8 @@ fn print_round(round: &RoundReport, out: &mut Output) -> Result<()> {
 }
 
 /// Prints the round of `--once` or `--dry-run`.
-fn print_once(round: &RoundReport, retention: &Retention, is_dry_run: bool, out: &mut Output) -> Result<()> {
+fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut Output) -> Result<()> {
+    let is_dry_run = args.dry_run;
     if out.is_json() {
         return out.print_document(&json!({ "did": round.summary, "dry_run": is_dry_run }));
     }
@@ -164,6 +186,9 @@ fn print_once(round: &RoundReport, retention: &Retention, is_dry_run: bool, out:
         table.add_row([what.to_owned(), format!("{count}{more}"), age]);
     }
     out.print_table(table)?;
+    if args.compress_after.0.is_some() {
+        out.print_line(compression_line(&round.summary, is_dry_run))?;
+    }
     out.flush()
 }
 
@@ -185,5 +210,21 @@ fn summary_line(summary: &MaintenanceSummary) -> String {
         .filter(|(_, count)| *count > 0)
         .map(|(what, count)| format!("{count} {what}"))
         .collect();
-    if parts.is_empty() { "nothing was removed".to_owned() } else { format!("removed: {}", parts.join(", ")) }
+    let removed =
+        if parts.is_empty() { "nothing was removed".to_owned() } else { format!("removed: {}", parts.join(", ")) };
+    if summary.logs == 0 { removed } else { format!("{removed}; {}", compression_line(summary, false)) }
+}
+
+/// Returns what was compressed, in one line.
+fn compression_line(summary: &MaintenanceSummary, is_dry_run: bool) -> String {
+    let MaintenanceSummary { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = summary;
+    let (logs, before) = (text::with_noun(*logs, "log"), HumanBytes(*log_bytes_before));
+    let damaged = match damaged_logs {
+        0 => String::new(),
+        count => format!("; {} left as they are", text::with_noun(*count, "damaged log")),
+    };
+    if is_dry_run {
+        return format!("would compress {logs} of {before}{damaged}");
+    }
+    format!("compressed {logs}: {before} before, {} now{damaged}", HumanBytes(*log_bytes_after))
 }

@@ -1,6 +1,7 @@
 //! `maintain`, and `mailbox cancel` with the ids of dispatches.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     process::{Command, Stdio},
 };
@@ -8,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::helpers::{TestStore, value_at};
+use crate::helpers::{TestStore, run, value_at};
 
 /// Returns a store with a thread of one message, two cancelled dispatches and a queued one.
 fn store_with_dispatches() -> TestStore {
@@ -92,4 +93,38 @@ fn the_maintain_command_runs_until_it_is_stopped() {
     assert_eq!(value_at(&last, "/summary/dispatches"), 2, "{last}");
     assert!(child.wait().unwrap().success());
     assert_eq!(dispatch_count(&store), 1);
+}
+
+/// Tests FI-14 for the command: it compresses the logs of threads of the given age, and they can be read, verified and
+/// appended to.
+#[test]
+fn maintain_compresses_logs_of_the_given_age() {
+    let store = TestStore::new();
+    let text = "a long question ".repeat(2_000);
+    store.append("long", &text);
+    store.append("short", "hi");
+    let threads = store.json(&["threads"]);
+    let mut threads = value_at(&threads, "/threads").as_array().unwrap().iter();
+    let log = threads.find(|thread| thread["id"] == "long").unwrap()["log_file"].as_str().unwrap().to_owned();
+    let former = fs::read(&log).unwrap();
+    let args = ["maintain", "--once", "--compress-after"];
+    let report = store.json(&[&args[..], &["1h"]].concat());
+    assert_eq!(value_at(&report, "/did/logs"), 0, "{report}");
+    let counted = store.run(&["maintain", "--dry-run", "--compress-after", "0s"]).expect_success().out;
+    assert!(counted.contains("would compress 1 log of 32."), "{counted}");
+    assert_eq!(fs::read(&log).unwrap(), former);
+    let report = store.json(&[&args[..], &["0s"]].concat());
+    let bytes = fs::metadata(format!("{log}.zst")).unwrap().len();
+    assert_eq!(value_at(&report, "/did/logs"), 1, "{report}");
+    assert_eq!(value_at(&report, "/did/log_bytes_before"), former.len(), "{report}");
+    assert_eq!(value_at(&report, "/did/log_bytes_after"), bytes, "{report}");
+    assert!(bytes < 2_000 && fs::read(&log).unwrap().is_empty());
+    store.append("long", "again");
+    let shown = store.run(&["show", "long"]).expect_success().out;
+    assert!(shown.contains("a long question") && shown.contains("again"), "{shown}");
+    store.run(&["verify"]).expect_success();
+    let output = store.run(&[&args[..], &["0s"]].concat()).expect_success().out;
+    assert!(output.contains("compressed 0 logs"), "{output}");
+    let refused = run(&["maintain", "--store", "memory:", "--once", "--compress-after", "30d"], "");
+    refused.expect_failure(2, &["--compress-after", "memory:", "file:"]);
 }

@@ -6,13 +6,13 @@ mod steps;
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::Serialize;
-use store_core::{Error, Result, TenantId};
+use store_core::{Error, IgnoreProgress, Progress, Result, TenantId};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::steps::Steps;
 use super::{LoopHandle, options::jittered};
-use crate::Stores;
+use crate::{Stores, options::unsupported};
 
 /// How long finished records are kept. If the age for a kind of record is absent, records of that kind are never
 /// removed.
@@ -87,6 +87,14 @@ pub struct MaintenanceSummary {
     pub threads: u64,
     /// Deleted threads whose data was removed.
     pub deleted: u64,
+    /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
+    pub logs: u64,
+    /// The size of the files of these logs before, in bytes.
+    pub log_bytes_before: u64,
+    /// The size of the files of these logs now, in bytes; 0 in a dry run.
+    pub log_bytes_after: u64,
+    /// Logs that were not compressed because they are damaged, counted in each round.
+    pub damaged_logs: u64,
     /// Steps that failed. The log contains their errors.
     pub failed: u64,
     /// In a dry run, whether the count of dispatches, rows or threads stopped at its limit of 1,000, so that there may
@@ -96,7 +104,12 @@ pub struct MaintenanceSummary {
 
 impl MaintenanceSummary {
     fn add(&mut self, other: &Self) {
-        let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more } = other;
+        let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more, .. } = other;
+        let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
+        self.logs += logs;
+        self.log_bytes_before += log_bytes_before;
+        self.log_bytes_after += log_bytes_after;
+        self.damaged_logs += damaged_logs;
         self.reclaimed += reclaimed;
         self.dispatches += dispatches;
         self.outbox += outbox;
@@ -116,6 +129,10 @@ impl Maintenance {
     pub fn new(stores: &Stores, tenant: &TenantId) -> Result<Self> {
         let steps = Steps {
             stores: stores.tenant(tenant)?,
+            tenant: tenant.clone(),
+            log_files: stores.log_files().cloned(),
+            compress_after: None,
+            progress: Arc::new(IgnoreProgress),
             retention: Retention::default(),
             is_dry_run: false,
             clock: Arc::clone(stores.clock()),
@@ -130,6 +147,27 @@ impl Maintenance {
     #[must_use]
     pub const fn with_retention(mut self, retention: Retention) -> Self {
         self.steps.retention = retention;
+        self
+    }
+
+    /// Compresses the logs of threads that were not written for this time (FI-14). Logs are never compressed without
+    /// this.
+    ///
+    /// # Errors
+    /// `Unsupported` if the backend does not keep logs in files.
+    pub fn compressing_logs_after(mut self, idle: Duration) -> Result<Self> {
+        if self.steps.log_files.is_none() {
+            return Err(unsupported("compressing logs (open a store that keeps them in files: `file:PATH`)"));
+        }
+        self.steps.compress_after = Some(idle);
+        Ok(self)
+    }
+
+    /// Sets what is told how many logs of a round were compressed, of how many. If it stops the call, the round goes on
+    /// without compressing further logs.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.steps.progress = progress;
         self
     }
 

@@ -4,14 +4,15 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    Clock, CommitCoordinator, Direction, DispatchFilter, DispatchQuery, DispatchStatus, Error, EventStore, MAX_PAGE,
-    MailboxStore, PageRequest, Progress, PruneRequest, Purge, PurgeOutbox, Result, RunFilter, RunQuery, Scope,
-    TenantStores, ThreadId, ThreadOrder, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+    Clock, CommitCoordinator, Direction, DispatchFilter, DispatchQuery, DispatchStatus, Error, EventStore,
+    IgnoreProgress, MAX_PAGE, MailboxStore, PageRequest, Progress, PruneRequest, Purge, PurgeOutbox, Result, RunFilter,
+    RunQuery, Scope, TenantId, TenantStores, ThreadId, ThreadOrder, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore,
+    TrimRequest,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{MaintenanceSummary, Retention};
-use crate::worker::telemetry;
+use crate::{CompressLogs, LogFiles, worker::telemetry};
 
 /// The maximum number of records that one call ends or removes. Between two calls the store can serve other callers,
 /// and maintenance notices when it is asked to stop.
@@ -20,6 +21,10 @@ pub(super) const MAX_PER_CALL: u32 = 1_000;
 /// The stores and settings of the steps.
 pub(super) struct Steps {
     pub(super) stores: TenantStores,
+    pub(super) tenant: TenantId,
+    pub(super) log_files: Option<Arc<dyn LogFiles>>,
+    pub(super) compress_after: Option<Duration>,
+    pub(super) progress: Arc<dyn Progress>,
     pub(super) retention: Retention,
     pub(super) is_dry_run: bool,
     pub(super) clock: Arc<dyn Clock>,
@@ -72,6 +77,7 @@ impl Steps {
         failures.add_step("prune threads", &mut summary.threads, self.prune_threads().await);
         failures.add_step("purge deleted threads", &mut summary.deleted, self.purge_deleted().await);
         failures.add_step("trim events", &mut summary.events, self.trim_or_count_events(&HashSet::new()).await);
+        failures.add_step("compress logs", &mut 0, (0, self.compress_logs(summary).await.err()));
         failures.add_step("measure", &mut 0, (0, self.record_gauges().await.err()));
         failures.finish(summary)
     }
@@ -147,10 +153,27 @@ impl Steps {
 
     async fn purge_deleted(&self) -> StepResult {
         let Some(threads) = &self.stores.threads else { return NOTHING_DONE };
-        match threads.purge_deleted(&StoppableProgress { stopping: self.stopping.clone() }).await {
+        match threads
+            .purge_deleted(&StoppableProgress { stopping: self.stopping.clone(), told: Arc::new(IgnoreProgress) })
+            .await
+        {
             Ok(count) => (count, None),
             Err(error) => (0, Some(error)),
         }
+    }
+
+    /// Compresses the logs of threads that were not written for a while. A dry run only counts them.
+    pub(super) async fn compress_logs(&self, summary: &mut MaintenanceSummary) -> Result<()> {
+        let (Some(log_files), Some(idle)) = (&self.log_files, self.compress_after) else { return Ok(()) };
+        let request = CompressLogs::new(idle);
+        let request = if self.is_dry_run { request.dry() } else { request };
+        let progress = StoppableProgress { stopping: self.stopping.clone(), told: Arc::clone(&self.progress) };
+        let compressed = log_files.compress_logs(&self.tenant, request, &progress).await?;
+        summary.logs += compressed.logs;
+        summary.log_bytes_before += compressed.bytes_before;
+        summary.log_bytes_after += compressed.bytes_after;
+        summary.damaged_logs += compressed.damaged;
+        Ok(())
     }
 
     /// Trims the scopes of each thread and of its runs, except for the threads in `excluded`. A dry run only counts the
@@ -230,11 +253,13 @@ impl Steps {
 /// A progress receiver that stops the call when maintenance is asked to stop.
 struct StoppableProgress {
     stopping: CancellationToken,
+    /// Is told of the progress, and can stop the call, too.
+    told: Arc<dyn Progress>,
 }
 
 impl Progress for StoppableProgress {
-    fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
-        !self.stopping.is_cancelled()
+    fn advance(&self, done: u64, total: Option<u64>) -> bool {
+        self.told.advance(done, total) && !self.stopping.is_cancelled()
     }
 }
 

@@ -150,6 +150,14 @@ fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
 
 /// Works what a log says of the mailbox into an index, up to where the other one knows it. Whether all of it was there.
 fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
+    match read_log(shared, given, of) {
+        // The check of the log says so.
+        Err(error) if error::damage(&error).is_some() => Ok(false),
+        taken => taken,
+    }
+}
+
+fn read_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
     let (log, row) = of;
     let owner = Owner::of(log, row);
     let path = log_path(&row.tenant, &row.thread, row.generation)?;

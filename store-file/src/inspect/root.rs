@@ -21,7 +21,7 @@ use crate::{
     root,
     shared::Shared,
     table,
-    vfs::{Entry, FilePath, Kind, Open},
+    vfs::{Damaged, Entry, FilePath, Kind, Open},
 };
 
 /// What is wrong with a log that does not begin as one.
@@ -127,12 +127,17 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
     drop(shared.exclusive());
     let file = match shared.vfs.open(path, Open::Read) {
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) if Damaged::of(&source).is_some() => return Ok(note_damage(&source, part)),
         opened => opened.map_err(fail)?,
     };
     if is_in_use(shared)? {
         return Ok(None);
     }
-    let Some((header, _)) = own_header(&*file, path).map_err(fail)? else {
+    let header = match own_header(&*file, path) {
+        Err(source) if Damaged::of(&source).is_some() => return Ok(note_damage(&source, part)),
+        read => read.map_err(fail)?,
+    };
+    let Some((header, _)) = header else {
         let is_log = path.as_str().ends_with(".jsonl");
         match read_header(&*file).map_err(fail)? {
             Header::Bad if is_log => part.find(FindingKind::Damaged, format!("{path}:0"), FIRST_LINE),
@@ -162,6 +167,13 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
     }
     let log = row.map_or_else(|| shared.next_log.fetch_add(1, Ordering::SeqCst), |row| row.log);
     Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default() })))
+}
+
+/// Reports a log of which the compressed part is damaged.
+fn note_damage<T>(source: &io::Error, part: &mut Part) -> Option<T> {
+    let place = Damaged::of(source).map(Damaged::place).unwrap_or_default();
+    part.find(FindingKind::Damaged, place, "the bytes differ from what was written");
+    None
 }
 
 /// Runs of the index whose log is unknown to it.

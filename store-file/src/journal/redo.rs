@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error,
-    vfs::{FilePath, Open, Vfs, VfsFile, ensure_dir},
+    vfs::{Damaged, FilePath, Open, Vfs, VfsFile, ensure_dir},
 };
 
 /// What a redo came to.
@@ -30,8 +30,8 @@ pub(crate) struct Redone {
     /// of no batch that was committed.
     pub(crate) ends: BTreeMap<FilePath, u64>,
     /// Logs that the journal cannot mend. Such a log is missing, or shorter than the offset of its first change in the
-    /// journal: the missing bytes were durable once, and something else removed them. Or it cannot be opened.
-    /// The redo leaves these logs as it found them.
+    /// journal: the missing bytes were durable once, and something else removed them. Or it cannot be opened, or its
+    /// compressed part is damaged. The redo leaves these logs as it found them.
     pub(crate) damaged: BTreeSet<FilePath>,
     /// Logs that the journal drops. Their files are gone.
     pub(crate) dropped: BTreeSet<FilePath>,
@@ -194,11 +194,12 @@ fn with_reserve<T>(vfs: &dyn Vfs, mut act: impl FnMut() -> io::Result<T>) -> io:
     }
 }
 
-/// Whether an error concerns the thread of the log alone: something else has the name of the log, or a permission is
-/// missing.
+/// Whether an error concerns the thread of the log alone: something else has the name of the log, a permission is
+/// missing, or its compressed part is damaged.
 fn is_in_the_way(source: &io::Error) -> bool {
     let known = [Errno::LOOP, Errno::MLINK, Errno::ISDIR, Errno::ACCESS, Errno::PERM];
-    source.kind() == io::ErrorKind::InvalidInput
+    Damaged::of(source).is_some()
+        || source.kind() == io::ErrorKind::InvalidInput
         || Errno::from_io_error(source).is_some_and(|errno| known.contains(&errno))
 }
 
@@ -247,8 +248,11 @@ impl Redo<'_> {
         }
         let Some(found) = self.logs.get_mut(&log) else { return Ok(()) };
         if let Some(file) = &found.file {
-            let written = with_reserve(self.vfs, || file.write_at(bytes, offset));
-            written.map_err(|source| error::io(&found.path, source))?;
+            match with_reserve(self.vfs, || file.write_at(bytes, offset)) {
+                // It is compressed, and has other bytes there.
+                Err(source) if Damaged::of(&source).is_some() => (found.file, found.is_damaged) = (None, true),
+                written => written.map_err(|source| error::io(&found.path, source))?,
+            }
         }
         found.end = offset + bytes.len() as u64;
         Ok(())
@@ -258,7 +262,7 @@ impl Redo<'_> {
     fn open(&mut self, log: u64, offset: u64) -> Result<()> {
         let path = name(&self.names, log)?;
         let fail = |source| error::io(&path, source);
-        let file = match self.vfs.open(&path, Open::Write) {
+        let file = match with_reserve(self.vfs, || self.vfs.open(&path, Open::Write)) {
             Err(source) if source.kind() == io::ErrorKind::NotFound || is_in_the_way(&source) => None,
             opened => Some(opened.map_err(fail)?),
         };

@@ -18,7 +18,7 @@ use crate::{
     root,
     staged::Staged,
     table,
-    vfs::{FilePath, Open, Vfs},
+    vfs::{Damaged, FilePath, Open, Vfs},
 };
 
 /// Where the logs of a root end, and what the index needs to get there.
@@ -149,11 +149,13 @@ pub(crate) fn note_damage(on: (&dyn Vfs, &Index), found: &mut Found, damage: &mu
     let ends = found.history.as_ref().map(History::appends).transpose()?.unwrap_or_default();
     for path in &found.redone.damaged {
         let detail = Detail::Corrupt { location: damage_of(path) };
-        let file = vfs.open(path, Open::Read).ok();
-        let header = file.map(|file| own_header(&*file, path)).transpose().map_err(|source| error::io(path, source))?;
-        let Some((header, _)) = header.flatten() else {
+        let header = match vfs.open(path, Open::Read).ok().map(|file| own_header(&*file, path)).transpose() {
+            Err(source) if Damaged::of(&source).is_some() => None,
+            read => read.map_err(|source| error::io(path, source))?.flatten(),
+        };
+        let Some((header, _)) = header else {
             if let Some((name, generation)) = without_generation(path) {
-                damage.headless.insert(name.to_owned(), (generation, path.clone()));
+                damage.headless.insert(name.to_owned(), (generation, format!("{path} at byte 0")));
             }
             continue;
         };

@@ -92,9 +92,9 @@ impl Shared {
         }
         let path = log_path(tenant, thread, 0)?;
         let found = without_generation(&path).and_then(|(name, _)| self.damage.headless.get(name));
-        let Some((generation, path)) = found else { return Ok(()) };
+        let Some((generation, place)) = found else { return Ok(()) };
         let is_deleted = self.index.id_record(tenant, thread, None)?.generation >= *generation;
-        if is_deleted { Ok(()) } else { Err(error::corrupt(path, Some(0))) }
+        if is_deleted { Ok(()) } else { Err(Error::corrupt(place.as_str())) }
     }
 
     /// A thread that the index has. For a thread whose log is damaged from its first commit on, this is an error, not

@@ -36,7 +36,7 @@ use crate::{
     report::Opening,
     staged::Staged,
     table,
-    vfs::Vfs,
+    vfs::{Cold, Vfs},
     watch::Watch,
 };
 
@@ -44,6 +44,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) vfs: Arc<dyn Vfs>,
+    /// The disk of `vfs`, to compress logs on; none for a read-only opening.
+    pub(crate) cold: Option<Cold>,
     pub(crate) config: FileConfig,
     pub(crate) meta: Meta,
     pub(crate) index: Arc<Index>,
@@ -99,6 +101,7 @@ pub(crate) struct Exclusive<'a> {
 /// What an opening has found and made.
 pub(crate) struct Parts {
     pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) cold: Option<Cold>,
     pub(crate) meta: Meta,
     pub(crate) index: Arc<Index>,
     pub(crate) files: Arc<Files>,
@@ -112,7 +115,7 @@ pub(crate) struct Parts {
 
 impl Shared {
     pub(crate) fn new(parts: Parts, config: FileConfig) -> Self {
-        let Parts { vfs, meta, index, files, lock, journal, next_log, damage, opening, follower } = parts;
+        let Parts { vfs, cold, meta, index, files, lock, journal, next_log, damage, opening, follower } = parts;
         let limits = Limits::default().at_most(&config.limits);
         // Above every number of an earlier opening.
         let first_change = lock.as_ref().map_or(0, Lock::session) << 40;
@@ -129,6 +132,7 @@ impl Shared {
             cursor_key: CursorKey::new(cursor_key(&meta)),
             limits,
             vfs,
+            cold,
             config,
             meta,
             index,

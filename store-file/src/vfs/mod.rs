@@ -2,13 +2,17 @@
 
 #![expect(clippy::missing_errors_doc, reason = "every error here comes from the operating system")]
 
+mod cold;
 mod disk;
 mod path;
 pub(crate) mod sim;
 
 use std::{fmt, io, path::Path, sync::Arc};
 
-pub(crate) use self::path::hash_of;
+pub(crate) use self::{
+    cold::{Cold, Damaged, Sizes},
+    path::hash_of,
+};
 pub use self::{
     disk::Disk,
     path::{FilePath, name_of},

@@ -10,6 +10,8 @@
 
 mod bit_flips;
 mod bounds;
+mod cold;
+mod cold_crashes;
 mod conformance;
 mod damage;
 mod events;

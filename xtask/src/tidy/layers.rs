@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     // The contracts.
     &[
         "tenant", "commit", "runs", "entries", "threads", "pending", "events", "outbox", "mailbox", "store", "inspect",
-        "lib",
+        "compress", "lib",
     ],
 ];
 

@@ -83,6 +83,15 @@ impl Check<'_> {
 
     /// Reads the log from its beginning. Returns what it gives, if all of it is good and only the store changed it.
     fn log(&mut self) -> Result<Option<Replayed>> {
+        let read = self.read();
+        if let Some(damaged) = read.as_ref().err().and_then(error::damage) {
+            self.find(FindingKind::Damaged, damaged.place(), "the bytes differ from what was written");
+            return Ok(None);
+        }
+        read
+    }
+
+    fn read(&mut self) -> Result<Option<Replayed>> {
         let Owner { tenant, thread, generation, .. } = &self.owner;
         let path = log_path(tenant, thread, *generation)?;
         let fail = |source| error::io(&path, source);
