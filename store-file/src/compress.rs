@@ -181,10 +181,12 @@ fn compress(shared: &Shared, tenant: &TenantId, thread: &ThreadId, until: Timest
     shared.check_space(row.end.offset / 2).map_err(fail)?;
     // No power cut may leave a compressed log ahead of the journal: nothing is cut off it.
     shared.sync()?;
-    // The file of the log must be durable before the files are exchanged. If this sync fails, a later one may succeed
-    // although the bytes are lost, so the journal must keep them (FI-6).
+    // The file of the log must be durable before the files are exchanged, and so must its name: a power cut must not
+    // leave the compressed file alone. If a sync fails, a later one may succeed although the bytes are lost, so the
+    // journal must keep them (FI-6).
     let file = shared.vfs.open(&path, Open::Write).map_err(fail)?;
-    file.sync_data().inspect_err(|_| shared.poison()).map_err(fail)?;
+    let synced = file.sync_data().and_then(|()| shared.vfs.sync_dir(&path.parent()));
+    synced.inspect_err(|_| shared.poison()).map_err(fail)?;
     cold.prepare(&path, row.end.offset).map_err(fail)?;
     if !switch(shared, cold, (log, row.end), &path)? {
         return Ok(Outcome::Unchanged);

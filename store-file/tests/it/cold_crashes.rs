@@ -90,6 +90,14 @@ fn play(store: &FileStore, clock: &ManualClock, from: usize) -> (usize, Option<E
     (SCRIPT.len(), None)
 }
 
+/// Plays the script, and closes the store, which would otherwise write in the background while the test looks at the
+/// disk. How many steps were acknowledged.
+fn played_and_closed(store: &FileStore, clock: &ManualClock) -> usize {
+    let (acknowledged, _) = play(store, clock, 0);
+    let _ = wait(store.close());
+    acknowledged
+}
+
 /// A disk, and the index beside it.
 struct Root {
     disk: SimDisk,
@@ -172,7 +180,7 @@ fn no_crash_around_a_compression_loses_anything() {
     for call in swept(calls) {
         let root = Root::on(SimDisk::new().with_fault(call, Fault::Stop));
         let acknowledged = match root.open(Durability::Sync) {
-            Ok((clock, store)) => play(&store, &clock, 0).0,
+            Ok((clock, store)) => played_and_closed(&store, &clock),
             Err(_) => 0,
         };
         for (number, (what, left)) in root.left(seeds).into_iter().enumerate() {
@@ -203,8 +211,7 @@ fn a_relaxed_store_loses_whole_commits_around_a_compression() {
     for call in swept(calls) {
         let root = Root::on(SimDisk::new().with_fault(call, Fault::Stop));
         let Ok((clock, store)) = root.open(Durability::None) else { continue };
-        let acknowledged = play(&store, &clock, 0).0;
-        drop(store);
+        let acknowledged = played_and_closed(&store, &clock);
         for (what, left) in root.left(seeds) {
             let place = format!("call {call} of {calls}, {acknowledged} steps, {what}");
             let (_, store) = left.open(Durability::None).unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -236,6 +243,7 @@ fn a_failed_call_during_a_compression_loses_nothing() {
                     acknowledged = SCRIPT.len();
                     assert_eq!(wait(shown(&store)).as_ref().ok(), expected.last(), "{place}");
                 }
+                let _ = wait(store.close());
             }
             let (least, most) = root.journal.left().into_inner();
             // The end of the process takes nothing of the index.

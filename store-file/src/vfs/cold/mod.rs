@@ -98,7 +98,8 @@ impl Cold {
     }
 
     /// Compresses the first `len` bytes of a log, which are all that it has, to a file that [`Cold::switch`] gives its
-    /// name. The plain file must be durable before the switch: after a crash the ends of both files are compared.
+    /// name. The plain file and its name must be durable before the switch: after a crash the ends of both files are
+    /// compared.
     ///
     /// # Errors
     /// As the system says; [`Damaged`]. Nothing of the log has changed.
