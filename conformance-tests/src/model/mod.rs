@@ -11,6 +11,8 @@ mod bug;
 mod bug_effects;
 mod commit;
 mod context;
+mod document_handle;
+mod documents;
 mod entries;
 mod events;
 mod fixture;
@@ -35,6 +37,6 @@ mod tree;
 pub use self::random::{Divergence, ModelTest, model_test};
 pub use self::{
     bug::Bug,
-    fixture::{ModelFixture, run_named_case},
+    fixture::{ModelFixture, run_named_case, run_named_case_on},
     store::ModelStore,
 };
