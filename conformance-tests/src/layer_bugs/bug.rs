@@ -1,6 +1,6 @@
 //! The planted bugs of layers: what each of them changes, and which case must find it.
 
-use crate::model::bug::bugs;
+use crate::model::bugs;
 
 bugs! {
     /// A planted bug: a deliberate mistake in a layer.

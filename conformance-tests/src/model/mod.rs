@@ -35,6 +35,7 @@ mod tree;
 
 #[cfg(feature = "random")]
 pub use self::random::{Divergence, ModelTest, model_test};
+pub(crate) use self::bug::bugs;
 pub use self::{
     bug::Bug,
     fixture::{ModelFixture, run_named_case, run_named_case_on},
