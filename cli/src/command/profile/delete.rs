@@ -1,0 +1,28 @@
+//! `profile delete`: deletes a value.
+
+use serde_json::json;
+
+use super::{Ending, owner::ValueNameArgs};
+use crate::{change_args::ExpectArgs, failure::Result, output::Output, session::Session};
+
+/// Delete a value of a profile; it is no error if there is no such value
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore profile delete user:u1 language\n  \
+    agentstore profile delete agent:coder memory --expect 12")]
+pub(super) struct Args {
+    #[command(flatten)]
+    name: ValueNameArgs,
+    #[command(flatten)]
+    expect: ExpectArgs,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let name = args.name;
+    session.profiles()?.delete_profile(&name.owner.0, name.key.clone(), args.expect.expectation()).await?;
+    if out.is_json() {
+        out.print_document(&json!({ "owner": name.owner, "key": name.key, "present": false }))?;
+    } else {
+        out.print_line(format!("{} has no value now", name.text()))?;
+    }
+    Ok(Ending::Success)
+}
