@@ -31,7 +31,7 @@ fn values_belong_to_one_owner() {
         assert!(response.starts_with("key ") && response.contains(r#"{"n":1.0}"#), "{response}");
 
         let deleted = store.json(&["profile", "delete", "user:u1", "language"]);
-        assert_eq!(value_at(&deleted, "/present"), false);
+        assert_eq!((value_at(&deleted, "/key"), value_at(&deleted, "/revision")), (&json!("language"), &Value::Null));
         store.json(&["profile", "delete", "user:u1", "language"]);
         let response = store.run(&["profile", "get", "user:u1", "language"]);
         response.expect_failure(1, &["profile value `user:u1 language` does not exist", "agentstore profile list"]);

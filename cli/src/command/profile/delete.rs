@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::{Ending, owner::ValueNameArgs};
-use crate::{change_args::ExpectArgs, failure::Result, output::Output, session::Session};
+use crate::{
+    change_args::ExpectArgs, failure::Result, json_merge::merge_objects, output::Output, session::Session,
+};
 
 /// Delete a value of a profile; it is no error if there is no such value
 #[derive(Debug, clap::Args)]
@@ -18,9 +20,10 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let name = args.name;
-    session.profiles()?.delete_profile(&name.owner.0, name.key.clone(), args.expect.expectation()).await?;
+    let profiles = session.profiles()?;
+    let written = profiles.delete_profile(&name.owner.0, name.key.clone(), args.expect.expectation()).await?;
     if out.is_json() {
-        out.print_document(&json!({ "owner": name.owner, "key": name.key, "present": false }))?;
+        out.print_document(&merge_objects(&json!({ "owner": name.owner, "key": name.key }), &written)?)?;
     } else {
         out.print_line(format!("{} has no value now", name.text()))?;
     }
