@@ -81,7 +81,10 @@ fn an_earlier_value_is_restored() {
         assert_eq!(value_of(store), "one");
         let restored = records(store, &["--limit", "1"]).remove(0);
         let fields = ["/action", "/actor", "/restored_from", "/after/value"];
-        assert_eq!(fields.map(|field| value_at(&restored, field)), [&json!("restore"), &json!("user:eve"), &json!(id_of(&created)), &json!("one")]);
+        assert_eq!(
+            fields.map(|field| value_at(&restored, field)),
+            [&json!("restore"), &json!("user:eve"), &json!(id_of(&created)), &json!("one")]
+        );
         let again = store.json(&["audit", "restore", id_of(&created)]);
         assert_eq!(value_at(&again, "/changed"), false);
 
@@ -89,7 +92,15 @@ fn an_earlier_value_is_restored() {
         let deleted = records(store, &["--action", "delete"]).remove(0);
         assert_eq!(value_at(&store.json(&["audit", "restore", id_of(&deleted), "--yes"]), "/changed"), true);
         assert_eq!(value_of(store), "one");
-        let stale = store.run(&["audit", "restore", id_of(&records(store, &["--action", "update"])[0]), "--expect", "1", "--yes", "--json"]);
+        let stale = store.run(&[
+            "audit",
+            "restore",
+            id_of(&records(store, &["--action", "update"])[0]),
+            "--expect",
+            "1",
+            "--yes",
+            "--json",
+        ]);
         assert_eq!(value_at(&stale.expect_failure(1, &[]).error(), "/kind"), "conflict");
     });
 }

@@ -58,7 +58,10 @@ fn a_stale_expectation_refuses_a_change() {
         let first = set("1", "absent").expect_success().documents().remove(0);
         let revision = value_at(&first, "/revision").to_string();
         let refused = set("2", "absent").expect_failure(1, &["read the value again"]).error();
-        assert_eq!((value_at(&refused, "/kind"), value_at(&refused, "/outcome")), (&json!("conflict"), &json!("not_applied")));
+        assert_eq!(
+            (value_at(&refused, "/kind"), value_at(&refused, "/outcome")),
+            (&json!("conflict"), &json!("not_applied"))
+        );
         assert_eq!(value_at(&refused, "/actual").to_string(), revision);
         set("2", &revision).expect_success();
         set("3", &revision).expect_failure(1, &["conflict"]);
@@ -77,7 +80,10 @@ fn overrides_stay_when_a_record_is_seeded_again() {
     set(&["--override", "--value", r#"{"temperature":0}"#]);
     let seeded = set(&["--seed", "--value", r#"{"name":"b","temperature":1.0}"#]);
     assert_eq!(value_at(&seeded, "/effective"), &json!({"name": "b", "temperature": 0}));
-    assert_eq!((value_at(&seeded, "/source"), value_at(&seeded, "/value/temperature")), (&json!("builtin"), &json!(1.0)));
+    assert_eq!(
+        (value_at(&seeded, "/source"), value_at(&seeded, "/value/temperature")),
+        (&json!("builtin"), &json!(1.0))
+    );
     assert!(store.run(&["config", "list", "models"]).expect_success().out.contains("builtin, overridden"));
     let response = store.run(&["config", "set", "models", "other", "--override", "--value", "{}"]);
     response.expect_failure(1, &["config record `models/other` does not exist"]);
@@ -121,11 +127,20 @@ fn a_watcher_sees_the_changes_of_other_processes() {
         store.json(&["config", "set", "other", "tokens", "--value", "0"]);
         store.json(&["config", "set", "limits", "tokens", "--value", "2"]);
         let changed = watcher.next();
-        assert_eq!((value_at(&changed, "/change/kind"), value_at(&changed, "/change/id")), (&json!("updated"), &json!("tokens")));
-        assert_eq!((value_at(&changed, "/record/value"), value_at(&changed, "/record/revision")), (&json!(2), value_at(&changed, "/change/revision")));
+        assert_eq!(
+            (value_at(&changed, "/change/kind"), value_at(&changed, "/change/id")),
+            (&json!("updated"), &json!("tokens"))
+        );
+        assert_eq!(
+            (value_at(&changed, "/record/value"), value_at(&changed, "/record/revision")),
+            (&json!(2), value_at(&changed, "/change/revision"))
+        );
         store.json(&["config", "delete", "limits", "tokens"]);
         let deleted = watcher.next();
-        assert_eq!((value_at(&deleted, "/change/kind"), value_at(&deleted, "/record")), (&json!("deleted"), &Value::Null));
+        assert_eq!(
+            (value_at(&deleted, "/change/kind"), value_at(&deleted, "/record")),
+            (&json!("deleted"), &Value::Null)
+        );
     });
 }
 

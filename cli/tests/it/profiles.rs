@@ -46,11 +46,15 @@ fn values_belong_to_one_owner() {
 #[test]
 fn a_stale_expectation_refuses_a_change_of_a_value() {
     on_files_and_postgres(|store| {
-        let set = |expect: &str| store.run(&["profile", "set", "system", "k", "--value", "1", "--expect", expect, "--json"]);
+        let set =
+            |expect: &str| store.run(&["profile", "set", "system", "k", "--value", "1", "--expect", expect, "--json"]);
         let first = set("absent").expect_success().documents().remove(0);
         let revision = value_at(&first, "/revision").to_string();
         let refused = set("absent").expect_failure(1, &["read the value again"]).error();
-        assert_eq!((value_at(&refused, "/kind"), value_at(&refused, "/actual").to_string()), (&json!("conflict"), revision.clone()));
+        assert_eq!(
+            (value_at(&refused, "/kind"), value_at(&refused, "/actual").to_string()),
+            (&json!("conflict"), revision.clone())
+        );
         set(&revision).expect_success();
         store.run(&["profile", "delete", "system", "k", "--expect", &revision]).expect_failure(1, &["conflict"]);
         assert_eq!(keys(store, "system"), [json!("k")]);

@@ -34,7 +34,11 @@ fn a_folder_is_published_after_its_difference_was_shown() {
     on_files_and_postgres(|store| {
         let folder = write_folder(
             store,
-            &[("agent/coder.json", r#"{"prompt":"Write.\nTest.","n":1}"#), ("tool/search.json", "{}"), ("README.md", "")],
+            &[
+                ("agent/coder.json", r#"{"prompt":"Write.\nTest.","n":1}"#),
+                ("tool/search.json", "{}"),
+                ("README.md", ""),
+            ],
         );
         let dry_run = store.run(&["registry", "publish", &folder, "--dry-run"]).expect_success().out;
         for expected_text in ["ignored  ", "README.md\n", "added    agent/coder, version 1\n", "2 added, 0 changed"] {
@@ -45,14 +49,22 @@ fn a_folder_is_published_after_its_difference_was_shown() {
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.err.contains("Publish 2 definitions as snapshot 1?"), "{refused:?}");
         let first = publish(store, &folder);
-        assert_eq!((value_at(&first, "/publication/snapshot"), value_at(&first, "/publication/content/by")), (&json!(1), &json!("user:ada")));
+        assert_eq!(
+            (value_at(&first, "/publication/snapshot"), value_at(&first, "/publication/content/by")),
+            (&json!(1), &json!("user:ada"))
+        );
         assert_eq!(manifest(store, "latest"), ["agent/coder@1", "tool/search@1"]);
 
         let again = publish(store, &folder);
         assert_eq!((value_at(&again, "/publication"), value_at(&again, "/same")), (&Value::Null, &json!(2)));
         write_folder(store, &[("agent/coder.json", r#"{"n":1,"prompt":"Write.\nReview."}"#)]);
         let response = store.run(&["registry", "publish", &folder, "--yes", "--id", "release-2"]).expect_success().out;
-        for expected_text in ["changed  agent/coder, version 1 to 2\n", "  -     Test.\"", "1 changed", "published snapshot 2, publication release-2"] {
+        for expected_text in [
+            "changed  agent/coder, version 1 to 2\n",
+            "  -     Test.\"",
+            "1 changed",
+            "published snapshot 2, publication release-2",
+        ] {
             assert!(response.contains(expected_text), "{response}");
         }
         assert_eq!(manifest(store, "release-2"), ["agent/coder@2", "tool/search@1"]);
@@ -82,7 +94,10 @@ fn versions_and_publications_are_shown_and_compared() {
     on_files_and_postgres(|store| {
         publish_twice(store);
         let shown = store.json(&["registry", "show", "agent/coder@1"]);
-        assert_eq!((value_at(&shown, "/name/version"), value_at(&shown, "/content/value/prompt")), (&json!(1), &json!("one")));
+        assert_eq!(
+            (value_at(&shown, "/name/version"), value_at(&shown, "/content/value/prompt")),
+            (&json!(1), &json!("one"))
+        );
         assert!(store.run(&["registry", "show", "agent/coder"]).expect_success().out.contains("\"prompt\": \"two\""));
         let versions = store.json(&["registry", "show", "agent/coder", "--versions"]);
         assert_eq!(value_at(&versions, "/versions/1/content/value/prompt"), "one");
@@ -109,11 +124,18 @@ fn earlier_contents_are_published_again() {
         let refused = store.run(&["registry", "rollback", "1"]);
         assert!(refused.code == 2 && refused.err.contains("Publish the contents of snapshot 1 again?"), "{refused:?}");
         let response = store.run(&["registry", "rollback", "1", "--yes", "--actor", "user:bob"]).expect_success().out;
-        for expected_text in ["changed  agent/coder, version 2 to 1", "published snapshot 3", "the contents of snapshot 1", "by user:bob"] {
+        for expected_text in [
+            "changed  agent/coder, version 2 to 1",
+            "published snapshot 3",
+            "the contents of snapshot 1",
+            "by user:bob",
+        ] {
             assert!(response.contains(expected_text), "{response}");
         }
         assert_eq!(manifest(store, "latest"), ["agent/coder@3", "tool/search@1"]);
-        assert!(store.run(&["registry", "rollback", "1", "--yes"]).expect_success().out.contains("nothing was published"));
+        assert!(
+            store.run(&["registry", "rollback", "1", "--yes"]).expect_success().out.contains("nothing was published")
+        );
 
         let rolled_back = store.json(&["registry", "rollback", "agent/coder@2", "--yes"]);
         assert_eq!(value_at(&rolled_back, "/version/name/version"), 4);
@@ -143,7 +165,9 @@ fn an_archived_definition_is_not_published() {
         assert_eq!(value_at(&store.json(&["registry", "show", "agent/coder"]), "/name/version"), 2);
         store.json(&["registry", "archive", "agent/coder", "--undo"]);
         assert_eq!(value_at(&publish(store, &folder), "/publication/snapshot"), 3);
-        store.run(&["registry", "archive", "agent/none"]).expect_failure(1, &["definition `agent/none` does not exist"]);
+        store
+            .run(&["registry", "archive", "agent/none"])
+            .expect_failure(1, &["definition `agent/none` does not exist"]);
     });
 }
 
@@ -156,7 +180,10 @@ fn a_publication_is_refused_if_its_id_is_in_use() {
     publish("a").expect_success();
     write_folder(&store, &[("agent/coder.json", "2")]);
     let error = publish("a").expect_failure(1, &[]).error();
-    assert_eq!((value_at(&error, "/kind"), value_at(&error, "/advice")), (&json!("already_exists"), &json!("choose another id")));
+    assert_eq!(
+        (value_at(&error, "/kind"), value_at(&error, "/advice")),
+        (&json!("already_exists"), &json!("choose another id"))
+    );
     assert_eq!(value_at(&publish("b").expect_success().documents()[0], "/publication/snapshot"), 2);
 }
 

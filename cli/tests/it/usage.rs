@@ -99,7 +99,10 @@ fn invalid_arguments_exit_with_2() {
         (&["migrate", "--mailbox", "memory:"], "`migrate` works on one store"),
         (&["conformance", "--mailbox", "memory:"], "`conformance` works on one store"),
         (&["config", "set", "limits", "tokens", "--value", "1", "--text", "1"], "cannot be used with"),
-        (&["config", "set", "limits", "tokens", "--value", "1", "--expect", "many"], "it is neither a number nor `absent`"),
+        (
+            &["config", "set", "limits", "tokens", "--value", "1", "--expect", "many"],
+            "it is neither a number nor `absent`",
+        ),
         (&["profile", "get", "u1", "language"], "expected `user:ID`, `agent:ID`, `system`"),
         (&["registry", "show", "coder"], "expected `KIND/ID` or `KIND/ID@VERSION`"),
         (&["registry", "archive", "agent/coder@1", "--store", "memory:"], "not one of its versions"),

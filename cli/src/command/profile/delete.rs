@@ -3,9 +3,7 @@
 use serde_json::json;
 
 use super::{Ending, owner::ValueNameArgs};
-use crate::{
-    change_args::ExpectArgs, failure::Result, json_merge::merge_objects, output::Output, session::Session,
-};
+use crate::{change_args::ExpectArgs, failure::Result, json_merge::merge_objects, output::Output, session::Session};
 
 /// Delete a value of a profile; it is no error if there is no such value
 #[derive(Debug, clap::Args)]
