@@ -91,7 +91,7 @@ fn difference(before: Option<&Json>, after: Option<&Json>) -> Vec<(char, String)
         for operation in group {
             let is_common = matches!(operation, DiffOp::Equal { .. });
             let old_lines = before.get(operation.old_range()).unwrap_or_default();
-            let new_lines = if is_common { &[] } else { after.get(operation.new_range()).unwrap_or_default() };
+            let new_lines = if is_common { &[][..] } else { after.get(operation.new_range()).unwrap_or_default() };
             found.extend(old_lines.iter().map(|line| (if is_common { ' ' } else { '-' }, line.clone())));
             found.extend(new_lines.iter().map(|line| ('+', line.clone())));
         }

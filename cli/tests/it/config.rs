@@ -30,7 +30,7 @@ fn records_are_set_read_listed_and_deleted() {
         let [depth, tokens, words] = ["depth", "tokens", "words"].map(|id| json!(id));
         assert_eq!(
             records(store, "limits"),
-            [(depth.clone(), json!({"max": 1.5})), (tokens, json!(4096)), (words.clone(), json!(["a"]))]
+            [(depth, json!({"max": 1.5})), (tokens, json!(4096)), (words, json!(["a"]))]
         );
         let response = store.run(&["config", "get", "limits", "depth"]).expect_success().out;
         assert!(response.contains("limits/depth, revision") && response.contains("\n  \"max\": 1.50\n"), "{response}");

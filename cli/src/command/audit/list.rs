@@ -73,11 +73,11 @@ fn parse_since(text: &str) -> Result<Since, String> {
 }
 
 fn parse_resource(text: &str) -> Result<ResourceFilter, String> {
-    let (path, filter): (_, fn(AuditResource) -> ResourceFilter) = match text.strip_suffix('/') {
-        Some(folder) => (folder, ResourceFilter::Below),
-        None => (text, ResourceFilter::Exact),
+    let filter = match text.strip_suffix('/') {
+        Some(folder) => AuditResource::new(folder).map(ResourceFilter::Below),
+        None => AuditResource::new(text).map(ResourceFilter::Exact),
     };
-    AuditResource::new(path).map(filter).map_err(|error| error.to_string())
+    filter.map_err(|error| error.to_string())
 }
 
 fn parse_actor(text: &str) -> Result<TextFilter, String> {
@@ -127,12 +127,14 @@ async fn list(query: AuditQuery, limit: u64, session: &Session) -> Result<Vec<Au
     if remaining == 0 {
         return Ok(records);
     }
-    let load = async |page| audit.list_audit(query.clone().with_page(page)).await;
-    pages::for_each(load, |record| {
-        records.push(record);
-        remaining -= 1;
-        Ok(remaining > 0)
-    })
+    pages::for_each(
+        async |page| audit.list_audit(query.clone().with_page(page)).await,
+        |record| {
+            records.push(record);
+            remaining -= 1;
+            Ok(remaining > 0)
+        },
+    )
     .await?;
     Ok(records)
 }

@@ -38,7 +38,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 
 /// Prints records as a table.
 pub(super) fn print(records: &[ConfigRecord], out: &mut Output) -> Result<()> {
-    let row = |record: &ConfigRecord| {
+    let row = |record: &ConfigRecord| -> Result<Vec<String>> {
         Ok(vec![
             record.name.id.to_string(),
             record.revision.to_string(),

@@ -1,6 +1,7 @@
 //! `registry rollback`: publishes earlier contents again.
 
-use agentstore::{IdSource, ManifestChoice, PublicationId, PublishAll, RollbackPublication, UuidSource};
+use agentstore::{IdSource, ManifestChoice, Publication, PublicationId, PublishAll, RollbackPublication, UuidSource};
+use serde::Serialize;
 use serde_json::json;
 
 use super::{
@@ -18,6 +19,13 @@ use crate::{
     session::Session,
     text::terminal_safe,
 };
+
+/// What is added to the JSON document of the differences.
+#[derive(Serialize)]
+struct Published {
+    /// The publication; absent if nothing was published.
+    publication: Option<Publication>,
+}
 
 /// Publish the contents of an earlier publication again, or make an earlier version the current one
 ///
@@ -78,7 +86,7 @@ async fn roll_back_publication(
         publication = Some(registry.rollback_publication(request).await?);
     }
     if out.is_json() {
-        out.print_document(&merge_objects(&differences, &json!({ "publication": publication }))?)?;
+        out.print_document(&merge_objects(&differences, &Published { publication })?)?;
     } else if let Some(publication) = &publication {
         out.print_line(format!("published {}", publication_line(publication)))?;
     }
