@@ -1,6 +1,6 @@
 //! The options of commands that change a value: the value, what is expected of the old one, and who makes the change.
 
-use agentstore::{DocumentExpect, Json, WriterId, layers::audit::NewAudit};
+use agentstore::{DocumentExpect, Json, NewAudit, WriterId};
 use clap::Args;
 
 use crate::{
@@ -58,11 +58,6 @@ pub(crate) struct ExpectArgs {
 }
 
 impl ExpectArgs {
-    /// Returns the expectation; none if nothing is expected.
-    pub(crate) const fn given(&self) -> Option<DocumentExpect> {
-        self.expect
-    }
-
     /// Returns the expectation of a change.
     pub(crate) fn expectation(&self) -> DocumentExpect {
         self.expect.unwrap_or_default()
@@ -76,32 +71,12 @@ fn parse_expectation(text: &str) -> Result<DocumentExpect, String> {
     }
 }
 
-/// The option that says who makes a change.
-#[derive(Debug, Args)]
-pub(crate) struct ActorArgs {
-    /// The user, agent or program that makes the change [default: `user:` and the name of the user of this process]
-    #[arg(long, env = "AGENTSTORE_ACTOR", hide_env_values = true, value_name = "NAME")]
-    actor: Option<WriterId>,
-}
-
-impl ActorArgs {
-    /// Returns who makes the change.
-    pub(crate) fn into_actor(self) -> Result<WriterId> {
-        self.actor.map_or_else(user_of_process, Ok)
-    }
-}
-
-fn user_of_process() -> Result<WriterId> {
-    let name = std::env::var("USER").ok().filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
-    Ok(WriterId::new(format!("user:{name}"))?)
-}
-
 /// The options for the audit record of a change.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    #[command(flatten)]
-    actor: ActorArgs,
+    /// The user, agent or program that makes the change [default: `user:` and the name of the user of this process]
+    #[arg(long, env = "AGENTSTORE_ACTOR", hide_env_values = true, value_name = "NAME")]
+    actor: Option<WriterId>,
     /// A key whose values the audit log must not contain; can be given more than once
     ///
     /// The key is that of a member of an object, at any depth, or the id of the changed value.
@@ -112,7 +87,13 @@ pub(crate) struct AuditArgs {
 impl AuditArgs {
     /// Returns the audit record of the change.
     pub(crate) fn into_audit(self) -> Result<NewAudit> {
-        let audit = NewAudit::new(self.actor.into_actor()?);
+        let audit = NewAudit::new(self.actor.map_or_else(user_of_process, Ok)?);
         Ok(self.secret_keys.into_iter().fold(audit, NewAudit::with_secret))
     }
+}
+
+fn user_of_process() -> Result<WriterId> {
+    let name = std::env::var("USER").ok().filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
+    Ok(WriterId::new(format!("user:{name}"))?)
 }

@@ -220,9 +220,6 @@ fn conflict_advice(detail: &Detail) -> &'static str {
         Detail::Conflict { what: "the decision of the ticket", .. } => {
             "the ticket is decided: `agentstore pending list THREAD` shows the decision if no run has consumed it yet"
         }
-        Detail::Conflict { what: "latest snapshot", .. } => {
-            "there is another publication: repeat the command, which shows the difference from it"
-        }
         Detail::DocumentConflict { .. } => "read the value again, then repeat the command with its current revision",
         _ => "read the thread again with `agentstore threads`, then repeat with the current version",
     }

@@ -3,9 +3,9 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    Capabilities, CommitCoordinator, Create, EntryQuery, Error, MailboxStore, OpenOptions, PageRequest, PendingStore,
-    ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore,
-    layers::{audit::AuditStore, config::ConfigStore},
+    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EntryQuery, Error, MailboxStore, OpenOptions,
+    PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread, ThreadId,
+    ThreadRunStore,
 };
 use serde::Serialize;
 use sessions::FormatName;

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use agentstore::{
-    Clock, EventId, EventKind, SystemClock, Timestamp,
-    layers::audit::{AuditAction, AuditQuery, AuditRecord, AuditResource, ResourceFilter, TextFilter},
+    AuditAction, AuditQuery, AuditRecord, AuditResource, Clock, EventId, EventKind, ResourceFilter, SystemClock,
+    TextFilter, Timestamp,
 };
 use serde_json::json;
 

@@ -2,11 +2,9 @@
 
 mod list;
 mod restore;
+mod target;
 
-use agentstore::{
-    EventId, Json, Timestamp, WriterId,
-    layers::audit::{AuditRecord, AuditResource},
-};
+use agentstore::{AuditRecord, AuditResource, EventId, Json, Timestamp, WriterId};
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -18,7 +16,7 @@ use crate::{
     text::{self, terminal_safe},
 };
 
-/// See who changed which setting, from what and when, and restore an earlier value
+/// See who changed what, from what and when, and restore an earlier value
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore audit list --resource config/prompts/coder --diff\n  \
     agentstore audit list --actor user:ada --since 7d\n  agentstore audit list --resource config/ --follow\n  \

@@ -1,6 +1,6 @@
 //! `config delete`: deletes a record.
 
-use agentstore::layers::config::ConfigChange;
+use agentstore::ConfigChange;
 use serde_json::json;
 
 use super::{Ending, NameArgs, name_text};

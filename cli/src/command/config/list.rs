@@ -1,6 +1,6 @@
 //! `config list`: lists the records of a namespace.
 
-use agentstore::{SegmentId, layers::config::ConfigRecord};
+use agentstore::{ConfigRecord, SegmentId};
 use serde_json::json;
 
 use super::{Ending, RecordDocument, source_text};

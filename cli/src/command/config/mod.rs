@@ -6,10 +6,7 @@ mod list;
 mod set;
 mod watch;
 
-use agentstore::{
-    Json, SegmentId, Timestamp,
-    layers::config::{ConfigName, ConfigRecord, ConfigSource},
-};
+use agentstore::{ConfigName, ConfigRecord, ConfigSource, Json, SegmentId, Timestamp};
 use clap::Subcommand;
 use serde::Serialize;
 

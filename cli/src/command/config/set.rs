@@ -1,9 +1,6 @@
 //! `config set`: sets the value of a record.
 
-use agentstore::{
-    Error,
-    layers::config::{ConfigChange, ConfigContent, ConfigOp},
-};
+use agentstore::{ConfigChange, ConfigContent, ConfigOp, Error};
 use serde_json::json;
 
 use super::{Ending, NameArgs, RecordDocument, name_text};

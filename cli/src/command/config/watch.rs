@@ -1,9 +1,6 @@
 //! `config watch`: prints the records of a namespace, and then every change.
 
-use agentstore::{
-    SegmentId,
-    layers::config::{ConfigEntry, ConfigRecord, ConfigUpdate, ConfigWatch},
-};
+use agentstore::{ConfigEntry, ConfigRecord, ConfigUpdate, ConfigWatch, SegmentId, Timestamp};
 use serde::Serialize;
 
 use super::{Ending, RecordDocument, list, name_text};
@@ -42,7 +39,7 @@ struct EntryDocument<'a> {
     id: &'a SegmentId,
     kind: &'static str,
     revision: u64,
-    time: agentstore::Timestamp,
+    time: Timestamp,
 }
 
 impl<'a> From<&'a ConfigEntry> for EntryDocument<'a> {

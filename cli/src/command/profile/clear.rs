@@ -12,7 +12,7 @@ use crate::{
     text::{terminal_safe, with_noun},
 };
 
-/// Remove all values of an owner
+/// Remove all values of an owner; the audit log does not get records of this
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore profile clear user:u1 --yes")]
 pub(super) struct Args {

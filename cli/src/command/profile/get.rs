@@ -1,6 +1,6 @@
 //! `profile get`: prints a value.
 
-use agentstore::Error;
+use agentstore::{Error, ProfileStoreExt};
 use serde_json::json;
 
 use super::{Ending, owner::ValueNameArgs};

@@ -4,7 +4,7 @@ mod clear;
 mod delete;
 mod get;
 mod list;
-mod owner;
+pub(super) mod owner;
 mod set;
 
 use clap::Subcommand;
@@ -22,7 +22,8 @@ use crate::{
     agentstore profile get agent:coder memory\n  agentstore profile list system\n  \
     agentstore profile clear user:u1 --yes\n\n\
     An owner is `user:ID`, `agent:ID`, `system`, or a scope that several agents share: `global`, `agent_type:TYPE`, \
-    `thread:ID`, `parent_thread:ID` or `custom:ID`.\n\n\
+    `thread:ID`, `parent_thread:ID` or `custom:ID`. Each change is written together with a record of the audit log \
+    (`agentstore audit list`).\n\n\
     Exit codes: 0 done, 1 refused or failed, 2 invalid command line.")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -25,7 +25,7 @@ impl ValueNameArgs {
 
 /// The owner of a profile, as people write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OwnerArg(pub(super) ProfileOwner);
+pub(in crate::command) struct OwnerArg(pub(in crate::command) ProfileOwner);
 
 impl FromStr for OwnerArg {
     type Err = String;

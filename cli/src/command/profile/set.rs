@@ -1,10 +1,11 @@
 //! `profile set`: sets a value.
 
+use agentstore::{ProfileChange, WriteProfile};
 use serde_json::json;
 
 use super::{Ending, owner::ValueNameArgs};
 use crate::{
-    change_args::{ExpectArgs, ValueArgs},
+    change_args::{AuditArgs, ExpectArgs, ValueArgs},
     failure::Result,
     json_merge::merge_objects,
     output::Output,
@@ -23,6 +24,8 @@ pub(super) struct Args {
     value: ValueArgs,
     #[command(flatten)]
     expect: ExpectArgs,
+    #[command(flatten)]
+    audit: AuditArgs,
 }
 
 impl Args {
@@ -33,8 +36,9 @@ impl Args {
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let (name, value) = (args.name, args.value.into_json()?);
-    let profiles = session.profiles()?;
-    let written = profiles.put_profile(&name.owner.0, name.key.clone(), value, args.expect.expectation()).await?;
+    let change = ProfileChange::put(name.key.clone(), value).expecting(args.expect.expectation());
+    let change = change.audited(args.audit.into_audit()?);
+    let written = session.profiles()?.write_profile(WriteProfile::new(name.owner.0.clone(), [change])).await?;
     if out.is_json() {
         out.print_document(&merge_objects(&json!({ "owner": name.owner, "key": name.key }), &written)?)?;
         return Ok(Ending::Success);

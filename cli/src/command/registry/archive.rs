@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{Ending, target::VersionArg};
 use crate::{
+    change_args::AuditArgs,
     failure::{Failure, Result},
     output::Output,
     session::Session,
@@ -21,6 +22,8 @@ pub(super) struct Args {
     /// Take the definition out of the archive
     #[arg(long)]
     undo: bool,
+    #[command(flatten)]
+    audit: AuditArgs,
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -28,8 +31,12 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         return Err(Failure::Usage("only a definition can be archived, and not one of its versions".to_owned()));
     };
     let registry = session.registry()?;
-    let is_changed =
-        if args.undo { registry.unarchive(&definition).await? } else { registry.archive(&definition).await? };
+    let audit = Some(args.audit.into_audit()?);
+    let is_changed = if args.undo {
+        registry.unarchive(&definition, audit).await?
+    } else {
+        registry.archive(&definition, audit).await?
+    };
     if out.is_json() {
         out.print_document(&json!({ "definition": definition, "archived": !args.undo, "changed": is_changed }))?;
         return Ok(Ending::Success);

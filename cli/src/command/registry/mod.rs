@@ -11,12 +11,12 @@ mod rollback;
 mod show;
 mod target;
 
-use agentstore::Publication;
+use agentstore::{Error, ErrorKind, Publication};
 use clap::Subcommand;
 
 use super::Ending;
 use crate::{
-    failure::Result,
+    failure::{Failure, Result},
     output::Output,
     session::{Access, Session},
     text::{self, terminal_safe, with_noun},
@@ -73,6 +73,14 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Action::Archive(args) => archive::run(args, session, out).await,
         Action::Manifest(args) => manifest::run(args, session, out).await,
     }
+}
+
+/// Returns the failure of a refused publication, which says what the user can do.
+fn refused(error: Error) -> Failure {
+    let is_conflict = error.kind() == ErrorKind::Conflict;
+    let advice = "another process has published: repeat the command, which shows the difference from its publication";
+    let failure = Failure::from(error);
+    if is_conflict { failure.with_advice(advice) } else { failure }
 }
 
 /// Returns the beginning of a content hash, which tells contents apart in a table.

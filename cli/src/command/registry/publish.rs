@@ -12,11 +12,11 @@ use super::{
     Ending,
     difference::{Content, Contents, Differences, contents_of},
     folder::Folder,
-    publication_line,
+    publication_line, refused,
     target::snapshot_of,
 };
 use crate::{
-    change_args::ActorArgs,
+    change_args::AuditArgs,
     document_arg::{self, DocumentArg},
     failure::{Failure, Result},
     json_merge::merge_objects,
@@ -61,7 +61,7 @@ pub(super) struct Args {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
-    actor: ActorArgs,
+    audit: AuditArgs,
 }
 
 impl Args {
@@ -104,8 +104,9 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let mut request = PublishAll::new(id).expecting_snapshot(snapshot);
         request.versions = folder.definitions.into_iter().map(|(name, value)| NewVersion::new(name, value)).collect();
         request.versions.iter_mut().for_each(|version| version.schema_version = args.schema_version);
-        (request.by, request.metadata) = (Some(args.actor.into_actor()?.to_string()), args.parsed_metadata);
-        publication = Some(registry.publish_all(request).await?);
+        let audit = args.audit.into_audit()?;
+        (request.by, request.metadata) = (Some(audit.actor.to_string()), args.parsed_metadata);
+        publication = Some(registry.publish_all(request.audited(audit)).await.map_err(refused)?);
     }
     if out.is_json() {
         let ignored = folder.ignored.iter().map(|path| path.to_string_lossy()).collect();

@@ -7,11 +7,11 @@ use serde_json::json;
 use super::{
     Ending,
     difference::{Contents, Differences, contents_of},
-    publication_line,
+    publication_line, refused,
     target::{PublicationArg, TargetArg, VersionArg, load_manifest},
 };
 use crate::{
-    change_args::ActorArgs,
+    change_args::AuditArgs,
     failure::{Failure, Result},
     json_merge::merge_objects,
     output::Output,
@@ -47,7 +47,7 @@ pub(super) struct Args {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
-    actor: ActorArgs,
+    audit: AuditArgs,
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -57,7 +57,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             if args.id.is_some() {
                 return Err(Failure::Usage("`--id` is for publications: a version alone has no id".to_owned()));
             }
-            roll_back_version(&target, args.yes, session, out).await
+            roll_back_version(&target, args, session, out).await
         }
         TargetArg::Version(_) | TargetArg::SameDefinition(_) => {
             Err(Failure::Usage("give a publication, or a version as `KIND/ID@VERSION`".to_owned()))
@@ -81,9 +81,10 @@ async fn roll_back_publication(
         let id = args.id.map_or_else(|| PublicationId::new(UuidSource.next_id()), Ok)?;
         // The user confirmed the difference from the publication that was read.
         let mut request = PublishAll::new(id).expecting_snapshot(latest.publication.snapshot);
-        request.by = Some(args.actor.into_actor()?.to_string());
-        let request = RollbackPublication::new(wanted.publication.snapshot, request);
-        publication = Some(registry.rollback_publication(request).await?);
+        let audit = args.audit.into_audit()?;
+        request.by = Some(audit.actor.to_string());
+        let request = RollbackPublication::new(wanted.publication.snapshot, request.audited(audit));
+        publication = Some(registry.rollback_publication(request).await.map_err(refused)?);
     }
     if out.is_json() {
         out.print_document(&merge_objects(&differences, &Published { publication })?)?;
@@ -93,15 +94,15 @@ async fn roll_back_publication(
     Ok(Ending::Success)
 }
 
-async fn roll_back_version(target: &VersionArg, yes: bool, session: &Session, out: &mut Output) -> Result<Ending> {
+async fn roll_back_version(target: &VersionArg, args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let registry = session.registry()?;
     let wanted = target.load(&*registry).await?;
     let current = VersionArg { definition: target.definition.clone(), version: None }.load(&*registry).await?;
     let [before, after] = [&current, &wanted].map(|it| Contents::from([(it.name.definition.clone(), it.into())]));
     let differences = Differences::of(&before, &after);
     let mut version = None;
-    if show(&differences, yes, &format!("the content of {}", terminal_safe(&wanted.name.to_string())), out)? {
-        version = Some(registry.rollback(&wanted.name).await?);
+    if show(&differences, args.yes, &format!("the content of {}", terminal_safe(&wanted.name.to_string())), out)? {
+        version = Some(registry.rollback(&wanted.name, Some(args.audit.into_audit()?)).await?);
     }
     if out.is_json() {
         out.print_document(&merge_objects(&differences, &json!({ "version": version }))?)?;
