@@ -92,16 +92,43 @@ fn an_earlier_value_is_restored() {
         let deleted = records(store, &["--action", "delete"]).remove(0);
         assert_eq!(value_at(&store.json(&["audit", "restore", id_of(&deleted), "--yes"]), "/changed"), true);
         assert_eq!(value_of(store), "one");
-        let stale = store.run(&[
-            "audit",
-            "restore",
-            id_of(&records(store, &["--action", "update"])[0]),
-            "--expect",
-            "1",
-            "--yes",
-            "--json",
-        ]);
-        assert_eq!(value_at(&stale.expect_failure(1, &[]).error(), "/kind"), "conflict");
+    });
+}
+
+/// Tests AU-1 and AU-6: values of profiles and definitions have records, too, and are restored from them.
+#[test]
+fn values_of_profiles_and_definitions_are_restored() {
+    on_files_and_postgres(|store| {
+        for value in ["1", "2"] {
+            store.json(&["profile", "set", "user:u1", "language", "--value", value, "--actor", "agent:a"]);
+        }
+        let language = ["--resource", "profile/user/u1/language"];
+        assert_eq!(actors(store, &language), ["agent:a", "agent:a"]);
+        store.json(&["audit", "restore", id_of(&records(store, &language)[1]), "--yes"]);
+        assert_eq!(value_at(&store.json(&["profile", "get", "user:u1", "language"]), "/value"), 1);
+
+        for prompt in ["one", "two"] {
+            let file = store.write_file("definitions/agent/coder.json", &json!({ "prompt": prompt }).to_string());
+            let folder = file.strip_suffix("/agent/coder.json").unwrap();
+            store.json(&["registry", "publish", folder, "--id", prompt, "--yes", "--actor", prompt]);
+        }
+        let coder = ["--resource", "definition/agent/coder"];
+        assert_eq!(actors(store, &coder), ["two", "one"]);
+        let restore = |record: &Value| store.json(&["audit", "restore", id_of(record), "--yes"]);
+        let created = &records(store, &coder)[1];
+        assert_eq!(restore(created), json!({"resource": "definition/agent/coder", "changed": true, "version": 3}));
+        assert_eq!(restore(created), json!({"resource": "definition/agent/coder", "changed": false}));
+        let shown = store.json(&["registry", "show", "agent/coder"]);
+        assert_eq!(value_at(&shown, "/content/value/prompt"), "one");
+
+        let published = records(store, &["--resource", "publication/", "--action", "publish"]);
+        assert_eq!(value_at(&published[0], "/resource"), "publication/two");
+        let refused = store.run(&["audit", "restore", id_of(&published[0]), "--yes"]);
+        refused.expect_failure(1, &["publication/two is no config record", "agentstore registry rollback"]);
+        store.json(&["registry", "archive", "agent/coder"]);
+        let archived = &records(store, &["--limit", "1"])[0];
+        let refused = store.run(&["audit", "restore", id_of(archived), "--yes"]);
+        refused.expect_failure(1, &["its value is no version"]);
     });
 }
 

@@ -1,10 +1,15 @@
 //! `registry`: folders are published, versions and publications compared, rolled back and archived.
 
+use std::{
+    io::{Read, Write},
+    process::{Command, Stdio},
+};
+
 use serde_json::{Value, json};
 
 use crate::{
     helpers::{CommandOutput, TestStore, value_at},
-    postgres::on_files_and_postgres,
+    postgres::{PostgresTestStore, on_files_and_postgres},
 };
 
 /// Writes files below the folder `definitions`. Returns the folder.
@@ -185,6 +190,32 @@ fn a_publication_is_refused_if_its_id_is_in_use() {
         (&json!("already_exists"), &json!("choose another id"))
     );
     assert_eq!(value_at(&publish("b").expect_success().documents()[0], "/publication/snapshot"), 2);
+}
+
+/// Tests RG-8: if another process publishes while the user is asked, nothing is published.
+#[test]
+fn a_publication_that_was_overtaken_is_refused() {
+    let store = PostgresTestStore::new();
+    let folder = write_folder(&store, &[("agent/coder.json", "1")]);
+    store.json(&["migrate"]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(["--store", store.url(), "registry", "publish", &folder])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut error_output = child.stderr.take().unwrap();
+    let mut asked = [0];
+    while asked != *b"?" {
+        error_output.read_exact(&mut asked).unwrap();
+    }
+    publish(&store, &folder);
+    child.stdin.take().unwrap().write_all(b"y\n").unwrap();
+    let mut refusal = String::new();
+    error_output.read_to_string(&mut refusal).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{refusal}");
+    assert!(refusal.contains("conflict") && refusal.contains("another process has published"), "{refusal}");
 }
 
 #[test]
