@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use mailbox_backend_example::MapStore;
-use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
+use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
+
+use crate::gaps::CASES_WITH_THREADS;
 
 struct MapFixture;
 
@@ -24,12 +26,12 @@ impl Fixture for MapFixture {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Nothing, Limits::default().record_bytes)
+        Capabilities::new(Survives::Nothing, Limits::default().record_bytes).with_event_delivery(EventDelivery::Push)
     }
 
     fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Threads => Some(UnmetReason::Unsupported("it keeps mailboxes only")),
+            Need::Threads => Some(UnmetReason::Unsupported("it keeps no threads")),
             Need::Reopen | Need::Damage => Some(UnmetReason::Unsupported("it ends with its last handle")),
             Need::SecondOpening => Some(UnmetReason::Unsupported("each opening makes a store of its own")),
             _ => None,
@@ -37,7 +39,7 @@ impl Fixture for MapFixture {
     }
 
     fn gaps(&self) -> Vec<Gap> {
-        Vec::new()
+        CASES_WITH_THREADS.iter().map(|case| Gap { case, reason: "it keeps no threads" }).collect()
     }
 
     async fn open(&self, limits: Limits) -> Result<OpenedStore> {
