@@ -10,7 +10,6 @@
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
-//! - [`layers`]: contracts over documents and topics, which every store with documents has: profiles, the registry
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
 //! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config
@@ -94,16 +93,26 @@ pub use self::{
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
+        LayerStore, TrimFeed, TrimmedFeed,
+        audit::{
+            AUDIT_RETENTION, AuditAction, AuditLog, AuditQuery, AuditRecord, AuditResource, AuditStore, NewAudit,
+            ResourceFilter, Restoration, TextFilter,
+        },
+        config::{
+            ConfigChange, ConfigContent, ConfigEntry, ConfigEntryKind, ConfigLayer, ConfigName, ConfigOp,
+            ConfigPosition, ConfigRecord, ConfigSnapshot, ConfigSource, ConfigStore, ConfigStoreExt, ConfigStream,
+            ConfigUpdate, ConfigWatch, WrittenConfig,
+        },
         profile::{
-            ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileValue, SharedScope, WriteProfile,
-            WrittenProfile,
+            ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,
+            WriteProfile, WrittenProfile,
         },
         registry::{
-            Definition, DefinitionRef, DefinitionVersion, Manifest, ManifestChoice, NewVersion, Publication,
-            PublicationContent, PublicationEntry, PublishAll, PublishedVersion, PurgeVersions, PurgedVersions,
-            Reference, ReferenceError, RegistryChange, RegistryFact, RegistryLayer, RegistryReader, RegistryRetention,
-            RegistryStore, RegistryStream, RegistryWriter, RollbackPublication, VersionContent, VersionRef,
-            content_hash, pin_changes, resolve_references, unpin_changes,
+            Definition, DefinitionRef, DefinitionVersion, MAX_DEFINITION_KIND_BYTES, Manifest, ManifestChoice,
+            NewVersion, Publication, PublicationContent, PublicationEntry, PublishAll, PublishedVersion, PurgeVersions,
+            PurgedVersions, Reference, ReferenceError, RegistryChange, RegistryFact, RegistryLayer, RegistryReader,
+            RegistryRetention, RegistryStore, RegistryStream, RegistryWriter, RollbackPublication, VersionContent,
+            VersionRef, content_hash, pin_changes, resolve_references, unpin_changes,
         },
     },
     limits::{Limits, check_limit, length},

@@ -19,6 +19,10 @@ macro_rules! audit {
             write: the_action_follows_from_the_change ["AU-1"] [];
             write: a_record_can_be_written_alone ["AU-1"] [];
             write: values_of_secret_keys_are_not_stored ["AU-4"] [];
+            write: changes_of_a_profile_and_their_records_are_written_together ["AU-1", "AU-4"] [];
+            write: a_refused_writer_of_a_profile_has_no_record ["AU-1"] [Race];
+            write: publications_and_their_records_are_written_together ["AU-1"] [];
+            write: a_refused_publication_has_no_record ["AU-1"] [Race];
             list: records_are_listed_newest_first_in_pages ["AU-3", "PG-1"] [];
             list: records_of_an_actor_are_listed ["AU-3"] [];
             list: records_of_actors_with_a_prefix_are_listed ["AU-3"] [];
@@ -34,6 +38,8 @@ macro_rules! audit {
             restore: the_value_after_a_change_is_restored ["AU-6"] [];
             restore: the_value_before_a_deletion_is_restored ["AU-6"] [];
             restore: a_restoration_can_expect_a_revision ["AU-6", "CF-3"] [];
+            restore: a_value_of_a_profile_is_restored ["AU-6"] [];
+            restore: a_version_is_restored ["AU-6"] [];
             restore: what_has_no_value_of_the_record_is_not_restored ["AU-6"] [];
         }
     };

@@ -169,16 +169,16 @@ bugs! {
     PublicationIdForgotten = "registry::the_id_of_a_publication_is_used_once",
     /// Publications are written without expectations.
     PublicationsUnguarded = "registry::snapshot_numbers_have_no_gaps",
-    /// The latest snapshot number is not written.
-    LatestForgotten = "registry::a_publication_can_expect_the_latest_snapshot",
+    /// The latest publication is not found.
+    LatestNotFound = "registry::a_publication_can_expect_the_latest_snapshot",
     /// The expected snapshot is checked some time before the write.
     SnapshotCheckedEarly = "registry::one_of_several_guarded_publications_succeeds",
     /// A publication does not note which snapshot it goes back to.
     RollbackForgotten = "registry::an_earlier_publication_is_published_again",
     /// Publications are listed oldest first.
     PublicationsOldestFirst = "registry::publications_are_listed_with_what_their_publishers_say",
-    /// The id of each publication stands for the latest one.
-    IdsNameTheLatest = "registry::a_manifest_has_the_published_versions",
+    /// The id of each publication stands for the next one.
+    IdsNameTheNext = "registry::a_manifest_has_the_published_versions",
     /// Deleted versions are still loaded.
     DeletedVersionsLoaded = "registry::a_manifest_without_its_version_is_corrupt",
     /// Changed versions are loaded as they were.
@@ -199,4 +199,17 @@ bugs! {
     FeedWrittenTwice = "registry::publications_and_archivals_come_once_in_order",
     /// Each entry of the feed names the first snapshot.
     FeedNamesTheFirst = "registry::a_subscription_continues_after_a_cursor",
+
+    /// Audit records of a profile are not written.
+    ProfileAuditForgotten = "audit::changes_of_a_profile_and_their_records_are_written_together",
+    /// Audit records of a profile are written before the change.
+    ProfileAuditInAStepOfItsOwn = "audit::a_refused_writer_of_a_profile_has_no_record",
+    /// Audit records of the registry are not written.
+    RegistryAuditForgotten = "audit::publications_and_their_records_are_written_together",
+    /// Audit records of the registry are written before the change.
+    RegistryAuditInAStepOfItsOwn = "audit::a_refused_publication_has_no_record",
+    /// A restoration of a profile writes `null`.
+    RestoredProfileIsNull = "audit::a_value_of_a_profile_is_restored",
+    /// A restoration of a definition writes `null`.
+    RestoredVersionIsNull = "audit::a_version_is_restored",
 }

@@ -12,11 +12,11 @@ use store_core::{
     DocumentExpect, Error, ErrorKind, Json, Page, PageRequest, Progress, Result, SegmentId, Timestamp,
     layers::{
         TrimFeed, TrimmedFeed,
-        audit::{AuditAction, AuditLog, AuditStore},
+        audit::{AuditAction, AuditLog, AuditStore, Restoration},
         config::{
             ConfigChange, ConfigContent, ConfigEntryKind, ConfigLayer, ConfigName, ConfigOp, ConfigPosition,
             ConfigRecord, ConfigSnapshot, ConfigSource, ConfigStore, ConfigStream, ConfigUpdate, ConfigWatch,
-            RestoreConfig, WrittenConfig,
+            WrittenConfig,
         },
     },
 };
@@ -137,12 +137,17 @@ impl BuggyConfig {
     }
 
     /// Restores the value of an audit record without a check.
-    async fn restore_unchecked(&self, request: RestoreConfig, takes_before: bool) -> Result<WrittenConfig> {
+    async fn restore_unchecked(
+        &self,
+        name: ConfigName,
+        request: Restoration,
+        takes_before: bool,
+    ) -> Result<WrittenConfig> {
         let record = self.audit.load_audit(&request.from).await?;
         let record = record.ok_or_else(|| Error::not_found("audit record", &request.from))?;
         let value = if takes_before { record.before } else { record.after };
         let content = value.unwrap_or_else(Json::null).to()?;
-        let change = ConfigChange::new(request.name, ConfigOp::Put(content)).expecting(request.expect);
+        let change = ConfigChange::new(name, ConfigOp::Put(content)).expecting(request.expect);
         self.inner.write_config(vec![change.audited(request.audit.restoring(request.from))]).await
     }
 }
@@ -183,9 +188,9 @@ impl ConfigStore for BuggyConfig {
         Ok(page)
     }
 
-    async fn restore_config(&self, mut request: RestoreConfig) -> Result<WrittenConfig> {
+    async fn restore_config(&self, name: ConfigName, mut request: Restoration) -> Result<WrittenConfig> {
         match self.bug {
-            LayerBug::RestoreTakesBefore => return self.restore_unchecked(request, true).await,
+            LayerBug::RestoreTakesBefore => return self.restore_unchecked(name, request, true).await,
             LayerBug::DeletionNotRestored => {
                 let record = self.audit.load_audit(&request.from).await?;
                 if record.is_some_and(|record| record.action == AuditAction::Delete) {
@@ -195,9 +200,9 @@ impl ConfigStore for BuggyConfig {
             LayerBug::RestoreUnguarded => request.expect = DocumentExpect::Any,
             _ => {}
         }
-        match self.inner.restore_config(request.clone()).await {
+        match self.inner.restore_config(name.clone(), request.clone()).await {
             Err(error) if self.bug == LayerBug::RestoreAcrossResources && error.kind() == ErrorKind::Invalid => {
-                self.restore_unchecked(request, false).await
+                self.restore_unchecked(name, request, false).await
             }
             answer => answer,
         }

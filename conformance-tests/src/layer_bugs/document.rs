@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     AppendEvents, Commit, CommitCoordinator, Document, DocumentChange, DocumentExpect, DocumentOp, DocumentQuery,
-    DocumentRef, DocumentStore, EventStore, Json, NewEvent, OutboxStore, Page, PendingStore, Receipt, Result, Scope,
-    ThreadRunStore, WriteDocuments, WrittenDocuments,
+    DocumentRef, DocumentStore, EventStore, EventVisibility, Json, NewEvent, OutboxStore, Page, PendingStore, Receipt,
+    Result, Scope, ThreadRunStore, WriteDocuments, WrittenDocuments,
 };
 
 use super::{
@@ -24,12 +24,25 @@ pub(super) struct FaultyDocuments {
 impl FaultyDocuments {
     /// Returns any value of a profile.
     async fn load_any_value(&self) -> Result<Option<Document>> {
-        let query = DocumentQuery::new("agentstore.profiles".parse()?);
+        let query = DocumentQuery::new("layer.profiles".parse()?);
         Ok(self.documents.list_documents(query).await?.items.pop())
     }
 
+    /// Appends the audit records of a write in a step of their own.
+    async fn append_audits(&self, request: &mut WriteDocuments) -> Result<()> {
+        let Some(append) = request.events.take() else { return Ok(()) };
+        let is_audit = |draft: &NewEvent| draft.visibility == EventVisibility::Audit;
+        let (audits, others): (Vec<_>, Vec<_>) = append.drafts.into_iter().partition(is_audit);
+        if !audits.is_empty() {
+            self.events.append_events(AppendEvents::new(audits)).await?;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        request.events = (!others.is_empty()).then(|| AppendEvents::new(others));
+        Ok(())
+    }
+
     async fn append_to_feed(&self) -> Result<()> {
-        let fact = NewEvent::new("registry.published".parse()?, [Scope::Topic("agentstore.registry".parse()?)]);
+        let fact = NewEvent::new("registry.published".parse()?, [Scope::Topic("layer.registry".parse()?)]);
         let fact = fact.with_payload(Json::parse(r#"{"snapshot":1,"publication":"early"}"#)?);
         self.events.append_events(AppendEvents::new([fact])).await.map(drop)
     }
@@ -114,6 +127,9 @@ impl DocumentStore for FaultyDocuments {
         change_events(self.bug, &mut request);
         if self.bug == LayerBug::ComparedWithTheFirstVersion {
             self.compare_with_first_version(&mut request.changes).await?;
+        }
+        if matches!(self.bug, LayerBug::ProfileAuditInAStepOfItsOwn | LayerBug::RegistryAuditInAStepOfItsOwn) {
+            self.append_audits(&mut request).await?;
         }
         self.delay(&request).await;
         match self.bug {

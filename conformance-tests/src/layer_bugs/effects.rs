@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 use store_core::{
-    Direction, Document, DocumentChange, DocumentExpect, DocumentKey, DocumentOp, DocumentQuery, DocumentRef, Json,
-    KeySegment, WriteDocuments,
+    Direction, Document, DocumentChange, DocumentExpect, DocumentKey, DocumentOp, DocumentQuery, DocumentRef,
+    EventVisibility, Json, KeySegment, WriteDocuments,
 };
 
 use super::bug::LayerBug;
 
 /// Returns the name of the collection without the prefix that all layers have.
 pub(super) fn collection(key: &DocumentKey) -> &str {
-    key.collection().as_str().trim_start_matches("agentstore.").trim_start_matches("registry.")
+    key.collection().as_str().trim_start_matches("layer.").trim_start_matches("registry.")
 }
 
 fn is_profile(document: &DocumentRef) -> bool {
@@ -40,10 +40,6 @@ pub(super) fn other_name(bug: LayerBug, document: &DocumentRef) -> DocumentRef {
 /// Returns the document that is loaded instead.
 pub(super) fn other_loaded(bug: LayerBug, document: &DocumentRef) -> DocumentRef {
     match (bug, collection(&document.key), document.key.segments().as_slice()) {
-        (LayerBug::IdsNameTheLatest, "publication_ids", _) => {
-            let latest = "agentstore.registry.latest".parse().expect("a valid collection");
-            DocumentKey::new(latest, [KeySegment::Number(0)]).expect("a valid key").into()
-        }
         (LayerBug::NextSnapshotLoaded, "publications", [KeySegment::Number(number)]) => {
             with_segments(document, vec![KeySegment::Number(number + 1)])
         }
@@ -58,6 +54,10 @@ pub(super) fn change_loaded(bug: LayerBug, document: &mut Document) {
     };
     match (bug, collection(&document.key)) {
         (LayerBug::CurrentHashForgotten, "definitions") => replace(document, "sha256-jcs:", "x:"),
+        (LayerBug::IdsNameTheNext, "publication_ids") => {
+            let snapshot: u64 = document.value.to().expect("a snapshot number");
+            document.value = Json::of(&(snapshot + 1)).expect("valid JSON");
+        }
         (LayerBug::ArchivedIgnored, "definitions") => replace(document, r#","archived":true"#, ""),
         (LayerBug::ProfileRevisionTooHigh, "profiles") => document.revision += 1,
         _ => {}
@@ -67,12 +67,15 @@ pub(super) fn change_loaded(bug: LayerBug, document: &mut Document) {
 /// Changes a query.
 pub(super) fn change_query(bug: LayerBug, query: &mut DocumentQuery) {
     const MAX_PAGE: Option<u32> = Some(store_core::MAX_PAGE);
-    let name = query.collection.as_str().trim_start_matches("agentstore.").trim_start_matches("registry.");
+    let name = query.collection.as_str().trim_start_matches("layer.").trim_start_matches("registry.");
     match (bug, name) {
         (LayerBug::ProfileListedBackward, "profiles") => query.direction = Direction::Backward,
         (LayerBug::ProfileListHasAllOwners, "profiles") if query.page.limit != MAX_PAGE => query.prefix.truncate(1),
         (LayerBug::ProfileClearHasAllOwners, "profiles") if query.page.limit == MAX_PAGE => query.prefix.truncate(1),
         (LayerBug::ProfileOwnersMerged, "profiles") => query.prefix[0] = KeySegment::Number(1),
+        (LayerBug::LatestNotFound, "publications") if query.page.limit == Some(1) => {
+            query.prefix.push(KeySegment::Number(0));
+        }
         (LayerBug::PublicationsOldestFirst, "publications") => query.direction = Direction::Forward,
         (LayerBug::PinsNotFound, "pins") => query.prefix.truncate(1),
         _ => {}
@@ -136,9 +139,10 @@ fn is_dropped(bug: LayerBug, change: &DocumentChange) -> bool {
     let is_put = matches!(change.op, DocumentOp::Put(_));
     let is_delete = change.op == DocumentOp::Delete;
     match (bug, collection(&change.document.key)) {
-        (LayerBug::PublicationIdForgotten, "publication_ids")
-        | (LayerBug::LatestForgotten, "latest")
-        | (LayerBug::PublishedForgotten, "published") => is_put,
+        (LayerBug::PublicationIdForgotten, "publication_ids") => is_put,
+        (LayerBug::PublishedForgotten, "pins") => {
+            is_put && change.document.key.segments().last() == Some(&KeySegment::Number(1))
+        }
         (LayerBug::ChangedVersionsIgnored, "versions") => is_put && change.expect == DocumentExpect::Any,
         (LayerBug::DeletedVersionsLoaded, "versions") | (LayerBug::MarksStay, "marks") => is_delete,
         (LayerBug::MarksUnchecked | LayerBug::PinsUnguarded, "marks") => change.op == DocumentOp::Keep,
@@ -170,7 +174,7 @@ fn change_list(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
         matches!(change.op, DocumentOp::Put(_)) && collection(&change.document.key) == name
     };
     let version_of_definition = |change: &DocumentChange| {
-        let versions = "agentstore.registry.versions".parse().expect("a valid collection");
+        let versions = "layer.registry.versions".parse().expect("a valid collection");
         let segments = change.document.key.segments().into_iter().take(2).chain([KeySegment::Number(1)]);
         DocumentRef::from(DocumentKey::new(versions, segments).expect("a valid key"))
     };
@@ -228,6 +232,25 @@ pub(super) fn change_events(bug: LayerBug, request: &mut WriteDocuments) {
             }
         }
         LayerBug::FeedBeforeTheDecision => request.events = None,
+        LayerBug::ProfileAuditForgotten | LayerBug::RegistryAuditForgotten => {
+            append.drafts.retain(|draft| draft.visibility != EventVisibility::Audit);
+            if append.drafts.is_empty() {
+                request.events = None;
+            }
+        }
+        LayerBug::RestoredProfileIsNull | LayerBug::RestoredVersionIsNull
+            if append.drafts.iter().any(|draft| draft.kind.as_str() == "restore") =>
+        {
+            for change in &mut request.changes {
+                match (collection(&change.document.key), &mut change.op) {
+                    ("profiles", DocumentOp::Put(value)) => *value = Json::null(),
+                    ("versions", DocumentOp::Put(value)) => {
+                        edit_object(value, |object| drop(object.insert("value".to_owned(), Value::Null)));
+                    }
+                    _ => {}
+                }
+            }
+        }
         _ => {}
     }
 }

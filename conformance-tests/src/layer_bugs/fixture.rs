@@ -70,8 +70,8 @@ impl Fixture for LayerBugFixture {
     async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         let reopened = self.model.reopen(opened).await?;
         let forgotten = match self.bug {
-            LayerBug::ReopenForgetsProfiles => Some("agentstore.profiles"),
-            LayerBug::ReopenForgetsDefinitions => Some("agentstore.registry.definitions"),
+            LayerBug::ReopenForgetsProfiles => Some("layer.profiles"),
+            LayerBug::ReopenForgetsDefinitions => Some("layer.registry.definitions"),
             _ => None,
         };
         if let Some(documents) = reopened.store.tenant(&TenantId::default_tenant())?.documents

@@ -33,9 +33,9 @@ mod state;
 mod store;
 mod tree;
 
+pub(crate) use self::bug::bugs;
 #[cfg(feature = "random")]
 pub use self::random::{Divergence, ModelTest, model_test};
-pub(crate) use self::bug::bugs;
 pub use self::{
     bug::Bug,
     fixture::{ModelFixture, run_named_case, run_named_case_on},

@@ -1,7 +1,7 @@
 //! Cases about profiles and shared state (promises PF of the contract), which core implements over documents.
 
 mod change;
-mod helpers;
+pub(crate) mod helpers;
 mod owner;
 mod value;
 

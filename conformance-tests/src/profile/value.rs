@@ -1,6 +1,6 @@
 //! Values of profiles: putting, loading, deleting, expectations.
 
-use store_core::{DocumentExpect, ErrorKind, ProfileStore};
+use store_core::{DocumentExpect, ErrorKind, ProfileStore, ProfileStoreExt};
 
 use super::helpers::{ada, expect_profile, load, profiles, put_value};
 use crate::{

@@ -41,7 +41,7 @@ pub(super) async fn expect_facts(given: &Given, expected: &str) -> Verdict {
     // The last fact is known, so the end of the feed needs no waiting.
     let store = registry(given)?;
     publish(given, "last", "1").await?;
-    store.archive(&agent("last")).await?;
+    store.archive(&agent("last"), None).await?;
     let mut stream = store.subscribe_publications(SubscriptionStart::First).await?;
     let mut found = Vec::new();
     loop {
@@ -59,12 +59,12 @@ pub(super) async fn publications_and_archivals_come_once_in_order(given: &Given)
     let store = registry(given)?;
     publish(given, "a", "0").await?;
     publish_all(given, publication("p", &[("a", "1"), ("b", "1")])).await?;
-    store.archive(&agent("b")).await?;
-    store.archive(&agent("b")).await?;
+    store.archive(&agent("b"), None).await?;
+    store.archive(&agent("b"), None).await?;
     let mut stream = store.subscribe_publications(SubscriptionStart::First).await?;
     expect_eq(joined(&take(&mut stream, 2).await?).as_str(), "published p 1, archived agent/b")?;
-    store.unarchive(&agent("b")).await?;
-    store.unarchive(&agent("b")).await?;
+    store.unarchive(&agent("b"), None).await?;
+    store.unarchive(&agent("b"), None).await?;
     publish_all(given, publication("q", &[("a", "2")])).await?;
     expect_eq(joined(&take(&mut stream, 2).await?).as_str(), "unarchived agent/b, published q 2")?;
     expect_facts(given, "published p 1, archived agent/b, unarchived agent/b, published q 2").await

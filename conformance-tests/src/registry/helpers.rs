@@ -13,27 +13,27 @@ use crate::{
 };
 
 /// The registry of the tenant `default`.
-pub(super) fn registry(given: &Given) -> Result<RegistryLayer, Failure> {
+pub(crate) fn registry(given: &Given) -> Result<RegistryLayer, Failure> {
     Ok(RegistryLayer::new(LayerStore::new(&given.stores()?)?))
 }
 
 /// The agent with this id.
-pub(super) fn agent(name: &str) -> DefinitionRef {
+pub(crate) fn agent(name: &str) -> DefinitionRef {
     DefinitionRef::new(id("agent"), id(name)).expect("a short kind")
 }
 
 /// A version of an agent whose value is a JSON text.
-pub(super) fn new_version(name: &str, text: &str) -> NewVersion {
+pub(crate) fn new_version(name: &str, text: &str) -> NewVersion {
     NewVersion::new(agent(name), json(text))
 }
 
 /// Publishes a value of an agent.
-pub(super) async fn publish(given: &Given, name: &str, text: &str) -> Result<PublishedVersion, Failure> {
+pub(crate) async fn publish(given: &Given, name: &str, text: &str) -> Result<PublishedVersion, Failure> {
     Ok(registry(given)?.publish(new_version(name, text)).await?)
 }
 
 /// Publishes several values of one agent.
-pub(super) async fn publish_values(given: &Given, name: &str, texts: &[&str]) -> Verdict {
+pub(crate) async fn publish_values(given: &Given, name: &str, texts: &[&str]) -> Verdict {
     for text in texts {
         publish(given, name, text).await?;
     }
@@ -41,33 +41,33 @@ pub(super) async fn publish_values(given: &Given, name: &str, texts: &[&str]) ->
 }
 
 /// A request to publish values of agents together.
-pub(super) fn publication(publication: &str, values: &[(&str, &str)]) -> PublishAll {
+pub(crate) fn publication(publication: &str, values: &[(&str, &str)]) -> PublishAll {
     let request = PublishAll::new(id(publication));
     values.iter().fold(request, |request, (name, text)| request.version(new_version(name, text)))
 }
 
 /// Publishes values of agents together.
-pub(super) async fn publish_all(given: &Given, request: PublishAll) -> Result<Publication, Failure> {
+pub(crate) async fn publish_all(given: &Given, request: PublishAll) -> Result<Publication, Failure> {
     Ok(registry(given)?.publish_all(request).await?)
 }
 
 /// Loads a version that must exist.
-pub(super) async fn load_version(given: &Given, name: &VersionRef) -> Result<DefinitionVersion, Failure> {
+pub(crate) async fn load_version(given: &Given, name: &VersionRef) -> Result<DefinitionVersion, Failure> {
     expect_some(registry(given)?.load_version(name).await?, "version")
 }
 
 /// Loads a manifest that must exist.
-pub(super) async fn load_manifest(given: &Given, choice: ManifestChoice) -> Result<Manifest, Failure> {
+pub(crate) async fn load_manifest(given: &Given, choice: ManifestChoice) -> Result<Manifest, Failure> {
     expect_some(registry(given)?.load_manifest(&choice).await?, "manifest")
 }
 
 /// The names of a publication's versions, separated by spaces.
-pub(super) fn joined_names(publication: &Publication) -> String {
+pub(crate) fn joined_names(publication: &Publication) -> String {
     publication.content.entries.iter().map(|entry| entry.name().to_string()).collect::<Vec<_>>().join(" ")
 }
 
 /// Checks the versions of an agent, oldest first: `1=value 2=value`. Reads small pages.
-pub(super) async fn expect_versions(given: &Given, name: &str, expected: &str) -> Verdict {
+pub(crate) async fn expect_versions(given: &Given, name: &str, expected: &str) -> Verdict {
     let (store, definition) = (&registry(given)?, &agent(name));
     let mut found = read_all_pages(PageRequest::first(2), |page| store.list_versions(definition, page)).await?;
     found.reverse();
@@ -77,7 +77,7 @@ pub(super) async fn expect_versions(given: &Given, name: &str, expected: &str) -
 }
 
 /// Every publication, newest first. Reads small pages.
-pub(super) async fn publications(given: &Given) -> Result<Vec<Publication>, Failure> {
+pub(crate) async fn publications(given: &Given) -> Result<Vec<Publication>, Failure> {
     let store = &registry(given)?;
     read_all_pages(PageRequest::first(2), |page| store.list_publications(page)).await
 }

@@ -45,7 +45,7 @@ pub(super) async fn a_manifest_has_the_published_versions(given: &Given) -> Verd
 async fn damage(given: &Given, version: &VersionRef, value: Option<&str>) -> Verdict {
     let VersionRef { definition, version } = version;
     let segments = [KeySegment::id(definition.kind())?, KeySegment::id(definition.id())?, KeySegment::Number(*version)];
-    let key = DocumentKey::new(CollectionId::new("agentstore.registry.versions")?, segments)?;
+    let key = DocumentKey::new(CollectionId::new("layer.registry.versions")?, segments)?;
     let change = match value {
         Some(value) => DocumentChange::put(key, json(value)),
         None => DocumentChange::delete(key),

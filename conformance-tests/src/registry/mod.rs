@@ -1,7 +1,7 @@
 //! Cases about the registry (promises RG of the contract), which core implements over documents and topics.
 
 mod feed;
-mod helpers;
+pub(crate) mod helpers;
 mod manifest;
 mod publication;
 mod retention;

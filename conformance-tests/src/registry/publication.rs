@@ -33,7 +33,7 @@ pub(super) async fn versions_are_published_together(given: &Given) -> Verdict {
 pub(super) async fn a_refused_publication_changes_nothing(given: &Given) -> Verdict {
     let store = registry(given)?;
     publish(given, "old", "1").await?;
-    store.archive(&agent("old")).await?;
+    store.archive(&agent("old"), None).await?;
     for (request, kind) in [
         (publication("p", &[("a", "1"), ("old", "2")]), ErrorKind::InvalidTransition),
         (publication("p", &[("a", "1")]).existing(agent("b").at(1)), ErrorKind::NotFound),

@@ -90,7 +90,7 @@ pub(super) async fn a_version_about_to_be_removed_cannot_be_pinned(given: &Given
     use store_core::{CollectionId, DocumentChange, DocumentKey, KeySegment, WriteDocuments};
     publish_values(given, "a", &["1", "2", "3"]).await?;
     let segments = [KeySegment::id("agent")?, KeySegment::id("a")?, KeySegment::Number(2)];
-    let mark = DocumentKey::new(CollectionId::new("agentstore.registry.marks")?, segments)?;
+    let mark = DocumentKey::new(CollectionId::new("layer.registry.marks")?, segments)?;
     let documents = given.stores()?.documents.ok_or_else(|| Failure::new("the store has no documents"))?;
     documents.write_documents(WriteDocuments::new([DocumentChange::put(mark, json("{}"))])).await?;
     expect_kind(given.commits()?.commit(pinning_commit("r", &agent("a").at(2))?).await, ErrorKind::Conflict)?;

@@ -54,7 +54,7 @@ pub(super) async fn a_version_never_changes(given: &Given) -> Verdict {
     expect_eq((&before.content.value, &before.content.metadata), (&new.value, &new.metadata))?;
     expect_eq((before.content.schema_version, &before.content.hash), (1, &published.hash))?;
     publish_values(given, "a", &["2", "3"]).await?;
-    registry(given)?.rollback(&published.name).await?;
+    registry(given)?.rollback(&published.name, None).await?;
     expect_eq(load_version(given, &published.name).await?, before)
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn a_version_never_changes(given: &Given) -> Verdict {
 pub(super) async fn versions_of_an_archived_definition_are_read(given: &Given) -> Verdict {
     publish_values(given, "a", &["1", "2"]).await?;
     let store = registry(given)?;
-    store.archive(&agent("a")).await?;
+    store.archive(&agent("a"), None).await?;
     expect_eq(load_version(given, &agent("a").at(1)).await?.content.value.as_str(), "1")?;
     let current = expect_some(store.load_current(&agent("a")).await?, "current version")?;
     expect_eq(current.name, agent("a").at(2))?;
@@ -126,13 +126,13 @@ pub(super) async fn concurrent_contents_get_different_versions(given: &Given) ->
 /// content makes none.
 pub(super) async fn a_rollback_copies_an_older_version(given: &Given) -> Verdict {
     publish_values(given, "a", &["1", "2", "3"]).await?;
-    let copy = registry(given)?.rollback(&agent("a").at(1)).await?;
+    let copy = registry(given)?.rollback(&agent("a").at(1), None).await?;
     expect_eq((&copy.name, copy.created), (&agent("a").at(4), true))?;
     let copied = load_version(given, &copy.name).await?.content;
     expect_eq((copied.value.as_str(), copied.copied_from), ("1", Some(1)))?;
-    let again = registry(given)?.rollback(&agent("a").at(1)).await?;
+    let again = registry(given)?.rollback(&agent("a").at(1), None).await?;
     expect_eq((again.name, again.created), (copy.name, false))?;
-    expect_kind(registry(given)?.rollback(&agent("a").at(9)).await, ErrorKind::NotFound)?;
+    expect_kind(registry(given)?.rollback(&agent("a").at(9), None).await, ErrorKind::NotFound)?;
     expect_versions(given, "a", "1=1 2=2 3=3 4=1").await
 }
 
@@ -140,13 +140,13 @@ pub(super) async fn a_rollback_copies_an_older_version(given: &Given) -> Verdict
 pub(super) async fn an_archived_definition_is_not_published(given: &Given) -> Verdict {
     publish_values(given, "a", &["1", "2"]).await?;
     let (store, refused) = (registry(given)?, ErrorKind::InvalidTransition);
-    store.archive(&agent("a")).await?;
+    store.archive(&agent("a"), None).await?;
     expect_kind(store.publish(new_version("a", "3")).await, refused)?;
-    expect_kind(store.rollback(&agent("a").at(1)).await, refused)?;
+    expect_kind(store.rollback(&agent("a").at(1), None).await, refused)?;
     expect_kind(store.publish_all(publication("p", &[("b", "1"), ("a", "3")])).await, refused)?;
     expect_kind(store.publish_all(publication("p", &[("b", "1")]).existing(agent("a").at(1))).await, refused)?;
     expect_versions(given, "a", "1=1 2=2").await?;
-    store.unarchive(&agent("a")).await?;
+    store.unarchive(&agent("a"), None).await?;
     expect_eq(publish(given, "a", "3").await?.name, agent("a").at(3))
 }
 
@@ -155,10 +155,11 @@ pub(super) async fn archiving_may_be_repeated(given: &Given) -> Verdict {
     publish(given, "a", "1").await?;
     let store = registry(given)?;
     for (archived, changed) in [(true, true), (true, false), (false, true), (false, false)] {
-        let answer = if archived { store.archive(&agent("a")).await } else { store.unarchive(&agent("a")).await };
+        let answer =
+            if archived { store.archive(&agent("a"), None).await } else { store.unarchive(&agent("a"), None).await };
         expect_eq(answer?, changed)?;
         let found = expect_some(store.load_definition(&agent("a")).await?, "definition")?;
         expect_eq((found.archived, found.current), (archived, 1))?;
     }
-    expect_kind(store.archive(&agent("b")).await, ErrorKind::NotFound).map(drop)
+    expect_kind(store.archive(&agent("b"), None).await, ErrorKind::NotFound).map(drop)
 }

@@ -1,10 +1,8 @@
 //! Canonical JSON (RFC 8785): one text for all values that are equal, whatever the order of keys and the spelling of
 //! numbers and strings.
 //!
-//! This is not left to a crate: the ones there are read a value into `serde_json::Value` first, which takes the last of
-//! two equal keys, and rounds numbers unless a feature of `serde_json` is switched on for the whole program.
-
-use std::{cmp::Ordering, fmt::Write};
+//! This is not left to a crate alone. Those that there are write a value of serde. On the way there, equal keys become
+//! one, and numbers are rounded.
 
 use serde_json::value::RawValue;
 
@@ -37,10 +35,7 @@ fn write_value(raw: &str, out: &mut String) -> Result<()> {
     match raw.as_bytes().first() {
         Some(b'{') => write_object(raw, out),
         Some(b'[') => write_array(raw, out),
-        Some(b'"') => {
-            write_text(&String::read(raw).map_err(|_| refuse("a text is not valid Unicode"))?, out);
-            Ok(())
-        }
+        Some(b'"') => write_text(&String::read(raw).map_err(|_| refuse("a text is not valid Unicode"))?, out),
         Some(b't' | b'f' | b'n') => {
             out.push_str(raw);
             Ok(())
@@ -52,7 +47,8 @@ fn write_value(raw: &str, out: &mut String) -> Result<()> {
 fn write_object(raw: &str, out: &mut String) -> Result<()> {
     let fields = Fields::parse(raw).map_err(|_| refuse("a key is not valid Unicode"))?;
     let mut pairs: Vec<_> = fields.into_pairs().collect();
-    pairs.sort_by(|(left, _), (right, _)| compare_utf16(left, right));
+    // The order of UTF-16 units. It differs from that of the bytes for characters above U+FFFF.
+    pairs.sort_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
     let has_equal_keys = pairs.iter().zip(pairs.iter().skip(1)).any(|((left, _), (right, _))| left == right);
     if has_equal_keys {
         return Err(refuse("a key occurs twice in an object"));
@@ -62,17 +58,12 @@ fn write_object(raw: &str, out: &mut String) -> Result<()> {
         if index > 0 {
             out.push(',');
         }
-        write_text(key, out);
+        write_text(key, out)?;
         out.push(':');
         write_value(value, out)?;
     }
     out.push('}');
     Ok(())
-}
-
-/// The order of keys in RFC 8785. It differs from the order of the bytes for characters above U+FFFF.
-fn compare_utf16(left: &str, right: &str) -> Ordering {
-    left.encode_utf16().cmp(right.encode_utf16())
 }
 
 fn write_array(raw: &str, out: &mut String) -> Result<()> {
@@ -88,25 +79,10 @@ fn write_array(raw: &str, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn write_text(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\0'..='\u{1f}' => {
-                // Writing to a `String` cannot fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
-            }
-            _ => out.push(character),
-        }
-    }
-    out.push('"');
+/// The escapes of `serde_json` are those of RFC 8785.
+fn write_text(text: &str, out: &mut String) -> Result<()> {
+    out.push_str(Json::of(text)?.as_str());
+    Ok(())
 }
 
 fn write_number(raw: &str, out: &mut String) -> Result<()> {
@@ -122,50 +98,13 @@ fn write_number(raw: &str, out: &mut String) -> Result<()> {
     if !number.is_finite() {
         return Err(refuse("a number is outside of the range of a double"));
     }
-    write_double(number, out);
+    out.push_str(ryu_js::Buffer::new().format_finite(number));
     Ok(())
-}
-
-/// Writes a number as ECMAScript does. Rust gives the shortest digits that are read back as the number, as ECMAScript
-/// requires; only their layout differs.
-fn write_double(number: f64, out: &mut String) {
-    if number == 0.0 {
-        out.push('0');
-        return;
-    }
-    if number < 0.0 {
-        out.push('-');
-    }
-    let scientific = format!("{:e}", number.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let digits = mantissa.replace('.', "");
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    // The position of the decimal point, counted from the first digit.
-    let point = exponent + 1;
-    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
-    if (count..=21).contains(&point) {
-        out.push_str(&digits);
-        out.push_str(&zeros(point - count));
-    } else if (1..=21).contains(&point) {
-        let (whole, fraction) = digits.split_at_checked(usize::try_from(point).unwrap_or_default()).unwrap_or_default();
-        out.extend([whole, ".", fraction]);
-    } else if (-5..=0).contains(&point) {
-        out.extend(["0.", &zeros(-point), &digits]);
-    } else {
-        let (first, rest) = digits.split_at_checked(1).unwrap_or_default();
-        out.push_str(first);
-        if !rest.is_empty() {
-            out.extend([".", rest]);
-        }
-        let sign = if exponent > 0 { "+" } else { "" };
-        let _ = write!(out, "e{sign}{exponent}");
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{canonical_json, write_double};
+    use super::{canonical_json, write_number};
     use crate::{ErrorKind, Json};
 
     fn canonical(text: &str) -> String {
@@ -231,7 +170,7 @@ mod tests {
         ];
         for (bits, wanted) in samples {
             let mut out = String::new();
-            write_double(f64::from_bits(bits), &mut out);
+            write_number(&format!("{:e}", f64::from_bits(bits)), &mut out).unwrap();
             assert_eq!(out, wanted, "{bits:x}");
         }
     }

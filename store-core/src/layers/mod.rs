@@ -1,8 +1,8 @@
 //! Layers: contracts that are written over documents and topics alone, so every backend that has these has them too.
 //!
 //! A layer loads documents, decides by a pure rule, and writes with expectations that fail if what it decided on has
-//! changed meanwhile. Then it decides again, a bounded number of times ([`repeat_on_conflict`]). Each layer has
-//! `record` (data), `rules` (pure decisions) and `store` (the contract, and its implementation).
+//! changed meanwhile. Then it decides again, a bounded number of times. Each layer has `record` (data), `rules` (pure
+//! decisions) and `store` (the contract, and its implementation).
 
 pub mod audit;
 pub mod config;
@@ -12,18 +12,25 @@ pub mod registry;
 use std::{collections::BTreeSet, fmt, future::Future, sync::Arc};
 
 use crate::{
-    codec::sha256_hex,
-    document::DocumentStore,
+    codec::{Codec, sha256_hex},
+    document::{
+        Document, DocumentChange, DocumentExpect, DocumentQuery, DocumentRef, DocumentStore, WriteDocuments,
+        WrittenDocuments,
+    },
     error::{Detail, Error, ErrorKind, Result},
-    event::{EventQuery, EventStore, Scope, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest},
+    event::{
+        AppendEvents, EventQuery, EventStore, NewEvent, Scope, Subscribe, Subscription, SubscriptionStart, TrimBefore,
+        TrimRequest,
+    },
     id::{MAX_ID_BYTES, TopicId},
+    json::Json,
     page::{Cursor, MAX_PAGE, PageRequest},
     progress::Progress,
     store::TenantStores,
     time::Timestamp,
 };
 
-/// How often a layer decides again because another writer changed what it had read.
+/// How often a layer decides again because another writer was faster. Each time, at least one writer succeeds.
 const MAX_CONFLICTS: u32 = 100;
 
 /// What a layer is written over: the documents and the events of one tenant.
@@ -47,6 +54,17 @@ impl LayerStore {
         Ok(Self { documents, events })
     }
 
+    /// Lists all documents of a query.
+    async fn list_all(&self, query: DocumentQuery) -> Result<Vec<Document>> {
+        let (mut found, mut next) = (Vec::new(), Some(PageRequest::first(MAX_PAGE)));
+        while let Some(request) = next.take() {
+            let page = self.documents.list_documents(query.clone().with_page(request)).await?;
+            found.extend(page.items);
+            next = page.next.map(|cursor| PageRequest::first(MAX_PAGE).after(cursor));
+        }
+        Ok(found)
+    }
+
     /// Removes the events of the topic `main` that are older than a time, from all topics that they are in.
     ///
     /// The other topics are trimmed before `main`, from which they are known. So a removal that was interrupted can be
@@ -54,7 +72,7 @@ impl LayerStore {
     ///
     /// # Errors
     /// The errors of [`trim_events`](crate::EventRetention::trim_events).
-    pub async fn trim_topics(&self, main: &TopicId, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {
+    async fn trim_topics(&self, main: &TopicId, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {
         let main_scope = Scope::Topic(main.clone());
         if request.dry_run {
             let trim = TrimRequest::new(main_scope, TrimBefore::Time(request.before)).dry();
@@ -90,7 +108,7 @@ impl LayerStore {
     ///
     /// # Errors
     /// `InvalidCursor`; `CursorExpired` if events after the position were trimmed.
-    pub async fn subscribe_after(&self, topic: TopicId, after: Option<Cursor>) -> Result<Subscription> {
+    async fn subscribe_after(&self, topic: TopicId, after: Option<Cursor>) -> Result<Subscription> {
         let is_from_first = after.is_none();
         let scope = Scope::Topic(topic);
         let start = after.map_or(SubscriptionStart::First, SubscriptionStart::After);
@@ -145,74 +163,46 @@ pub struct TrimmedFeed {
     pub stopped: bool,
 }
 
-/// Calls `attempt` again as long as it ends with `Conflict`, because another writer was faster.
+/// Makes a plan and writes what belongs to it, in one step. Makes another plan if another writer has meanwhile changed
+/// what the plan relies on.
 ///
-/// `attempt` returns `Conflict` only for the expectations that the layer itself made. It wraps everything else,
-/// expectations of its caller that do not hold among them, into the inner result.
+/// The write that `plan` returns expects only what `plan` has read, so its `Conflict` means that another writer was
+/// faster. What a caller expects is checked by `plan`. Returns the plan, and the result of the write if there was one.
 ///
 /// # Errors
-/// Any error of `attempt`; `Conflict` if other writers were faster 100 times in a row.
-pub async fn repeat_on_conflict<T, F>(mut attempt: impl FnMut() -> F) -> Result<T>
+/// Any error of `plan` and of the write; `Conflict` if other writers were faster 100 times in a row.
+async fn plan_and_write<P, F>(
+    documents: &dyn DocumentStore,
+    mut plan: impl FnMut() -> F + Send,
+) -> Result<(P, Option<WrittenDocuments>)>
 where
-    F: Future<Output = Result<Result<T>>> + Send,
+    P: Send,
+    F: Future<Output = Result<(P, Option<WriteDocuments>)>> + Send,
 {
     let mut conflicts = 0;
     loop {
-        match attempt().await {
+        let (planned, write) = plan().await?;
+        let Some(write) = write else { return Ok((planned, None)) };
+        match documents.write_documents(write).await {
             Err(error) if error.kind() == ErrorKind::Conflict && conflicts < MAX_CONFLICTS => conflicts += 1,
-            Err(error) => return Err(error),
-            Ok(answer) => return answer,
+            written => return written.map(|written| (planned, Some(written))),
         }
     }
 }
 
-/// How one attempt to write ended.
-pub(crate) enum Attempt<T> {
-    /// It was written.
-    Done(T),
-    /// Another writer changed what the decision relied on.
-    Overtaken(Error),
+/// Returns the write of changes and of events, which may be none.
+fn write_of(changes: Vec<DocumentChange>, events: Vec<NewEvent>) -> WriteDocuments {
+    let write = WriteDocuments::new(changes);
+    if events.is_empty() { write } else { write.with_events(AppendEvents::new(events)) }
 }
 
-impl<T> Attempt<T> {
-    /// Returns how a write ended that expects only what the attempt itself has read.
-    ///
-    /// # Errors
-    /// Every error except `Conflict`.
-    pub(crate) fn of(written: Result<T>) -> Result<Self> {
-        match written {
-            Ok(value) => Ok(Self::Done(value)),
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Self::Overtaken(error)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Converts the value of an attempt that succeeded.
-    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> Attempt<U> {
-        match self {
-            Self::Done(value) => Attempt::Done(convert(value)),
-            Self::Overtaken(error) => Attempt::Overtaken(error),
-        }
-    }
+/// Returns the error of a caller who expects something else of a document than what was found.
+fn conflict_in(document: DocumentRef, expected: DocumentExpect, actual: Option<u64>) -> Error {
+    Error::new(Detail::DocumentConflict { document: Box::new(document), expected, actual })
 }
 
-/// Repeats an attempt while other writers are faster, a bounded number of times.
-///
-/// # Errors
-/// The error of the attempt; `Conflict` if other writers were always faster.
-pub(crate) async fn repeat_if_overtaken<T, F>(mut attempt: impl FnMut() -> F + Send) -> Result<T>
-where
-    T: Send,
-    F: Future<Output = Result<Attempt<T>>> + Send,
-{
-    let mut conflicts = 0;
-    loop {
-        match attempt().await? {
-            Attempt::Done(value) => return Ok(value),
-            Attempt::Overtaken(error) if conflicts == MAX_CONFLICTS => return Err(error),
-            Attempt::Overtaken(_) => conflicts += 1,
-        }
-    }
+fn encoded(record: &impl Codec) -> Result<Json> {
+    Json::parse(&record.encode())
 }
 
 /// Returns the topic with a name that begins with `prefix`. A name that is too long for an id is replaced by its
@@ -220,7 +210,7 @@ where
 ///
 /// # Errors
 /// `Invalid` if `text` contains characters that no id may contain.
-pub fn topic_of(prefix: &str, text: &str) -> Result<TopicId> {
+fn topic_of(prefix: &str, text: &str) -> Result<TopicId> {
     if prefix.len() + 1 + text.len() <= MAX_ID_BYTES {
         return TopicId::new(format!("{prefix}:{text}"));
     }
@@ -231,8 +221,11 @@ pub fn topic_of(prefix: &str, text: &str) -> Result<TopicId> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::{MAX_CONFLICTS, repeat_on_conflict, topic_of};
-    use crate::{Error, ErrorKind};
+    use super::{MAX_CONFLICTS, plan_and_write, topic_of};
+    use crate::{
+        Document, DocumentQuery, DocumentRef, DocumentStore, Error, ErrorKind, Page, Result, Timestamp, WriteDocuments,
+        WrittenDocuments,
+    };
 
     #[test]
     fn a_long_name_of_a_topic_is_replaced_by_its_digest() {
@@ -244,25 +237,56 @@ mod tests {
         assert_eq!(topic_of("audit", "a\nb").unwrap_err().kind(), ErrorKind::Invalid);
     }
 
-    async fn repeat(failures: u32, answer: fn() -> crate::Result<crate::Result<u32>>) -> (u32, crate::Result<u32>) {
-        let calls = AtomicU32::new(0);
-        let answer = repeat_on_conflict(|| {
-            let is_conflict = calls.fetch_add(1, Ordering::SeqCst) < failures;
-            async move { if is_conflict { Err(Error::conflict("document", None, None)) } else { answer() } }
-        });
-        let answer = answer.await;
-        (calls.into_inner(), answer)
+    /// Refuses the first writes.
+    struct Refusing {
+        refusals: u32,
+        kind: fn() -> Error,
+        writes: AtomicU32,
+    }
+
+    #[async_trait::async_trait]
+    impl DocumentStore for Refusing {
+        async fn load_documents(&self, _: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
+            Ok(Vec::new())
+        }
+
+        async fn list_documents(&self, _: DocumentQuery) -> Result<Page<Document>> {
+            Ok(Page { items: Vec::new(), next: None })
+        }
+
+        async fn write_documents(&self, _: WriteDocuments) -> Result<WrittenDocuments> {
+            if self.writes.fetch_add(1, Ordering::SeqCst) < self.refusals {
+                return Err((self.kind)());
+            }
+            Ok(WrittenDocuments::new(None, Vec::new(), Timestamp::default()))
+        }
     }
 
     #[tokio::test]
-    async fn a_conflict_is_decided_again_a_bounded_number_of_times() {
-        let (calls, answer) = repeat(3, || Ok(Ok(7))).await;
-        assert_eq!((calls, answer.unwrap()), (4, 7));
-        let (calls, answer) = repeat(u32::MAX, || Ok(Ok(7))).await;
-        assert_eq!((calls, answer.unwrap_err().kind()), (MAX_CONFLICTS + 1, ErrorKind::Conflict));
-        let (calls, answer) = repeat(0, || Ok(Err(Error::conflict("document", None, None)))).await;
-        assert_eq!((calls, answer.unwrap_err().kind()), (1, ErrorKind::Conflict), "the caller's own expectation");
-        let (calls, answer) = repeat(0, || Err(Error::closed())).await;
-        assert_eq!((calls, answer.unwrap_err().kind()), (1, ErrorKind::Closed));
+    async fn a_conflict_of_the_write_is_decided_again_a_bounded_number_of_times() {
+        let check = async |refusals, kind: fn() -> Error, wanted_plans, wanted: Option<ErrorKind>| {
+            let (store, plans) = (Refusing { refusals, kind, writes: AtomicU32::new(0) }, AtomicU32::new(0));
+            let answer = plan_and_write(&store, || {
+                let number = plans.fetch_add(1, Ordering::SeqCst);
+                async move { Ok((number, Some(WriteDocuments::default()))) }
+            });
+            let answer = answer.await.map(|(number, _)| number).map_err(|error| error.kind());
+            assert_eq!(answer, wanted.map_or(Ok(wanted_plans - 1), Err));
+            assert_eq!(plans.into_inner(), wanted_plans);
+        };
+        let conflict = || Error::conflict("document", None, None);
+        check(3, conflict, 4, None).await;
+        check(MAX_CONFLICTS, conflict, MAX_CONFLICTS + 1, None).await;
+        check(MAX_CONFLICTS + 1, conflict, MAX_CONFLICTS + 1, Some(ErrorKind::Conflict)).await;
+        check(1, Error::closed, 1, Some(ErrorKind::Closed)).await;
+    }
+
+    #[tokio::test]
+    async fn a_plan_is_final_if_it_is_refused_or_writes_nothing() {
+        let store = Refusing { refusals: 0, kind: Error::closed, writes: AtomicU32::new(0) };
+        let refused = plan_and_write(&store, || async { Err::<((), _), _>(Error::conflict("document", None, None)) });
+        assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Conflict);
+        let (number, written) = plan_and_write(&store, || async { Ok((7, None)) }).await.unwrap();
+        assert_eq!((number, written, store.writes.into_inner()), (7, None, 0));
     }
 }

@@ -8,9 +8,10 @@ mod record;
 mod rules;
 mod store;
 
+pub(in crate::layers) use self::rules::audit_of_change;
 pub use self::{
     query::{AuditQuery, ResourceFilter, TextFilter},
-    record::{AuditAction, AuditRecord, AuditResource, NewAudit},
+    record::{AuditAction, AuditRecord, AuditResource, NewAudit, Restoration},
     rules::{planned, restored_value},
     store::{AUDIT_RETENTION, AuditLog, AuditStore, retention_limit},
 };

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use crate::{
     codec::{Codec, DecodeError, Extra, record, serde_by_codec},
+    document::DocumentExpect,
     error::{Error, Result},
     id::{EventId, EventKind, WriterId},
     json::Json,
@@ -204,6 +205,34 @@ impl NewAudit {
     #[must_use]
     pub fn with_error(mut self, error: impl Into<String>) -> Self {
         self.error = Some(error.into());
+        self
+    }
+}
+
+/// A request to write a value again that an audit record contains: the one after the change, or the one before a
+/// deletion (AU-6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restoration {
+    /// The audit record. It must be about what is restored.
+    pub from: EventId,
+    /// What is restored must be like this.
+    pub expect: DocumentExpect,
+    /// The audit record of the restoration.
+    pub audit: NewAudit,
+}
+
+impl Restoration {
+    /// Requests the value that an audit record contains.
+    #[must_use]
+    pub const fn new(from: EventId, audit: NewAudit) -> Self {
+        Self { from, expect: DocumentExpect::Any, audit }
+    }
+
+    /// Sets what the restored thing must be like.
+    #[must_use]
+    pub const fn expecting(mut self, expect: DocumentExpect) -> Self {
+        self.expect = expect;
         self
     }
 }

@@ -37,6 +37,16 @@ fn folder_topic(folder: &str) -> Result<TopicId> {
     topic_of("layer.audit.below", folder)
 }
 
+/// Returns the audit record of a change that a layer makes, or none if the change carries none or changes nothing (AU-1).
+pub(in crate::layers) fn audit_of_change(
+    audit: Option<&NewAudit>,
+    resource: &AuditResource,
+    before: Option<&Json>,
+    after: Option<&Json>,
+) -> Result<Option<NewEvent>> {
+    audit.filter(|_| before != after).map(|audit| planned(audit, resource, before, after)).transpose()
+}
+
 /// Plans the record of a change: returns the event to be written in the same step as the change (AU-1).
 ///
 /// `before` and `after` are the values of the resource. Secret values are already hidden in the event (AU-4).

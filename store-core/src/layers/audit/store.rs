@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{
     AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit,
-    rules::{admits, all_topic, planned, record_of, topic_of_query},
+    rules::{admits, all_topic, planned, record_of, restored_value, topic_of_query},
 };
 use crate::{
     error::{Error, Result},
@@ -79,6 +79,15 @@ impl AuditLog {
     #[must_use]
     pub const fn new(store: LayerStore) -> Self {
         Self { store }
+    }
+
+    /// Returns the value with which a layer restores `resource` from a record (AU-6).
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such record; the errors of [`restored_value`].
+    pub(in crate::layers) async fn value_to_restore(&self, from: &EventId, resource: &AuditResource) -> Result<Json> {
+        let record = self.load_audit(from).await?.ok_or_else(|| Error::not_found("audit record", from))?;
+        restored_value(&record, resource)
     }
 }
 

@@ -13,6 +13,6 @@ pub use self::{
         ConfigContent, ConfigEntry, ConfigEntryKind, ConfigName, ConfigPosition, ConfigRecord, ConfigSnapshot,
         ConfigSource, ConfigUpdate, WrittenConfig,
     },
-    request::{ConfigChange, ConfigOp, RestoreConfig},
+    request::{ConfigChange, ConfigOp},
     store::{ConfigLayer, ConfigStore, ConfigStoreExt, ConfigStream, ConfigWatch},
 };

@@ -1,7 +1,7 @@
 //! Changes of config records, as callers request them.
 
 use super::{ConfigContent, ConfigName, ConfigSource};
-use crate::{document::DocumentExpect, id::EventId, json::Json, layers::audit::NewAudit};
+use crate::{document::DocumentExpect, json::Json, layers::audit::NewAudit};
 
 /// What a change does to its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,35 +77,6 @@ impl ConfigChange {
     #[must_use]
     pub fn audited(mut self, audit: NewAudit) -> Self {
         self.audit = Some(audit);
-        self
-    }
-}
-
-/// A request to write an earlier content of a record again (AU-6).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RestoreConfig {
-    /// The record to change.
-    pub name: ConfigName,
-    /// The audit record, which must be about the same config record.
-    pub from: EventId,
-    /// What the config record must be like.
-    pub expect: DocumentExpect,
-    /// The audit record of the restoration.
-    pub audit: NewAudit,
-}
-
-impl RestoreConfig {
-    /// Requests the content that an audit record contains: the one after the change, or the one before a deletion.
-    #[must_use]
-    pub const fn new(name: ConfigName, from: EventId, audit: NewAudit) -> Self {
-        Self { name, from, expect: DocumentExpect::Any, audit }
-    }
-
-    /// Sets what the config record must be like.
-    #[must_use]
-    pub const fn expecting(mut self, expect: DocumentExpect) -> Self {
-        self.expect = expect;
         self
     }
 }

@@ -8,13 +8,13 @@ use futures_util::{StreamExt, future, stream};
 
 use super::{
     ConfigChange, ConfigContent, ConfigEntry, ConfigName, ConfigOp, ConfigPosition, ConfigRecord, ConfigSnapshot,
-    ConfigUpdate, RestoreConfig, WrittenConfig,
+    ConfigUpdate, WrittenConfig,
     record::collection,
-    rules::{check_changes, feed_topic, namespace_topic, plan},
+    rules::{ConfigPlan, check_changes, feed_topic, namespace_topic, plan},
 };
 use crate::{
     codec::Codec,
-    document::{DocumentExpect, DocumentQuery, KeySegment, WriteDocuments},
+    document::{Document, DocumentExpect, DocumentQuery, KeySegment, WriteDocuments},
     error::{Detail, Error, Result},
     event::{AppendEvents, Scope},
     ext::DocumentStoreExt,
@@ -22,10 +22,10 @@ use crate::{
     json::Json,
     layers::{
         LayerStore, TrimFeed, TrimmedFeed,
-        audit::{AuditLog, AuditStore, restored_value},
-        repeat_on_conflict,
+        audit::{AuditLog, Restoration},
+        plan_and_write,
     },
-    page::{MAX_PAGE, Page, PageRequest},
+    page::{Page, PageRequest},
     progress::Progress,
 };
 
@@ -68,7 +68,7 @@ pub trait ConfigStore: Send + Sync {
     /// # Errors
     /// `NotFound` if there is no such audit record; `Invalid` if it is about something else; `InvalidTransition` if it
     /// is a restart, or if its content is missing or hidden; otherwise as [`write_config`](Self::write_config).
-    async fn restore_config(&self, request: RestoreConfig) -> Result<WrittenConfig>;
+    async fn restore_config(&self, name: ConfigName, request: Restoration) -> Result<WrittenConfig>;
 
     /// Reads all records, or those of one namespace, with the position from which to subscribe (CF-6).
     ///
@@ -140,38 +140,28 @@ impl ConfigLayer {
         Self { store }
     }
 
-    /// Decides and writes once. An outer `Conflict` means that another writer was faster.
-    async fn try_write(&self, changes: &[ConfigChange]) -> Result<Result<WrittenConfig>> {
+    /// Plans a write over what is stored now.
+    async fn plan(
+        &self,
+        changes: &[ConfigChange],
+    ) -> Result<((ConfigPlan, Vec<Option<Document>>), Option<WriteDocuments>)> {
         let feed = Scope::Topic(feed_topic()?);
         // Every change appends to the feed. So the records are those of this number, if the write finds it unchanged.
         let last = self.store.events.load_scope(&feed).await?.appended;
         let names = changes.iter().map(|change| change.name.document()).collect::<Result<Vec<_>>>()?;
         let found = self.store.documents.load_documents(&names).await?;
-        let mut plan = match plan(changes, &found, last) {
-            Ok(plan) => plan,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        if plan.is_empty() {
-            return Ok(plan.answer(&found, None));
-        }
-        let events = plan.feed.iter().cloned().chain(std::mem::take(&mut plan.audits));
-        let write = WriteDocuments::new(std::mem::take(&mut plan.changes))
-            .with_events(AppendEvents::new(events).expecting(feed, last));
-        let written = self.store.documents.write_documents(write).await?;
-        Ok(plan.answer(&found, Some(&written)))
+        let mut plan = plan(changes, &found, last)?;
+        let write = (!plan.feed.is_empty()).then(|| {
+            let events = plan.feed.iter().cloned().chain(std::mem::take(&mut plan.audits));
+            let append = AppendEvents::new(events).expecting(feed, last);
+            WriteDocuments::new(std::mem::take(&mut plan.changes)).with_events(append)
+        });
+        Ok(((plan, found), write))
     }
 
     async fn records(&self, namespace: Option<&SegmentId>) -> Result<Vec<ConfigRecord>> {
         let query = DocumentQuery::new(collection()?).starting_with(namespace.cloned().map(KeySegment::Id));
-        let (mut records, mut next) = (Vec::new(), Some(PageRequest::first(MAX_PAGE)));
-        while let Some(request) = next.take() {
-            let page = self.store.documents.list_documents(query.clone().with_page(request.clone())).await?;
-            for document in &page.items {
-                records.push(ConfigRecord::from_document(document)?);
-            }
-            next = page.next.map(|cursor| request.after(cursor));
-        }
-        Ok(records)
+        self.store.list_all(query).await?.iter().map(ConfigRecord::from_document).collect()
     }
 }
 
@@ -179,7 +169,8 @@ impl ConfigLayer {
 impl ConfigStore for ConfigLayer {
     async fn write_config(&self, changes: Vec<ConfigChange>) -> Result<WrittenConfig> {
         check_changes(&changes)?;
-        repeat_on_conflict(|| self.try_write(&changes)).await
+        let ((plan, found), written) = plan_and_write(&*self.store.documents, || self.plan(&changes)).await?;
+        plan.answer(&found, written.as_ref())
     }
 
     async fn load_config(&self, name: &ConfigName) -> Result<Option<ConfigRecord>> {
@@ -194,11 +185,9 @@ impl ConfigStore for ConfigLayer {
         Ok(Page { items, next: page.next })
     }
 
-    async fn restore_config(&self, request: RestoreConfig) -> Result<WrittenConfig> {
-        let RestoreConfig { name, from, expect, audit } = request;
-        let record = AuditLog::new(self.store.clone()).load_audit(&from).await?;
-        let record = record.ok_or_else(|| Error::not_found("audit record", &from))?;
-        let value = restored_value(&record, &name.resource()?)?;
+    async fn restore_config(&self, name: ConfigName, request: Restoration) -> Result<WrittenConfig> {
+        let Restoration { from, expect, audit } = request;
+        let value = AuditLog::new(self.store.clone()).value_to_restore(&from, &name.resource()?).await?;
         let content = ConfigContent::read(value.as_str())
             .map_err(|e| Error::invalid("audit record", "its value is no config record").with_source(e))?;
         let change = ConfigChange::new(name, ConfigOp::Put(content)).expecting(expect);

@@ -6,5 +6,5 @@ mod store;
 
 pub use self::{
     record::{ProfileChange, ProfileOwner, ProfileValue, SharedScope, WriteProfile, WrittenProfile},
-    store::{ProfileLayer, ProfileStore},
+    store::{ProfileLayer, ProfileStore, ProfileStoreExt},
 };

@@ -7,8 +7,10 @@ use serde::Serialize;
 use crate::{
     commit::StateOp,
     document::DocumentExpect,
+    error::Result,
     id::{AgentId, AgentType, ProfileKey, SharedScopeId, ThreadId, UserId},
     json::Json,
+    layers::audit::{AuditResource, NewAudit},
     time::Timestamp,
 };
 
@@ -40,17 +42,36 @@ pub enum SharedScope {
     Custom(SharedScopeId),
 }
 
+impl ProfileOwner {
+    /// Returns the number and the name of the type of the owner, and its id. The numbers are stored and never change.
+    pub(super) fn parts(&self) -> (u64, &'static str, Option<&str>) {
+        match self {
+            Self::Agent(id) => (1, "agent", Some(id.as_str())),
+            Self::User(id) => (2, "user", Some(id.as_str())),
+            Self::System => (3, "system", None),
+            Self::Shared(SharedScope::Global) => (4, "global", None),
+            Self::Shared(SharedScope::ParentThread(id)) => (5, "parent_thread", Some(id.as_str())),
+            Self::Shared(SharedScope::AgentType(id)) => (6, "agent_type", Some(id.as_str())),
+            Self::Shared(SharedScope::Thread(id)) => (7, "thread", Some(id.as_str())),
+            Self::Shared(SharedScope::Custom(id)) => (8, "custom", Some(id.as_str())),
+        }
+    }
+
+    /// Returns the resource of audit records about a value: `profile/user/ID/KEY`, or `profile/system/KEY`.
+    ///
+    /// # Errors
+    /// None for any owner and key.
+    pub fn resource(&self, key: &ProfileKey) -> Result<AuditResource> {
+        let (_, name, id) = self.parts();
+        AuditResource::of(["profile", name].into_iter().chain(id).chain([key.as_str()]))
+    }
+}
+
 impl fmt::Display for ProfileOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Agent(id) => write!(f, "agent/{id}"),
-            Self::User(id) => write!(f, "user/{id}"),
-            Self::System => f.write_str("system"),
-            Self::Shared(SharedScope::Global) => f.write_str("global"),
-            Self::Shared(SharedScope::ParentThread(id)) => write!(f, "parent_thread/{id}"),
-            Self::Shared(SharedScope::AgentType(id)) => write!(f, "agent_type/{id}"),
-            Self::Shared(SharedScope::Thread(id)) => write!(f, "thread/{id}"),
-            Self::Shared(SharedScope::Custom(id)) => write!(f, "custom/{id}"),
+        match self.parts() {
+            (_, name, Some(id)) => write!(f, "{name}/{id}"),
+            (_, name, None) => f.write_str(name),
         }
     }
 }
@@ -81,13 +102,15 @@ pub struct ProfileChange {
     pub expect: DocumentExpect,
     /// What the change does. The rules are those of the state of a thread (CM-39).
     pub op: StateOp,
+    /// The audit record of the change, which is written only if the change changes something (AU-1).
+    pub audit: Option<NewAudit>,
 }
 
 impl ProfileChange {
     /// Makes a change of a key, whatever it is like.
     #[must_use]
     pub const fn new(key: ProfileKey, op: StateOp) -> Self {
-        Self { key, expect: DocumentExpect::Any, op }
+        Self { key, expect: DocumentExpect::Any, op, audit: None }
     }
 
     /// Makes a change that sets the value of a key.
@@ -106,6 +129,13 @@ impl ProfileChange {
     #[must_use]
     pub const fn expecting(mut self, expect: DocumentExpect) -> Self {
         self.expect = expect;
+        self
+    }
+
+    /// Adds an audit record.
+    #[must_use]
+    pub fn audited(mut self, audit: NewAudit) -> Self {
+        self.audit = Some(audit);
         self
     }
 }
@@ -136,10 +166,4 @@ pub struct WrittenProfile {
     pub revision: Option<u64>,
     /// Store time of the write.
     pub time: Timestamp,
-}
-
-impl WrittenProfile {
-    pub(super) const fn new(revision: Option<u64>, time: Timestamp) -> Self {
-        Self { revision, time }
-    }
 }

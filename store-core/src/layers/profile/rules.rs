@@ -1,35 +1,24 @@
 //! The rules of profiles: where a value is kept, and what a change writes.
 
-use super::{ProfileChange, ProfileOwner, ProfileValue, SharedScope};
+use super::{ProfileChange, ProfileOwner, ProfileValue};
 use crate::{
     commit::StateOp,
-    document::{
-        Document, DocumentChange, DocumentExpect, DocumentKey, DocumentOp, DocumentQuery, DocumentRef, KeySegment,
-    },
-    error::{Detail, Error, Result},
+    document::{Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, KeySegment},
+    error::{Error, Result},
+    event::NewEvent,
     id::{CollectionId, ProfileKey},
+    layers::{audit::audit_of_change, conflict_in},
 };
 
 /// The collection of all profiles.
-const COLLECTION: &str = "agentstore.profiles";
+const COLLECTION: &str = "layer.profiles";
 
 /// Returns the segments with which the keys of an owner begin.
 ///
-/// The first one is a number for the type of the owner, so no id of one type is taken for that of another (PF-6). The
-/// numbers are stored and never change.
+/// The first one is a number for the type of the owner, so no id of one type is taken for that of another (PF-6).
 fn owner_segments(owner: &ProfileOwner) -> Result<Vec<KeySegment>> {
-    let (number, id) = match owner {
-        ProfileOwner::Agent(id) => (1, Some(id.as_str())),
-        ProfileOwner::User(id) => (2, Some(id.as_str())),
-        ProfileOwner::System => (3, None),
-        ProfileOwner::Shared(SharedScope::Global) => (4, None),
-        ProfileOwner::Shared(SharedScope::ParentThread(id)) => (5, Some(id.as_str())),
-        ProfileOwner::Shared(SharedScope::AgentType(id)) => (6, Some(id.as_str())),
-        ProfileOwner::Shared(SharedScope::Thread(id)) => (7, Some(id.as_str())),
-        ProfileOwner::Shared(SharedScope::Custom(id)) => (8, Some(id.as_str())),
-    };
-    let id = id.map(KeySegment::id).transpose()?;
-    Ok([KeySegment::Number(number)].into_iter().chain(id).collect())
+    let (number, _, id) = owner.parts();
+    Ok([KeySegment::Number(number)].into_iter().chain(id.map(KeySegment::id).transpose()?).collect())
 }
 
 /// Names the document of a value.
@@ -54,41 +43,43 @@ pub(super) fn value_of(document: Document) -> Result<ProfileValue> {
     Ok(ProfileValue { key, value, revision, created_at, updated_at })
 }
 
-/// Returns whether a change is decided from the stored value.
+/// Returns whether a change is decided from the stored value. If not, the store judges what the caller expects.
 pub(super) const fn needs_stored_value(change: &ProfileChange) -> bool {
-    !matches!(change.op, StateOp::Set(_) | StateOp::Remove)
+    change.audit.is_some() || !matches!(change.op, StateOp::Set(_) | StateOp::Remove)
 }
 
-/// Decides a change without the stored value: the store judges the expectation when it writes.
+/// Plans a change without the stored value.
 pub(super) fn plan_blind_change(document: DocumentRef, change: &ProfileChange) -> DocumentChange {
-    let op = match &change.op {
-        StateOp::Set(value) => DocumentOp::Put(value.clone()),
-        _ => DocumentOp::Delete,
+    let planned = match &change.op {
+        StateOp::Set(value) => DocumentChange::put(document, value.clone()),
+        _ => DocumentChange::delete(document),
     };
-    let changed = DocumentChange::delete(document).expecting(change.expect);
-    DocumentChange { op, ..changed }
+    planned.expecting(change.expect)
 }
 
-/// Decides a change from the stored value. The result expects what was read, so a change in between is a `Conflict`.
+/// Plans a change from the stored value, and its audit record. The change expects what was read.
 ///
 /// # Errors
 /// `Conflict` if the caller expects something else than what is stored; `Invalid` if the operation does not fit the
 /// stored value (CM-39).
 pub(super) fn plan_change(
-    document: DocumentRef,
+    owner: &ProfileOwner,
     change: &ProfileChange,
     stored: Option<&Document>,
-) -> Result<DocumentChange> {
+) -> Result<(DocumentChange, Option<NewEvent>)> {
+    let document = document_of(owner, &change.key)?;
     let found = stored.map(|stored| stored.revision);
     if !change.expect.holds(found) {
-        let (document, expected) = (Box::new(document), change.expect);
-        return Err(Error::new(Detail::DocumentConflict { document, expected, actual: found }));
+        return Err(conflict_in(document, change.expect, found));
     }
-    let value = change.op.apply(stored.map(|stored| &stored.value))?;
-    let expect = found.map_or(DocumentExpect::Absent, DocumentExpect::Revision);
-    let planned = value
-        .map_or_else(|| DocumentChange::delete(document.clone()), |value| DocumentChange::put(document.clone(), value));
-    Ok(planned.expecting(expect))
+    let before = stored.map(|stored| &stored.value);
+    let after = change.op.apply(before)?;
+    let audit = audit_of_change(change.audit.as_ref(), &owner.resource(&change.key)?, before, after.as_ref())?;
+    let planned = match after {
+        Some(value) => DocumentChange::put(document, value),
+        None => DocumentChange::delete(document),
+    };
+    Ok((planned.expecting(found.map_or(DocumentExpect::Absent, DocumentExpect::Revision)), audit))
 }
 
 #[cfg(test)]
@@ -98,7 +89,7 @@ mod tests {
     use super::{document_of, plan_blind_change, plan_change, query_of, value_of};
     use crate::{
         Document, DocumentChange, DocumentExpect, DocumentRef, ErrorKind, Json, ProfileChange, ProfileOwner,
-        SharedScope, StateOp, document::StoredDocument,
+        SharedScope, StateOp, document::StoredDocument, layers::audit::NewAudit,
     };
 
     fn json(text: &str) -> Json {
@@ -147,7 +138,7 @@ mod tests {
         let places: Vec<_> =
             owners("o").iter().map(|owner| document_of(owner, &"k".parse().unwrap()).unwrap().to_string()).collect();
         let wanted = ["1/o/k", "2/o/k", "3/k", "4/k", "5/o/k", "6/o/k", "7/o/k", "8/o/k"];
-        assert_eq!(places, wanted.map(|place| format!("agentstore.profiles/{place}")));
+        assert_eq!(places, wanted.map(|place| format!("layer.profiles/{place}")));
     }
 
     #[test]
@@ -168,7 +159,8 @@ mod tests {
     fn changes_are_decided_from_the_stored_value_pf_2() {
         let check = |op: StateOp, expect, found: Option<&str>, wanted: Result<DocumentChange, ErrorKind>| {
             let change = ProfileChange::new("k".parse().unwrap(), op).expecting(expect);
-            let planned = plan_change(document(), &change, found.map(stored).as_ref()).map_err(|error| error.kind());
+            let planned = plan_change(&ProfileOwner::System, &change, found.map(stored).as_ref());
+            let planned = planned.map(|(planned, _)| planned).map_err(|error| error.kind());
             assert_eq!(planned, wanted, "{change:?} {found:?}");
         };
         let put = |text: &str| DocumentChange::put(document(), json(text));
@@ -182,6 +174,21 @@ mod tests {
         check(StateOp::Append(vec![json("1")]), DocumentExpect::Present, None, Err(ErrorKind::Conflict));
         check(StateOp::Merge(json(r#"{"a":1}"#)), seven, Some("{}"), Ok(put(r#"{"a":1}"#).expecting(seven)));
         check(StateOp::Remove, seven, Some("1"), Ok(DocumentChange::delete(document()).expecting(seven)));
+    }
+
+    #[test]
+    fn a_change_of_the_value_is_audited_au_1() {
+        let check = |op: StateOp, found: Option<&str>, wanted: Option<&str>| {
+            let change = ProfileChange::new("k".parse().unwrap(), op).audited(NewAudit::new("ada".parse().unwrap()));
+            let (_, audit) = plan_change(&ProfileOwner::System, &change, found.map(stored).as_ref()).unwrap();
+            assert_eq!(audit.as_ref().map(|audit| audit.kind.as_str()), wanted, "{change:?} {found:?}");
+        };
+        check(StateOp::Set(json("1")), None, Some("create"));
+        check(StateOp::Add(1), Some("1"), Some("update"));
+        check(StateOp::Remove, Some("1"), Some("delete"));
+        check(StateOp::Set(json("1")), Some("1"), None);
+        check(StateOp::Max(0), Some("1"), None);
+        check(StateOp::Remove, None, None);
     }
 
     #[test]

@@ -7,11 +7,15 @@ use async_trait::async_trait;
 use super::{ProfileChange, ProfileOwner, ProfileValue, WriteProfile, WrittenProfile, rules};
 use crate::{
     document::{DeleteDocuments, DocumentExpect, WriteDocuments},
-    error::Result,
+    error::{Error, Result},
     ext::DocumentStoreExt,
     id::ProfileKey,
     json::Json,
-    layers::{Attempt, LayerStore, repeat_if_overtaken},
+    layers::{
+        LayerStore,
+        audit::{AuditLog, Restoration},
+        plan_and_write, write_of,
+    },
     page::{Page, PageRequest},
     progress::IgnoreProgress,
 };
@@ -53,10 +57,26 @@ pub trait ProfileStore: Send + Sync {
     /// Any error of listing and writing documents. After an `Unknown` outcome, repeat the call.
     async fn clear_profile(&self, owner: &ProfileOwner) -> Result<u64>;
 
+    /// Writes a value again that an audit record contains, as a new change (AU-6).
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such audit record; `Invalid` if it is about something else; `InvalidTransition` if it
+    /// is a restart, or if its value is missing or hidden; otherwise as [`write_profile`](Self::write_profile).
+    async fn restore_profile(
+        &self,
+        owner: &ProfileOwner,
+        key: ProfileKey,
+        request: Restoration,
+    ) -> Result<WrittenProfile>;
+}
+
+/// What can be done with one value of a profile.
+#[async_trait]
+pub trait ProfileStoreExt: ProfileStore {
     /// Loads one value, or none if there is none (PF-1).
     ///
     /// # Errors
-    /// As [`load_profile_values`](Self::load_profile_values).
+    /// As [`load_profile_values`](ProfileStore::load_profile_values).
     async fn load_profile(&self, owner: &ProfileOwner, key: &ProfileKey) -> Result<Option<ProfileValue>> {
         Ok(self.load_profile_values(owner, std::slice::from_ref(key)).await?.pop().flatten())
     }
@@ -64,7 +84,7 @@ pub trait ProfileStore: Send + Sync {
     /// Sets one value (PF-1, PF-2).
     ///
     /// # Errors
-    /// As [`write_profile`](Self::write_profile).
+    /// As [`write_profile`](ProfileStore::write_profile).
     async fn put_profile(
         &self,
         owner: &ProfileOwner,
@@ -79,7 +99,7 @@ pub trait ProfileStore: Send + Sync {
     /// Removes one value. A missing one is no error, unless something else is expected (PF-3).
     ///
     /// # Errors
-    /// As [`write_profile`](Self::write_profile).
+    /// As [`write_profile`](ProfileStore::write_profile).
     async fn delete_profile(
         &self,
         owner: &ProfileOwner,
@@ -90,6 +110,8 @@ pub trait ProfileStore: Send + Sync {
         self.write_profile(WriteProfile::new(owner.clone(), [change])).await
     }
 }
+
+impl<S: ProfileStore + ?Sized> ProfileStoreExt for S {}
 
 /// The profiles of a tenant, kept as documents.
 #[derive(Clone)]
@@ -104,25 +126,19 @@ impl ProfileLayer {
         Self { store }
     }
 
-    /// Decides a write from the stored values, and writes it if they have not changed since.
-    async fn try_write(&self, request: &WriteProfile) -> Result<Attempt<WrittenProfile>> {
-        let names: Vec<_> = request
-            .changes
-            .iter()
-            .map(|change| rules::document_of(&request.owner, &change.key))
-            .collect::<Result<_>>()?;
+    /// Plans a write over the stored values.
+    async fn plan(&self, request: &WriteProfile) -> Result<((), Option<WriteDocuments>)> {
+        let WriteProfile { owner, changes } = request;
+        let names = changes.iter().map(|change| rules::document_of(owner, &change.key)).collect::<Result<Vec<_>>>()?;
         let stored = self.store.documents.load_documents(&names).await?;
-        let mut planned = Vec::with_capacity(names.len());
-        for (index, ((change, name), stored)) in request.changes.iter().zip(names).zip(&stored).enumerate() {
-            let change = rules::plan_change(name, change, stored.as_ref());
-            planned.push(change.map_err(|e| e.in_part(format!("changes[{index}]")))?);
+        let (mut planned, mut audits) = (Vec::new(), Vec::new());
+        for (index, (change, stored)) in changes.iter().zip(&stored).enumerate() {
+            let change = rules::plan_change(owner, change, stored.as_ref());
+            let (change, audit) = change.map_err(|e| e.in_part(format!("changes[{index}]")))?;
+            planned.push(change);
+            audits.extend(audit);
         }
-        Attempt::of(self.write(WriteDocuments::new(planned)).await)
-    }
-
-    async fn write(&self, request: WriteDocuments) -> Result<WrittenProfile> {
-        let written = self.store.documents.write_documents(request).await?;
-        Ok(WrittenProfile::new(written.revision, written.time))
+        Ok(((), Some(write_of(planned, audits))))
     }
 }
 
@@ -145,14 +161,30 @@ impl ProfileStore for ProfileLayer {
     }
 
     async fn write_profile(&self, request: WriteProfile) -> Result<WrittenProfile> {
-        if request.changes.iter().any(rules::needs_stored_value) {
-            return repeat_if_overtaken(|| self.try_write(&request)).await;
-        }
-        let change_of = |change: &ProfileChange| {
-            Ok(rules::plan_blind_change(rules::document_of(&request.owner, &change.key)?, change))
+        let documents = &*self.store.documents;
+        let written = if request.changes.iter().any(rules::needs_stored_value) {
+            plan_and_write(documents, || self.plan(&request)).await?.1
+        } else {
+            let planned = request
+                .changes
+                .iter()
+                .map(|change| Ok(rules::plan_blind_change(rules::document_of(&request.owner, &change.key)?, change)));
+            Some(documents.write_documents(WriteDocuments::new(planned.collect::<Result<Vec<_>>>()?)).await?)
         };
-        let planned: Vec<_> = request.changes.iter().map(change_of).collect::<Result<_>>()?;
-        self.write(WriteDocuments::new(planned)).await
+        let written = written.ok_or_else(|| Error::invalid("profile", "there are no changes in the call"))?;
+        Ok(WrittenProfile { revision: written.revision, time: written.time })
+    }
+
+    async fn restore_profile(
+        &self,
+        owner: &ProfileOwner,
+        key: ProfileKey,
+        request: Restoration,
+    ) -> Result<WrittenProfile> {
+        let Restoration { from, expect, audit } = request;
+        let value = AuditLog::new(self.store.clone()).value_to_restore(&from, &owner.resource(&key)?).await?;
+        let change = ProfileChange::put(key, value).expecting(expect).audited(audit.restoring(from));
+        self.write_profile(WriteProfile::new(owner.clone(), [change])).await
     }
 
     async fn clear_profile(&self, owner: &ProfileOwner) -> Result<u64> {

@@ -1,121 +1,138 @@
-//! The documents in which the registry is kept, and how they are read.
+//! The documents in which the registry is kept.
 
 use std::collections::BTreeMap;
 
-use super::record::{DefinitionRef, VersionRef};
+use super::record::{DefinitionRef, DefinitionState, VersionRef};
 use crate::{
     codec::Codec,
-    document::{Document, DocumentKey, DocumentQuery, DocumentRef, KeySegment},
+    document::{Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, KeySegment},
     error::{Error, Result},
     event::Scope,
-    id::{CollectionId, DefinitionKind, PublicationId, RunId, SegmentId, TopicId},
+    id::{CollectionId, DefinitionId, DefinitionKind, PublicationId, RunId, TopicId},
+    json::Json,
 };
 
-/// The collections of the registry. Their names are stored and never change.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Collection {
-    /// Kind, id: the state of a definition.
-    Definitions,
-    /// Kind, id, version: the content of a version.
-    Versions,
-    /// Kind, id, version: exists if a publication has the version.
-    Published,
-    /// Kind, id, version: exists if the version must not be removed.
-    Protected,
-    /// Kind, id, version: exists while a purge decides whether to remove the version.
-    Marks,
-    /// Kind, id, version, run: exists while a run needs the version.
-    Pins,
-    /// Snapshot number: the content of a publication.
-    Publications,
-    /// Id of a publication: its snapshot number.
-    PublicationIds,
-    /// One document: the number of the latest snapshot.
-    Latest,
+// The collections, with what their keys consist of. The names are stored and never change.
+
+/// Kind, id: the state of a definition.
+pub(super) const DEFINITIONS: &str = "layer.registry.definitions";
+/// Kind, id, version: the content of a version.
+pub(super) const VERSIONS: &str = "layer.registry.versions";
+/// Kind, id, version, holder: exists while the holder needs the version.
+pub(super) const PINS: &str = "layer.registry.pins";
+/// Kind, id, version: exists while a purge decides whether to remove the version.
+pub(super) const MARKS: &str = "layer.registry.marks";
+/// Snapshot number: the content of a publication.
+pub(super) const PUBLICATIONS: &str = "layer.registry.publications";
+/// Id of a publication: its snapshot number.
+const PUBLICATION_IDS: &str = "layer.registry.publication_ids";
+
+/// Returns the topic of the feed.
+pub(super) fn feed() -> Result<Scope> {
+    TopicId::new("layer.registry").map(Scope::Topic)
 }
 
-impl Collection {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Definitions => "agentstore.registry.definitions",
-            Self::Versions => "agentstore.registry.versions",
-            Self::Published => "agentstore.registry.published",
-            Self::Protected => "agentstore.registry.protected",
-            Self::Marks => "agentstore.registry.marks",
-            Self::Pins => "agentstore.registry.pins",
-            Self::Publications => "agentstore.registry.publications",
-            Self::PublicationIds => "agentstore.registry.publication_ids",
-            Self::Latest => "agentstore.registry.latest",
-        }
-    }
-
-    fn document(self, segments: impl IntoIterator<Item = KeySegment>) -> Result<DocumentRef> {
-        Ok(DocumentKey::new(CollectionId::new(self.name())?, segments)?.into())
-    }
-
-    fn query(self, segments: impl IntoIterator<Item = KeySegment>) -> Result<DocumentQuery> {
-        Ok(DocumentQuery::new(CollectionId::new(self.name())?).starting_with(segments))
-    }
-
-    /// Names the document of a version.
-    pub(super) fn of_version(self, version: &VersionRef) -> Result<DocumentRef> {
-        self.document(version_segments(version)?)
-    }
-
-    /// Returns the query for the documents of all versions of a definition.
-    pub(super) fn of_definition(self, definition: &DefinitionRef) -> Result<DocumentQuery> {
-        self.query(definition_segments(definition)?)
-    }
+fn document(collection: &str, segments: Vec<KeySegment>) -> Result<DocumentRef> {
+    Ok(DocumentKey::new(CollectionId::new(collection)?, segments)?.into())
 }
 
-fn definition_segments(definition: &DefinitionRef) -> Result<[KeySegment; 2]> {
-    Ok([KeySegment::id(definition.kind())?, KeySegment::id(definition.id())?])
-}
-
-fn version_segments(version: &VersionRef) -> Result<[KeySegment; 3]> {
-    let [kind, id] = definition_segments(&version.definition)?;
-    Ok([kind, id, KeySegment::Number(version.version)])
-}
-
-pub(super) fn definition(definition: &DefinitionRef) -> Result<DocumentRef> {
-    Collection::Definitions.document(definition_segments(definition)?)
-}
-
-pub(super) fn definitions(kind: Option<&DefinitionKind>) -> Result<DocumentQuery> {
-    Collection::Definitions.query(kind.map(KeySegment::id).transpose()?)
+pub(super) fn query(collection: &str, prefix: Vec<KeySegment>) -> Result<DocumentQuery> {
+    Ok(DocumentQuery::new(CollectionId::new(collection)?).starting_with(prefix))
 }
 
 pub(super) fn publication(snapshot: u64) -> Result<DocumentRef> {
-    Collection::Publications.document([KeySegment::Number(snapshot)])
-}
-
-pub(super) fn publications() -> Result<DocumentQuery> {
-    Collection::Publications.query([])
+    document(PUBLICATIONS, vec![KeySegment::Number(snapshot)])
 }
 
 pub(super) fn publication_id(id: &PublicationId) -> Result<DocumentRef> {
-    Collection::PublicationIds.document([KeySegment::id(id)?])
+    document(PUBLICATION_IDS, vec![KeySegment::id(id)?])
 }
 
-pub(super) fn latest() -> Result<DocumentRef> {
-    Collection::Latest.document([KeySegment::Number(0)])
+impl DefinitionRef {
+    pub(super) fn segments(&self) -> Result<Vec<KeySegment>> {
+        Ok(vec![KeySegment::id(self.kind())?, KeySegment::id(self.id())?])
+    }
+
+    /// Names the document with the state of the definition.
+    pub(super) fn document(&self) -> Result<DocumentRef> {
+        document(DEFINITIONS, self.segments()?)
+    }
+
+    /// Reads the name from the key of a document of the definition or of one of its versions.
+    pub(super) fn from_document(document: &Document) -> Result<Self> {
+        match document.key.segments().as_slice() {
+            [KeySegment::Id(kind), KeySegment::Id(id), ..] => {
+                Self::new(DefinitionKind::new(kind)?, DefinitionId::new(id)?)
+            }
+            _ => Err(unreadable(document)),
+        }
+    }
 }
 
-pub(super) fn pin(version: &VersionRef, run: &RunId) -> Result<DocumentRef> {
-    let [kind, id, number] = version_segments(version)?;
-    Collection::Pins.document([kind, id, number, KeySegment::id(run)?])
+impl VersionRef {
+    pub(super) fn segments(&self) -> Result<Vec<KeySegment>> {
+        let mut segments = self.definition.segments()?;
+        segments.push(KeySegment::Number(self.version));
+        Ok(segments)
+    }
+
+    /// Names the document of the version in one of the collections.
+    pub(super) fn in_collection(&self, collection: &str) -> Result<DocumentRef> {
+        document(collection, self.segments()?)
+    }
+
+    /// Reads the name from the key of a document of the version.
+    pub(super) fn from_document(document: &Document) -> Result<Self> {
+        match document.key.segments().as_slice() {
+            [_, _, KeySegment::Number(number), ..] => Ok(DefinitionRef::from_document(document)?.at(*number)),
+            _ => Err(unreadable(document)),
+        }
+    }
 }
 
-pub(super) fn pins_of(version: &VersionRef) -> Result<DocumentQuery> {
-    Collection::Pins.query(version_segments(version)?)
+/// What needs a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A publication, or several of them.
+    Publications,
+    /// The protection of the version.
+    Protection,
+    /// A run, while it is not done.
+    Run(RunId),
 }
 
-/// The topic of the feed of the registry.
-pub(super) fn feed() -> Result<Scope> {
-    TopicId::new("agentstore.registry").map(Scope::Topic)
+impl Holder {
+    /// Names the document of the pin. The numbers are stored and never change.
+    pub(super) fn pin(&self, version: &VersionRef) -> Result<DocumentRef> {
+        let mut segments = version.segments()?;
+        segments.push(match self {
+            Self::Publications => KeySegment::Number(1),
+            Self::Protection => KeySegment::Number(2),
+            Self::Run(run) => KeySegment::id(run)?,
+        });
+        document(PINS, segments)
+    }
+
+    /// Returns the change that pins a version, and those that check that no purge has marked or removed it.
+    pub(super) fn pin_changes(&self, version: &VersionRef) -> Result<[DocumentChange; 3]> {
+        Ok([
+            DocumentChange::check(version.in_collection(VERSIONS)?, DocumentExpect::Present),
+            DocumentChange::check(version.in_collection(MARKS)?, DocumentExpect::Absent),
+            DocumentChange::put(self.pin(version)?, Json::parse("{}")?),
+        ])
+    }
+
+    pub(super) fn from_pin(pin: &Document) -> Result<Self> {
+        match pin.key.segments().pop() {
+            Some(KeySegment::Number(1)) => Ok(Self::Publications),
+            Some(KeySegment::Number(2)) => Ok(Self::Protection),
+            Some(KeySegment::Id(run)) => RunId::new(run).map(Self::Run),
+            _ => Err(unreadable(pin)),
+        }
+    }
 }
 
-fn unreadable(document: &Document) -> Error {
+pub(super) fn unreadable(document: &Document) -> Error {
     Error::corrupt(format!("document {}: it is not what the registry writes there", document.key))
 }
 
@@ -124,59 +141,18 @@ pub(super) fn decode<T: Codec>(document: &Document) -> Result<T> {
     T::read(document.value.as_str()).map_err(|e| unreadable(document).with_source(e))
 }
 
-/// Reads the name of a definition from the key of its document, or from that of one of its versions.
-pub(super) fn definition_of(document: &Document) -> Result<DefinitionRef> {
-    match document.key.segments().as_slice() {
-        [KeySegment::Id(kind), KeySegment::Id(id), ..] => {
-            DefinitionRef::new(DefinitionKind::new(kind)?, crate::id::DefinitionId::new(id)?)
-        }
-        _ => Err(unreadable(document)),
-    }
-}
-
-/// Reads the number of a version from the key of its document.
-pub(super) fn version_of(document: &Document) -> Result<VersionRef> {
-    match document.key.segments().as_slice() {
-        [_, _, KeySegment::Number(number), ..] => Ok(definition_of(document)?.at(*number)),
-        _ => Err(unreadable(document)),
-    }
-}
-
-/// Reads the snapshot number from the key of the document of a publication.
-pub(super) fn snapshot_of(document: &Document) -> Result<u64> {
-    match document.key.segments().as_slice() {
-        [KeySegment::Number(snapshot)] => Ok(*snapshot),
-        _ => Err(unreadable(document)),
-    }
-}
-
-/// Reads the run from the key of a pin.
-pub(super) fn run_of(document: &Document) -> Result<RunId> {
-    let run: Option<SegmentId> = document.key.segments().pop().and_then(|segment| match segment {
-        KeySegment::Id(id) => Some(id),
-        KeySegment::Number(_) => None,
-    });
-    RunId::new(run.ok_or_else(|| unreadable(document))?)
-}
-
 /// Documents that were loaded together, as of one moment.
 #[derive(Debug, Default)]
-pub(super) struct Loaded(BTreeMap<DocumentRef, Document>);
-
-impl FromIterator<Document> for Loaded {
-    fn from_iter<I: IntoIterator<Item = Document>>(documents: I) -> Self {
-        Self(documents.into_iter().map(|document| (document.to_ref(), document)).collect())
-    }
-}
+pub(super) struct Loaded(pub(super) BTreeMap<DocumentRef, Document>);
 
 impl Loaded {
-    /// Returns a document that was loaded, or none if it does not exist.
-    pub(super) fn get(&self, document: &DocumentRef) -> Option<&Document> {
-        self.0.get(document)
-    }
-
     /// Returns the value of a document, and its revision.
     pub(super) fn value<T: Codec>(&self, document: &DocumentRef) -> Result<Option<(T, u64)>> {
-        self.get(document).map(|found| Ok((decode(found)?, found.revision))).transpose()
+        self.0.get(document).map(|found| Ok((decode(found)?, found.revision))).transpose()
+    }
+
+    /// Returns the state of a definition, and the revision of its document.
+    pub(super) fn state(&self, definition: &DefinitionRef) -> Result<Option<(DefinitionState, u64)>> {
+        self.value(&definition.document()?)
     }
 }

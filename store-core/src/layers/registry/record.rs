@@ -1,15 +1,20 @@
-//! Definitions, their versions, publications and manifests, and the requests that write them.
+//! Definitions, their versions, publications, manifests and the entries of the feed.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
+use super::keys::{self, decode};
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, record, serde_by_codec},
-    error::Result,
-    id::{DefinitionId, DefinitionKind, PublicationId},
+    document::{Document, KeySegment},
+    error::{Error, Result},
+    event::{Event, NewEvent},
+    id::{DefinitionId, DefinitionKind, EventKind, PublicationId},
     json::Json,
+    layers::audit::AuditResource,
     limits::{check_limit, length},
+    page::Cursor,
     time::Timestamp,
 };
 
@@ -45,6 +50,14 @@ impl DefinitionRef {
     #[must_use]
     pub const fn id(&self) -> &DefinitionId {
         &self.id
+    }
+
+    /// Returns the resource of audit records about the definition: `definition/KIND/ID`.
+    ///
+    /// # Errors
+    /// None for any name.
+    pub fn resource(&self) -> Result<AuditResource> {
+        AuditResource::of(["definition", self.kind.as_str(), self.id.as_str()])
     }
 
     /// Names a version of the definition.
@@ -110,8 +123,16 @@ pub struct Definition {
     pub updated_at: Timestamp,
 }
 
+impl Definition {
+    pub(super) fn from_document(document: &Document) -> Result<Self> {
+        let DefinitionState { current, hash, archived, .. } = decode(document)?;
+        let (created_at, updated_at) = (document.created_at, document.updated_at);
+        Ok(Self { name: DefinitionRef::from_document(document)?, current, hash, archived, created_at, updated_at })
+    }
+}
+
 /// What is stored of a definition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DefinitionState {
     pub(super) current: u64,
     pub(super) hash: String,
@@ -131,6 +152,13 @@ pub struct DefinitionVersion {
     pub content: VersionContent,
     /// When the version was made; set by the store.
     pub created_at: Timestamp,
+}
+
+impl DefinitionVersion {
+    pub(super) fn from_document(document: &Document) -> Result<Self> {
+        let name = VersionRef::from_document(document)?;
+        Ok(Self { name, content: decode(document)?, created_at: document.created_at })
+    }
 }
 
 /// The content of a version.
@@ -153,49 +181,6 @@ pub struct VersionContent {
 
 record!(VersionContent { hash: req, schema_version: req, value: req, metadata: opt, copied_from: opt });
 
-/// A version to be published.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NewVersion {
-    /// The definition. It is made with its first version.
-    pub definition: DefinitionRef,
-    /// The version of the schema of the value, counted from 1.
-    pub schema_version: u32,
-    /// The value.
-    pub value: Json,
-    /// What the writer says about the version. It is not part of the content hash.
-    pub metadata: Option<Json>,
-    /// The older version that this one is a copy of.
-    pub(super) copied_from: Option<u64>,
-}
-
-impl NewVersion {
-    /// Makes a version with schema version 1 and no metadata.
-    #[must_use]
-    pub const fn new(definition: DefinitionRef, value: Json) -> Self {
-        Self { definition, schema_version: 1, value, metadata: None, copied_from: None }
-    }
-
-    /// Makes a copy of an older version.
-    pub(super) fn copy_of(version: &DefinitionVersion) -> Self {
-        let VersionContent { schema_version, value, metadata, .. } = version.content.clone();
-        let VersionRef { definition, version } = version.name.clone();
-        Self { definition, schema_version, value, metadata, copied_from: Some(version) }
-    }
-}
-
-/// The result of publishing one version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct PublishedVersion {
-    /// The version that has the content now.
-    pub name: VersionRef,
-    /// The content hash.
-    pub hash: String,
-    /// Whether the version is new. If not, the current version already had the content, and nothing was written.
-    pub created: bool,
-}
-
 /// A publication: versions that were published together. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -206,6 +191,14 @@ pub struct Publication {
     pub content: PublicationContent,
     /// When it was published; set by the store.
     pub published_at: Timestamp,
+}
+
+impl Publication {
+    pub(super) fn from_document(document: &Document) -> Result<Self> {
+        let segments = document.key.segments();
+        let [KeySegment::Number(snapshot)] = segments.as_slice() else { return Err(keys::unreadable(document)) };
+        Ok(Self { snapshot: *snapshot, content: decode(document)?, published_at: document.created_at })
+    }
 }
 
 /// The content of a publication.
@@ -254,80 +247,94 @@ impl PublicationEntry {
     }
 }
 
-/// A request to publish versions together (RG-6).
+/// The pinned versions of a publication, with their contents. A run names it by the id of the publication.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// The publication.
+    pub publication: Publication,
+    /// The versions, in the order of the publication.
+    pub versions: Vec<DefinitionVersion>,
+}
+
+impl Manifest {
+    /// Returns the pinned version of a definition, if the manifest has one.
+    #[must_use]
+    pub fn version_of(&self, definition: &DefinitionRef) -> Option<&DefinitionVersion> {
+        self.versions.iter().find(|version| version.name.definition == *definition)
+    }
+}
+
+/// Something that happened in the registry: an entry of the feed (RG-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PublishAll {
-    /// The id of the publication.
-    pub id: PublicationId,
-    /// Contents to publish. Content equal to the current version becomes no new version (RG-1).
-    pub versions: Vec<NewVersion>,
-    /// Existing versions.
-    pub existing: Vec<VersionRef>,
-    /// The number of the snapshot that must be the latest one; 0 if there must be none (RG-8).
-    pub expect_snapshot: Option<u64>,
-    /// Who publishes.
-    pub by: Option<String>,
-    /// What the publisher says about it.
-    pub metadata: Option<Json>,
-    /// The revisions of the configs that the publication is made from.
-    pub config_revisions: BTreeMap<String, u64>,
-    /// The snapshot whose contents are published again.
-    pub(super) rollback_of: Option<u64>,
+pub struct RegistryChange {
+    /// What happened.
+    pub fact: RegistryFact,
+    /// When it happened; set by the store.
+    pub at: Timestamp,
+    /// The position from which a subscription continues.
+    pub cursor: Cursor,
 }
 
-impl PublishAll {
-    /// Requests a publication of nothing; add versions.
-    #[must_use]
-    pub const fn new(id: PublicationId) -> Self {
-        Self {
-            id,
-            versions: Vec::new(),
-            existing: Vec::new(),
-            expect_snapshot: None,
-            by: None,
-            metadata: None,
-            config_revisions: BTreeMap::new(),
-            rollback_of: None,
-        }
-    }
-
-    /// Adds content to publish.
-    #[must_use]
-    pub fn version(mut self, version: NewVersion) -> Self {
-        self.versions.push(version);
-        self
-    }
-
-    /// Adds an existing version.
-    #[must_use]
-    pub fn existing(mut self, version: VersionRef) -> Self {
-        self.existing.push(version);
-        self
-    }
-
-    /// Sets the number of the snapshot that must be the latest one; 0 if there must be none.
-    #[must_use]
-    pub const fn expecting_snapshot(mut self, snapshot: u64) -> Self {
-        self.expect_snapshot = Some(snapshot);
-        self
-    }
-}
-
-/// A request to publish the contents of an earlier publication again (RG-13).
+/// What happened in the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RollbackPublication {
-    /// The snapshot with the contents.
-    pub to: u64,
-    /// The new publication: its id, its guard, who publishes, metadata. It names no versions.
-    pub publication: PublishAll,
+pub enum RegistryFact {
+    /// Versions were published together.
+    Published {
+        /// The snapshot number.
+        snapshot: u64,
+        /// The id of the publication.
+        id: PublicationId,
+    },
+    /// A definition was archived.
+    Archived(DefinitionRef),
+    /// A definition was taken out of the archive.
+    Unarchived(DefinitionRef),
 }
 
-impl RollbackPublication {
-    /// Requests a publication with the contents of the snapshot `to`.
-    #[must_use]
-    pub const fn new(to: u64, publication: PublishAll) -> Self {
-        Self { to, publication }
+impl RegistryFact {
+    pub(super) fn event(&self) -> Result<NewEvent> {
+        let mut payload = String::new();
+        let kind = match self {
+            Self::Published { snapshot, id } => {
+                let mut object = ObjectWriter::open(&mut payload);
+                object.field("snapshot", snapshot).field("publication", id);
+                object.close();
+                "registry.published"
+            }
+            Self::Archived(definition) => {
+                definition.write(&mut payload);
+                "registry.archived"
+            }
+            Self::Unarchived(definition) => {
+                definition.write(&mut payload);
+                "registry.unarchived"
+            }
+        };
+        Ok(NewEvent::new(EventKind::new(kind)?, [keys::feed()?]).with_payload(Json::parse(&payload)?))
+    }
+}
+
+impl RegistryChange {
+    pub(super) fn from_event(event: &Event) -> Result<Self> {
+        let read = || {
+            let payload = event.payload.as_ref().ok_or_else(|| DecodeError::new("is missing").within("payload"))?;
+            match event.kind.as_str() {
+                "registry.published" => {
+                    let mut fields = Fields::parse(payload.as_str())?;
+                    let (snapshot, id) = (fields.take("snapshot")?, fields.take("publication")?);
+                    Ok(RegistryFact::Published { snapshot, id })
+                }
+                "registry.archived" => DefinitionRef::read(payload.as_str()).map(RegistryFact::Archived),
+                "registry.unarchived" => DefinitionRef::read(payload.as_str()).map(RegistryFact::Unarchived),
+                _ => Err(DecodeError::new("is not that of a change of the registry").within("kind")),
+            }
+        };
+        let corrupt = || Error::corrupt(format!("the entry of the registry's feed in event {}", event.id));
+        let fact = read().map_err(|e: DecodeError| corrupt().with_source(e))?;
+        let cursor = event.cursor(&keys::feed()?).cloned().ok_or_else(corrupt)?;
+        Ok(Self { fact, at: event.created_at, cursor })
     }
 }

@@ -1,30 +1,33 @@
 //! The contracts of the registry, and reading it.
 
-use std::fmt;
+use std::{fmt, pin::Pin};
 
 use async_trait::async_trait;
+use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::{
-    keys::{self, Collection, Loaded},
-    manifest::{Manifest, ManifestChoice, PurgeVersions, PurgedVersions, RegistryChange, RegistryFact, RegistryStream},
-    record::{
-        Definition, DefinitionRef, DefinitionState, DefinitionVersion, NewVersion, Publication, PublishAll,
-        PublishedVersion, RollbackPublication, VersionRef,
+    keys::{self, DEFINITIONS, Loaded, PUBLICATIONS, VERSIONS, decode, query},
+    record::{Definition, DefinitionRef, DefinitionVersion, Manifest, Publication, RegistryChange, VersionRef},
+    request::{
+        ManifestChoice, NewVersion, PublishAll, PublishedVersion, PurgeVersions, PurgedVersions, RollbackPublication,
     },
-    rules,
+    rules::check_entry,
 };
 use crate::{
-    codec::Codec,
-    document::{Document, DocumentQuery, DocumentRef},
+    document::{Document, DocumentQuery, DocumentRef, KeySegment},
     error::{Error, Result},
-    event::{Event, EventFilter, Subscribe, SubscriptionStart},
-    id::{DefinitionKind, EventKind},
-    layers::LayerStore,
+    event::{Subscribe, SubscriptionStart},
+    ext::DocumentStoreExt,
+    id::{DefinitionKind, EventId},
+    layers::{LayerStore, audit::NewAudit},
     log::Direction,
     page::{Page, PageRequest},
     run::RunReader,
 };
+
+/// A stream of what happened in the registry. It does not end, except after an error.
+pub type RegistryStream = Pin<Box<dyn Stream<Item = Result<RegistryChange>> + Send>>;
 
 /// Reads the registry.
 #[async_trait]
@@ -96,19 +99,31 @@ pub trait RegistryWriter: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` for an unknown version; otherwise as [`publish`](Self::publish).
-    async fn rollback(&self, to: &VersionRef) -> Result<PublishedVersion>;
+    async fn rollback(&self, to: &VersionRef, audit: Option<NewAudit>) -> Result<PublishedVersion>;
+
+    /// Publishes a content again that an audit record contains (AU-6).
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such audit record; `Invalid` if it is about something else; `InvalidTransition` if it
+    /// is a restart, or if its value is missing or hidden; otherwise as [`publish`](Self::publish).
+    async fn restore_version(
+        &self,
+        definition: &DefinitionRef,
+        from: EventId,
+        audit: NewAudit,
+    ) -> Result<PublishedVersion>;
 
     /// Archives a definition: nothing of it can be published any more. Returns whether it was not archived (RG-5).
     ///
     /// # Errors
     /// `NotFound` for an unknown definition. The call may be repeated.
-    async fn archive(&self, definition: &DefinitionRef) -> Result<bool>;
+    async fn archive(&self, definition: &DefinitionRef, audit: Option<NewAudit>) -> Result<bool>;
 
     /// Takes a definition out of the archive. Returns whether it was archived (RG-5).
     ///
     /// # Errors
     /// `NotFound` for an unknown definition. The call may be repeated.
-    async fn unarchive(&self, definition: &DefinitionRef) -> Result<bool>;
+    async fn unarchive(&self, definition: &DefinitionRef, audit: Option<NewAudit>) -> Result<bool>;
 
     /// Publishes several versions together, with the next snapshot number (RG-6, RG-7).
     ///
@@ -177,81 +192,50 @@ impl RegistryLayer {
 
     /// Loads documents as of one moment.
     pub(super) async fn load(&self, documents: &[DocumentRef]) -> Result<Loaded> {
-        Ok(self.store.documents.load_documents(documents).await?.into_iter().flatten().collect())
+        let found = self.store.documents.load_documents(documents).await?;
+        Ok(Loaded(found.into_iter().flatten().map(|document| (document.to_ref(), document)).collect()))
     }
 
-    /// Loads one document.
-    pub(super) async fn load_one(&self, document: DocumentRef) -> Result<Option<Document>> {
-        Ok(self.store.documents.load_documents(&[document]).await?.pop().flatten())
+    async fn load_as<T>(&self, document: DocumentRef, read: fn(&Document) -> Result<T>) -> Result<Option<T>> {
+        self.store.documents.load_document(&document).await?.as_ref().map(read).transpose()
     }
 
-    async fn list<T>(&self, query: DocumentQuery, read: impl Fn(Document) -> Result<T> + Send) -> Result<Page<T>> {
+    async fn list_as<T>(&self, query: DocumentQuery, read: fn(&Document) -> Result<T>) -> Result<Page<T>> {
         let page = self.store.documents.list_documents(query).await?;
-        Ok(Page { items: page.items.into_iter().map(read).collect::<Result<_>>()?, next: page.next })
+        Ok(Page { items: page.items.iter().map(read).collect::<Result<_>>()?, next: page.next })
+    }
+
+    /// Loads the publication with the highest snapshot number.
+    pub(super) async fn load_latest(&self) -> Result<Option<Publication>> {
+        Ok(self.list_publications(PageRequest::first(1)).await?.items.pop())
     }
 
     async fn load_publication(&self, choice: &ManifestChoice) -> Result<Option<Publication>> {
-        let number_document = match choice {
-            ManifestChoice::Latest => keys::latest()?,
-            ManifestChoice::Publication(id) => keys::publication_id(id)?,
-            ManifestChoice::Snapshot(number) => {
-                return self.load_one(keys::publication(*number)?).await?.map(publication_of).transpose();
+        let snapshot = match choice {
+            ManifestChoice::Latest => return self.load_latest().await,
+            ManifestChoice::Publication(id) => {
+                let Some(snapshot) = self.load_as(keys::publication_id(id)?, decode).await? else { return Ok(None) };
+                snapshot
             }
+            ManifestChoice::Snapshot(snapshot) => *snapshot,
         };
-        let Some(found) = self.load_one(number_document).await? else { return Ok(None) };
-        let snapshot = keys::decode::<rules::SnapshotNumber>(&found)?.snapshot;
-        let publication = self.load_one(keys::publication(snapshot)?).await?;
-        let missing = || Error::corrupt(format!("publication {snapshot}: it does not exist"));
-        publication_of(publication.ok_or_else(missing)?).map(Some)
+        self.load_as(keys::publication(snapshot)?, Publication::from_document).await
     }
-}
-
-fn definition_of(document: Document) -> Result<Definition> {
-    let DefinitionState { current, hash, archived, .. } = keys::decode(&document)?;
-    let name = keys::definition_of(&document)?;
-    Ok(Definition { name, current, hash, archived, created_at: document.created_at, updated_at: document.updated_at })
-}
-
-pub(super) fn version_of(document: Document) -> Result<DefinitionVersion> {
-    let name = keys::version_of(&document)?;
-    Ok(DefinitionVersion { name, content: keys::decode(&document)?, created_at: document.created_at })
-}
-
-fn publication_of(document: Document) -> Result<Publication> {
-    let snapshot = keys::snapshot_of(&document)?;
-    Ok(Publication { snapshot, content: keys::decode(&document)?, published_at: document.created_at })
-}
-
-/// Reads an event of the feed.
-fn change_of(event: &Event) -> Result<RegistryChange> {
-    let damaged = || Error::corrupt(format!("event {}: it is not what the registry writes", event.id));
-    let payload = event.payload.as_ref().ok_or_else(damaged)?.as_str();
-    let definition = || DefinitionRef::read(payload).map_err(|e| damaged().with_source(e));
-    let fact = match event.kind.as_str() {
-        rules::PUBLISHED => {
-            let fact = rules::PublishedFact::read(payload).map_err(|e| damaged().with_source(e))?;
-            RegistryFact::Published { snapshot: fact.snapshot, id: fact.publication }
-        }
-        rules::ARCHIVED => RegistryFact::Archived(definition()?),
-        rules::UNARCHIVED => RegistryFact::Unarchived(definition()?),
-        _ => return Err(damaged()),
-    };
-    let cursor = event.cursor(&keys::feed()?).cloned().ok_or_else(damaged)?;
-    Ok(RegistryChange { fact, at: event.created_at, cursor })
 }
 
 #[async_trait]
 impl RegistryReader for RegistryLayer {
     async fn load_definition(&self, definition: &DefinitionRef) -> Result<Option<Definition>> {
-        self.load_one(keys::definition(definition)?).await?.map(definition_of).transpose()
+        self.load_as(definition.document()?, Definition::from_document).await
     }
 
     async fn list_definitions(&self, kind: Option<&DefinitionKind>, page: PageRequest) -> Result<Page<Definition>> {
-        self.list(keys::definitions(kind)?.with_page(page), definition_of).await
+        let prefix = kind.map(KeySegment::id).transpose()?.into_iter().collect();
+        self.list_as(query(DEFINITIONS, prefix)?.with_page(page), Definition::from_document).await
     }
 
     async fn load_version(&self, version: &VersionRef) -> Result<Option<DefinitionVersion>> {
-        self.load_one(Collection::Versions.of_version(version)?).await?.map(version_of).transpose()
+        self.load_as(version.in_collection(VERSIONS)?, DefinitionVersion::from_document).await
     }
 
     async fn load_current(&self, definition: &DefinitionRef) -> Result<Option<DefinitionVersion>> {
@@ -271,37 +255,28 @@ impl RegistryReader for RegistryLayer {
     }
 
     async fn list_versions(&self, definition: &DefinitionRef, page: PageRequest) -> Result<Page<DefinitionVersion>> {
-        let query = Collection::Versions.of_definition(definition)?.with_direction(Direction::Backward);
-        self.list(query.with_page(page), version_of).await
+        let query = query(VERSIONS, definition.segments()?)?.with_direction(Direction::Backward).with_page(page);
+        self.list_as(query, DefinitionVersion::from_document).await
     }
 
     async fn load_manifest(&self, choice: &ManifestChoice) -> Result<Option<Manifest>> {
         let Some(publication) = self.load_publication(choice).await? else { return Ok(None) };
-        let names: Vec<_> = publication.content.entries.iter().map(super::PublicationEntry::name).collect();
-        let documents: Vec<_> =
-            names.iter().map(|name| Collection::Versions.of_version(name)).collect::<Result<_>>()?;
-        let stored = self.store.documents.load_documents(&documents).await?;
-        let mut versions = Vec::with_capacity(names.len());
-        for ((name, entry), document) in names.into_iter().zip(&publication.content.entries).zip(stored) {
-            let created_at = document.as_ref().map(|document| document.created_at);
-            let content = document.as_ref().map(keys::decode).transpose()?;
-            let content = rules::check_entry(entry, content)?;
-            versions.extend(created_at.map(|created_at| DefinitionVersion { name, content, created_at }));
-        }
+        let entries = &publication.content.entries;
+        let names = entries.iter().map(|entry| entry.name().in_collection(VERSIONS)).collect::<Result<Vec<_>>>()?;
+        let stored = self.store.documents.load_documents(&names).await?;
+        let versions = entries.iter().zip(&stored).map(|(entry, stored)| check_entry(entry, stored.as_ref()));
+        let versions = versions.collect::<Result<_>>()?;
         Ok(Some(Manifest { publication, versions }))
     }
 
     async fn list_publications(&self, page: PageRequest) -> Result<Page<Publication>> {
-        let query = keys::publications()?.with_direction(Direction::Backward);
-        self.list(query.with_page(page), publication_of).await
+        let query = query(PUBLICATIONS, Vec::new())?.with_direction(Direction::Backward).with_page(page);
+        self.list_as(query, Publication::from_document).await
     }
 
     async fn subscribe_publications(&self, start: SubscriptionStart) -> Result<RegistryStream> {
-        let kinds = [rules::PUBLISHED, rules::ARCHIVED, rules::UNARCHIVED].map(EventKind::new);
-        let kinds = Some(kinds.into_iter().collect::<Result<_>>()?);
-        let request = Subscribe::new(keys::feed()?, start).with_filter(EventFilter { kinds, ..EventFilter::default() });
-        let subscription = self.store.events.subscribe(request).await?;
-        Ok(Box::pin(subscription.events.map(|event| change_of(&event?))))
+        let subscription = self.store.events.subscribe(Subscribe::new(keys::feed()?, start)).await?;
+        Ok(Box::pin(subscription.events.map(|event| RegistryChange::from_event(&event?))))
     }
 }
 

@@ -7,13 +7,13 @@ use super::{
     WrittenConfig, record::StoredConfig,
 };
 use crate::{
-    codec::{Codec, Extra, Fields, ObjectWriter},
+    codec::{Extra, Fields, ObjectWriter},
     document::{Document, DocumentChange, DocumentExpect, WrittenDocuments},
-    error::{Detail, Error, Result},
+    error::{Error, Result},
     event::{NewEvent, Scope},
     id::{SegmentId, TopicId},
     json::Json,
-    layers::{audit, topic_of},
+    layers::{audit::audit_of_change, conflict_in, encoded, topic_of},
     limits::length,
 };
 
@@ -76,8 +76,7 @@ impl ConfigPlan {
         let found = document.map(ConfigRecord::from_document).transpose()?;
         let revision = found.as_ref().map(|record| record.revision);
         if !change.expect.holds(revision) {
-            let (document, expected) = (Box::new(name.document()?), change.expect);
-            return Err(Error::new(Detail::DocumentConflict { document, expected, actual: revision }));
+            return Err(conflict_in(name.document()?, change.expect, revision));
         }
         let before = found.map(|record| record.content);
         let after = content_after(&change.op, name, before.as_ref())?;
@@ -98,24 +97,16 @@ impl ConfigPlan {
         let topics = [feed_topic()?, namespace_topic(&name.namespace)?].map(Scope::Topic);
         let entry = NewEvent::new(ConfigEntry::event_kind(kind)?, topics);
         self.feed.push(entry.with_payload(ConfigEntry::payload(name, revision)?));
-        if let Some(new_audit) = &change.audit {
-            let json = |content: &ConfigContent| Json::parse(&content.encode());
-            let (before, after) = (before.as_ref().map(json).transpose()?, after.as_ref().map(json).transpose()?);
-            self.audits.push(audit::planned(new_audit, &name.resource()?, before.as_ref(), after.as_ref())?);
-        }
+        let [old, new] = [&before, &after].map(|content| content.as_ref().map(encoded).transpose());
+        self.audits.extend(audit_of_change(change.audit.as_ref(), &name.resource()?, old?.as_ref(), new?.as_ref())?);
         let record = after.map(|content| stored(revision, content));
         let write = match &record {
-            Some(record) => DocumentChange::put(name.document()?, Json::parse(&record.encode())?),
+            Some(record) => DocumentChange::put(name.document()?, encoded(record)?),
             None => DocumentChange::delete(name.document()?),
         };
         self.changes.push(write.expecting(unchanged));
         self.records.push((name.clone(), record));
         Ok(())
-    }
-
-    /// Returns whether no record changes.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.feed.is_empty()
     }
 
     /// Returns the answer to the caller. `found` are the documents before the write; `written` is the answer of the

@@ -3,45 +3,28 @@
 use std::collections::BTreeSet;
 
 use super::{
-    keys::{self, Collection, Loaded},
+    keys::{Holder, Loaded, VERSIONS, publication, publication_id},
     record::{
-        DefinitionRef, DefinitionState, NewVersion, PublicationContent, PublicationEntry, PublishAll, PublishedVersion,
+        DefinitionRef, DefinitionState, DefinitionVersion, PublicationContent, PublicationEntry, RegistryFact,
         VersionContent, VersionRef,
     },
+    request::{NewVersion, PublishAll, PublishedVersion},
 };
 use crate::{
-    codec::{Codec, Extra, ObjectWriter, canonical_json, record, sha256_hex},
-    document::{DocumentChange, DocumentExpect, DocumentRef},
-    error::{Detail, Error, Result, Subject},
+    codec::{Extra, canonical_json, sha256_hex},
+    document::{Document, DocumentChange, DocumentExpect, DocumentRef},
+    error::{Error, Result},
     event::NewEvent,
-    id::{EventKind, PublicationId, RunId},
+    id::{PublicationId, RunId},
     json::Json,
-    version::{Expect, Version},
+    layers::{
+        audit::{AuditAction, AuditResource, NewAudit, audit_of_change},
+        conflict_in, encoded,
+    },
 };
 
 /// The name in front of a content hash. Another way of hashing would get another name.
 const HASH_NAME: &str = "sha256-jcs:";
-
-pub(super) const PUBLISHED: &str = "registry.published";
-pub(super) const ARCHIVED: &str = "registry.archived";
-pub(super) const UNARCHIVED: &str = "registry.unarchived";
-
-/// A snapshot number, as the registry stores it.
-pub(super) struct SnapshotNumber {
-    pub(super) snapshot: u64,
-    pub(super) extra: Extra,
-}
-
-record!(SnapshotNumber { snapshot: req });
-
-/// The payload of the event of a publication.
-pub(super) struct PublishedFact {
-    pub(super) snapshot: u64,
-    pub(super) publication: PublicationId,
-    pub(super) extra: Extra,
-}
-
-record!(PublishedFact { snapshot: req, publication: req });
 
 /// Returns the content hash of a version: SHA-256 over the canonical JSON (RFC 8785) of schema version and value, with
 /// the name of the method in front (RG-3).
@@ -55,106 +38,100 @@ pub fn content_hash(schema_version: u32, value: &Json) -> Result<String> {
     Ok(format!("{HASH_NAME}{}", sha256_hex(&text)))
 }
 
-pub(super) fn encoded(value: &impl Codec) -> Result<Json> {
-    Json::parse(&value.encode())
-}
-
-fn snapshot_number(snapshot: u64) -> Result<Json> {
-    encoded(&SnapshotNumber { snapshot, extra: Extra::default() })
-}
-
-/// Returns the expectation that a document is as it was found.
-pub(super) fn unchanged(revision: Option<u64>) -> DocumentExpect {
-    revision.map_or(DocumentExpect::Absent, DocumentExpect::Revision)
-}
-
-fn refuse_archived(definition: &DefinitionRef) -> Error {
-    let what = Subject::new("definition", definition.to_string());
-    Error::new(Detail::InvalidTransition { what, from: "archived".to_owned(), to: "published".to_owned() })
-}
-
-/// What publishing one content writes.
-pub(super) struct PlannedVersion {
-    pub(super) published: PublishedVersion,
-    pub(super) changes: Vec<DocumentChange>,
-}
-
-/// Decides which version a content gets (RG-1): that of the current version if it has the same content, else the next.
-///
-/// # Errors
-/// `Invalid` for schema version 0 and for a value that has no hash; `InvalidTransition` if the definition is archived.
-pub(super) fn plan_version(new: &NewVersion, loaded: &Loaded) -> Result<PlannedVersion> {
-    let NewVersion { definition, schema_version, value, metadata, copied_from } = new.clone();
-    if schema_version == 0 {
-        return Err(Error::invalid("schema_version", "it must be 1 or more"));
-    }
-    let hash = content_hash(schema_version, &value)?;
-    let document = keys::definition(&definition)?;
-    let found = loaded.value::<DefinitionState>(&document)?;
-    let expect = unchanged(found.as_ref().map(|(_, revision)| *revision));
-    let state = found.map(|(state, _)| state);
-    if state.as_ref().is_some_and(|state| state.archived) {
-        return Err(refuse_archived(&definition));
-    }
-    if let Some(state) = state.as_ref().filter(|state| state.hash == hash) {
-        let published = PublishedVersion { name: definition.at(state.current), hash, created: false };
-        // The definition must still be as it was found when a publication names the version.
-        return Ok(PlannedVersion { published, changes: vec![DocumentChange::check(document, expect)] });
-    }
-    let name = definition.at(state.as_ref().map_or(0, |state| state.current) + 1);
-    let extra = state.map(|state| state.extra).unwrap_or_default();
-    let state = DefinitionState { current: name.version, hash: hash.clone(), archived: false, extra };
-    let content =
-        VersionContent { hash: hash.clone(), schema_version, value, metadata, copied_from, extra: Extra::default() };
-    let changes = vec![
-        DocumentChange::put(document, encoded(&state)?).expecting(expect),
-        DocumentChange::put(Collection::Versions.of_version(&name)?, encoded(&content)?)
-            .expecting(DocumentExpect::Absent),
-    ];
-    Ok(PlannedVersion { published: PublishedVersion { name, hash, created: true }, changes })
-}
-
-/// Decides whether an existing version can be in a publication, and returns its hash with what the write expects.
-///
-/// # Errors
-/// `NotFound` for an unknown version; `InvalidTransition` if the definition is archived.
-fn plan_existing(name: &VersionRef, loaded: &Loaded) -> Result<PlannedVersion> {
-    let (definition, version) = (keys::definition(&name.definition)?, Collection::Versions.of_version(name)?);
-    let state = loaded.value::<DefinitionState>(&definition)?;
-    let content = loaded.value::<VersionContent>(&version)?;
-    let (Some((state, revision)), Some((content, _))) = (state, content) else {
-        return Err(Error::not_found("version", name.to_string()));
-    };
+/// Refuses a publication of an archived definition.
+fn check_not_archived(definition: &DefinitionRef, state: &DefinitionState) -> Result<()> {
     if state.archived {
-        return Err(refuse_archived(&name.definition));
+        return Err(Error::invalid_transition("definition", definition.to_string(), "archived", "published"));
     }
-    let changes = vec![
-        DocumentChange::check(definition, DocumentExpect::Revision(revision)),
-        DocumentChange::check(version, DocumentExpect::Present),
-    ];
-    let published = PublishedVersion { name: name.clone(), hash: content.hash, created: false };
-    Ok(PlannedVersion { published, changes })
+    Ok(())
 }
 
-/// Returns the documents from which a publication is decided.
-pub(super) fn documents_of_publication(request: &PublishAll) -> Result<Vec<DocumentRef>> {
-    let mut documents = vec![keys::latest()?, keys::publication_id(&request.id)?];
-    for new in &request.versions {
-        documents.push(keys::definition(&new.definition)?);
+/// What one step writes: changes of documents, and events of the feed and of the audit log.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) changes: Vec<DocumentChange>,
+    pub(super) events: Vec<NewEvent>,
+}
+
+impl Plan {
+    /// Plans a version (RG-1): that of the current version if it has the same content, else the next one.
+    ///
+    /// # Errors
+    /// `Invalid` for schema version 0 and for a value that has no hash; `InvalidTransition` if the definition is
+    /// archived.
+    pub(super) fn add_version(
+        &mut self,
+        new: &NewVersion,
+        audit: Option<&NewAudit>,
+        loaded: &Loaded,
+    ) -> Result<PublishedVersion> {
+        let NewVersion { definition, schema_version, value, metadata, copied_from, .. } = new.clone();
+        if schema_version == 0 {
+            return Err(Error::invalid("schema_version", "it must be 1 or more"));
+        }
+        let hash = content_hash(schema_version, &value)?;
+        let found = loaded.state(&definition)?;
+        let expect = found.as_ref().map_or(DocumentExpect::Absent, |(_, revision)| DocumentExpect::Revision(*revision));
+        let (document, state) = (definition.document()?, found.map(|(state, _)| state).unwrap_or_default());
+        check_not_archived(&definition, &state)?;
+        if state.hash == hash {
+            self.changes.push(DocumentChange::check(document, expect));
+            return Ok(PublishedVersion { name: definition.at(state.current), hash, created: false });
+        }
+        let before = loaded.value::<VersionContent>(&definition.clone().at(state.current).in_collection(VERSIONS)?)?;
+        let before = before.map(|(content, _)| encoded(&content)).transpose()?;
+        let content = VersionContent {
+            hash: hash.clone(),
+            schema_version,
+            value,
+            metadata,
+            copied_from,
+            extra: Extra::default(),
+        };
+        let content = encoded(&content)?;
+        let audit = audit_of_change(audit, &definition.resource()?, before.as_ref(), Some(&content))?;
+        let name = definition.at(state.current + 1);
+        let state = DefinitionState { current: name.version, hash: hash.clone(), ..state };
+        self.changes.extend([
+            DocumentChange::put(document, encoded(&state)?).expecting(expect),
+            DocumentChange::put(name.in_collection(VERSIONS)?, content).expecting(DocumentExpect::Absent),
+        ]);
+        self.events.extend(audit);
+        Ok(PublishedVersion { name, hash, created: true })
     }
+
+    /// Checks that an existing version can be in a publication. Returns it with its hash.
+    fn add_existing(&mut self, name: &VersionRef, loaded: &Loaded) -> Result<PublishedVersion> {
+        let content = loaded.value::<VersionContent>(&name.in_collection(VERSIONS)?)?;
+        let (Some((state, revision)), Some((content, _))) = (loaded.state(&name.definition)?, content) else {
+            return Err(Error::not_found("version", name.to_string()));
+        };
+        check_not_archived(&name.definition, &state)?;
+        let expect = DocumentExpect::Revision(revision);
+        self.changes.push(DocumentChange::check(name.definition.document()?, expect));
+        Ok(PublishedVersion { name: name.clone(), hash: content.hash, created: false })
+    }
+
+    /// Adds a version to the publication: it is kept from now on.
+    fn publish(&mut self, published: PublishedVersion) -> Result<PublicationEntry> {
+        let PublishedVersion { name, hash, created } = published;
+        let [exists, is_unmarked, pin] = Holder::Publications.pin_changes(&name)?;
+        if !created {
+            // A purge may be about to remove it (RG-11).
+            self.changes.extend([exists, is_unmarked]);
+        }
+        self.changes.push(pin);
+        Ok(PublicationEntry { definition: name.definition, version: name.version, hash, extra: Extra::default() })
+    }
+}
+
+/// Returns the documents from which a publication is planned.
+pub(super) fn documents_of_publication(request: &PublishAll) -> Result<Vec<DocumentRef>> {
+    let mut documents = vec![publication_id(&request.id)?];
     for name in &request.existing {
-        documents.push(keys::definition(&name.definition)?);
-        documents.push(Collection::Versions.of_version(name)?);
+        documents.extend([name.definition.document()?, name.in_collection(VERSIONS)?]);
     }
     Ok(documents)
-}
-
-/// What a publication writes.
-pub(super) struct PlannedPublication {
-    pub(super) snapshot: u64,
-    pub(super) content: PublicationContent,
-    pub(super) changes: Vec<DocumentChange>,
-    pub(super) event: NewEvent,
 }
 
 /// Refuses a publication that names nothing, or a definition twice (RG-7).
@@ -169,105 +146,98 @@ fn check_names(request: &PublishAll) -> Result<()> {
     if names.is_empty() { Err(Error::invalid("publication", "it names no version")) } else { Ok(()) }
 }
 
-/// Refuses a publication that was made from another snapshot than the latest one (RG-8).
-fn check_snapshot(expected: Option<u64>, latest: u64) -> Result<()> {
-    // A `Conflict` contains versions, so each snapshot number is put into a version as its number.
-    let version = |snapshot| Version::new(snapshot, 1, 0);
-    match expected {
-        None => Ok(()),
-        Some(0) if latest == 0 => Ok(()),
-        Some(0) => Expect::Absent.check("latest snapshot", Some(version(latest))),
-        Some(expected) => {
-            let found = (latest > 0).then(|| version(latest));
-            Expect::Version(version(expected)).check("latest snapshot", found)
-        }
-    }
-}
-
-/// Decides a publication (RG-6 to RG-8): the versions that it makes, its snapshot number, and what it writes.
+/// Plans a publication (RG-6 to RG-8) after the snapshot with the number `latest`, which is 0 if there is none.
 ///
 /// # Errors
 /// In this order: `Invalid` for no version and for a definition that is named twice; `AlreadyExists` if the id is in
 /// use; `Conflict` if the latest snapshot is not the expected one; for each version the errors of its publication,
 /// and `NotFound` for an existing version that is unknown.
-pub(super) fn plan_publication(request: &PublishAll, loaded: &Loaded) -> Result<PlannedPublication> {
+pub(super) fn plan_publication(
+    request: &PublishAll,
+    latest: u64,
+    loaded: &Loaded,
+) -> Result<(u64, PublicationContent, Plan)> {
     check_names(request)?;
-    let id_document = keys::publication_id(&request.id)?;
-    if loaded.get(&id_document).is_some() {
+    let id_document = publication_id(&request.id)?;
+    if loaded.0.contains_key(&id_document) {
         return Err(Error::already_exists("publication", &request.id));
     }
-    let latest_document = keys::latest()?;
-    let latest = loaded.value::<SnapshotNumber>(&latest_document)?;
-    let latest_revision = latest.as_ref().map(|(_, revision)| *revision);
-    let latest = latest.map_or(0, |(latest, _)| latest.snapshot);
-    check_snapshot(request.expect_snapshot, latest)?;
-    let snapshot = latest + 1;
-    let (mut entries, mut changes) = (Vec::new(), Vec::new());
-    let of_new = request.versions.iter().map(|new| plan_version(new, loaded)).enumerate();
-    let of_new = of_new.map(|(index, planned)| planned.map_err(|e| e.in_part(format!("versions[{index}]"))));
-    let of_existing = request.existing.iter().map(|name| plan_existing(name, loaded)).enumerate();
-    let of_existing = of_existing.map(|(index, planned)| planned.map_err(|e| e.in_part(format!("existing[{index}]"))));
-    for planned in of_new.chain(of_existing) {
-        let PlannedVersion { published: PublishedVersion { name, hash, created }, changes: of_version } = planned?;
-        changes.extend(of_version);
-        if !created {
-            // A purge that has marked the version may be about to remove it (RG-11).
-            changes.push(DocumentChange::check(Collection::Marks.of_version(&name)?, DocumentExpect::Absent));
-        }
-        let published = Collection::Published.of_version(&name)?;
-        changes.push(DocumentChange::put(published, snapshot_number(snapshot)?));
-        let VersionRef { definition, version } = name;
-        entries.push(PublicationEntry { definition, version, hash, extra: Extra::default() });
+    if let Some(expected) = request.expect_snapshot.filter(|expected| *expected != latest) {
+        // The number of a snapshot stands for the revision of the registry.
+        return Err(conflict_in(publication(latest)?, DocumentExpect::Revision(expected), Some(latest)));
+    }
+    let (snapshot, mut plan, mut entries) = (latest + 1, Plan::default(), Vec::new());
+    for (index, new) in request.versions.iter().enumerate() {
+        let planned = plan.add_version(new, new.audit.as_ref().or(request.audit.as_ref()), loaded);
+        entries.push(plan.publish(planned.map_err(|e| e.in_part(format!("versions[{index}]")))?)?);
+    }
+    for (index, name) in request.existing.iter().enumerate() {
+        let planned = plan.add_existing(name, loaded).map_err(|e| e.in_part(format!("existing[{index}]")))?;
+        entries.push(plan.publish(planned)?);
     }
     let PublishAll { id, by, metadata, config_revisions, rollback_of, .. } = request.clone();
+    plan.events.insert(0, RegistryFact::Published { snapshot, id: id.clone() }.event()?);
     let content =
         PublicationContent { id, entries, by, metadata, config_revisions, rollback_of, extra: Extra::default() };
-    changes.extend([
-        DocumentChange::put(latest_document, snapshot_number(snapshot)?).expecting(unchanged(latest_revision)),
-        DocumentChange::put(id_document, snapshot_number(snapshot)?).expecting(DocumentExpect::Absent),
-        DocumentChange::put(keys::publication(snapshot)?, encoded(&content)?).expecting(DocumentExpect::Absent),
+    let value = encoded(&content)?;
+    if let Some(audit) = &request.audit {
+        let audit = NewAudit { action: Some(audit.action.clone().unwrap_or(AuditAction::Publish)), ..audit.clone() };
+        plan.events.extend(audit_of_change(Some(&audit), &resource_of_publication(&request.id)?, None, Some(&value))?);
+    }
+    plan.changes.extend([
+        DocumentChange::put(id_document, Json::of(&snapshot)?).expecting(DocumentExpect::Absent),
+        // The number is free only if no other publication has come first (RG-7).
+        DocumentChange::put(publication(snapshot)?, value).expecting(DocumentExpect::Absent),
     ]);
-    let fact = PublishedFact { snapshot, publication: request.id.clone(), extra: Extra::default() };
-    let event = NewEvent::new(EventKind::new(PUBLISHED)?, [keys::feed()?]).with_payload(encoded(&fact)?);
-    Ok(PlannedPublication { snapshot, content, changes, event })
+    Ok((snapshot, content, plan))
 }
 
-/// What archiving a definition, or taking it out of the archive, writes; none if it is already so (RG-5).
+/// Returns the resource of audit records about a publication: `publication/ID`.
+fn resource_of_publication(id: &PublicationId) -> Result<AuditResource> {
+    AuditResource::of(["publication", id.as_str()])
+}
+
+/// Plans archiving a definition, or taking it out of the archive; writes nothing if it is already so (RG-5).
 ///
 /// # Errors
 /// `NotFound` for an unknown definition.
 pub(super) fn plan_archival(
     definition: &DefinitionRef,
     archived: bool,
+    audit: Option<&NewAudit>,
     loaded: &Loaded,
-) -> Result<Option<(DocumentChange, NewEvent)>> {
-    let document = keys::definition(definition)?;
-    let Some((state, revision)) = loaded.value::<DefinitionState>(&document)? else {
+) -> Result<Plan> {
+    let Some((state, revision)) = loaded.state(definition)? else {
         return Err(Error::not_found("definition", definition.to_string()));
     };
     if state.archived == archived {
-        return Ok(None);
+        return Ok(Plan::default());
     }
-    let state = DefinitionState { archived, ..state };
-    let change = DocumentChange::put(document, encoded(&state)?).expecting(DocumentExpect::Revision(revision));
-    let kind = EventKind::new(if archived { ARCHIVED } else { UNARCHIVED })?;
-    Ok(Some((change, NewEvent::new(kind, [keys::feed()?]).with_payload(encoded(definition)?))))
+    let json = |archived: bool| Json::parse(&format!(r#"{{"archived":{archived}}}"#));
+    let audit = audit_of_change(audit, &definition.resource()?, Some(&json(state.archived)?), Some(&json(archived)?))?;
+    let state = encoded(&DefinitionState { archived, ..state })?;
+    let fact = if archived { RegistryFact::Archived } else { RegistryFact::Unarchived };
+    let change = DocumentChange::put(definition.document()?, state).expecting(DocumentExpect::Revision(revision));
+    let events = [fact(definition.clone()).event()?].into_iter().chain(audit).collect();
+    Ok(Plan { changes: vec![change], events })
 }
 
-/// Returns the stored content of a version of a publication.
+/// Reads a version of a publication from its document.
 ///
 /// # Errors
 /// `Corrupt` if the version is missing, or if its content is not what was published (RG-9).
-pub(super) fn check_entry(entry: &PublicationEntry, stored: Option<VersionContent>) -> Result<VersionContent> {
+pub(super) fn check_entry(entry: &PublicationEntry, stored: Option<&Document>) -> Result<DefinitionVersion> {
     let name = entry.name();
-    let Some(content) = stored else {
+    let Some(stored) = stored else {
         return Err(Error::corrupt(format!("version {name}: it was published, but does not exist")));
     };
-    let is_unchanged = content_hash(content.schema_version, &content.value).is_ok_and(|hash| hash == entry.hash);
-    if content.hash != entry.hash || !is_unchanged {
+    let version = DefinitionVersion::from_document(stored)?;
+    let VersionContent { hash, schema_version, value, .. } = &version.content;
+    let is_unchanged = content_hash(*schema_version, value).is_ok_and(|hash| hash == entry.hash);
+    if *hash != entry.hash || !is_unchanged {
         return Err(Error::corrupt(format!("version {name}: its content is not what was published")));
     }
-    Ok(content)
+    Ok(version)
 }
 
 /// Returns the changes that pin versions for a run, so that no purge removes them while the run is not done (RG-11).
@@ -279,19 +249,9 @@ pub(super) fn check_entry(entry: &PublicationEntry, stored: Option<VersionConten
 /// # Errors
 /// Any error of the names.
 pub fn pin_changes<'a>(run: &RunId, versions: impl IntoIterator<Item = &'a VersionRef>) -> Result<Vec<DocumentChange>> {
-    let mut changes = Vec::new();
-    for version in versions {
-        let mut text = String::new();
-        let mut object = ObjectWriter::open(&mut text);
-        object.field("run", run);
-        object.close();
-        changes.extend([
-            DocumentChange::check(Collection::Versions.of_version(version)?, DocumentExpect::Present),
-            DocumentChange::check(Collection::Marks.of_version(version)?, DocumentExpect::Absent),
-            DocumentChange::put(keys::pin(version, run)?, Json::parse(&text)?),
-        ]);
-    }
-    Ok(changes)
+    let holder = Holder::Run(run.clone());
+    let changes = versions.into_iter().map(|version| holder.pin_changes(version));
+    Ok(changes.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Returns the changes that take the pins of a run away. They may be part of the commit that ends the run; a purge
@@ -303,7 +263,8 @@ pub fn unpin_changes<'a>(
     run: &RunId,
     versions: impl IntoIterator<Item = &'a VersionRef>,
 ) -> Result<Vec<DocumentChange>> {
-    versions.into_iter().map(|version| Ok(DocumentChange::delete(keys::pin(version, run)?))).collect()
+    let holder = Holder::Run(run.clone());
+    versions.into_iter().map(|version| holder.pin(version).map(DocumentChange::delete)).collect()
 }
 
 #[cfg(test)]

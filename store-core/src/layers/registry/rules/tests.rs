@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    SnapshotNumber, check_entry, content_hash, encoded, pin_changes, plan_archival, plan_publication, plan_version,
-};
+use super::{Plan, check_entry, content_hash, encoded, pin_changes, plan_archival, plan_publication};
 use crate::{
     Document, DocumentChange, DocumentExpect, DocumentOp, DocumentRef, ErrorKind, Json,
     codec::{Codec, Extra},
     document::StoredDocument,
-    layers::registry::{
-        DefinitionRef, NewVersion, PublicationEntry, PublishAll, VersionContent, VersionRef,
-        keys::{self, Collection, Loaded},
-        record::DefinitionState,
+    layers::{
+        audit::NewAudit,
+        registry::{
+            DefinitionRef, NewVersion, PublicationEntry, PublishAll, PublishedVersion, VersionContent, VersionRef,
+            keys::{self, Loaded, MARKS, VERSIONS},
+            record::DefinitionState,
+        },
     },
 };
 
@@ -48,17 +49,16 @@ impl Stored {
     /// A definition whose versions from 1 on have these values.
     fn definition(mut self, id: &str, values: &[&str], archived: bool) -> Self {
         for (value, version) in values.iter().zip(1..) {
-            let document = Collection::Versions.of_version(&name(id).at(version)).unwrap();
+            let document = name(id).at(version).in_collection(VERSIONS).unwrap();
             self = self.with(document, &content(value));
         }
         let (current, hash) = (values.len() as u64, content(values.last().unwrap()).hash);
         let state = DefinitionState { current, hash, archived, extra: Extra::default() };
-        self.with(keys::definition(&name(id)).unwrap(), &state)
+        self.with(name(id).document().unwrap(), &state)
     }
 
-    fn snapshot(self, snapshot: u64, id: &str) -> Self {
-        let number = SnapshotNumber { snapshot, extra: Extra::default() };
-        self.with(keys::latest().unwrap(), &number).with(keys::publication_id(&id.parse().unwrap()).unwrap(), &number)
+    fn publication(self, id: &str, snapshot: u64) -> Self {
+        self.with(keys::publication_id(&id.parse().unwrap()).unwrap(), &snapshot)
     }
 
     fn load(&self) -> Loaded {
@@ -66,7 +66,7 @@ impl Stored {
             let raw = format!(r#"{{"value":{value},"revision":7,"created_at":1,"updated_at":2}}"#);
             Document::new(document.clone(), StoredDocument::read(&raw).unwrap())
         };
-        self.0.iter().map(to_document).collect()
+        Loaded(self.0.iter().map(|stored| (stored.0.clone(), to_document(stored))).collect())
     }
 }
 
@@ -87,8 +87,8 @@ fn the_content_hash_does_not_change_rg_3() {
 #[test]
 fn only_changed_content_gets_a_version_rg_1() {
     let check = |stored: Stored, new: &NewVersion, wanted: Result<(u64, bool), ErrorKind>| {
-        let planned = plan_version(new, &stored.load());
-        let found = planned.map(|planned| (planned.published.name.version, planned.published.created));
+        let published = Plan::default().add_version(new, None, &stored.load());
+        let found = published.map(|PublishedVersion { name, created, .. }| (name.version, created));
         assert_eq!(found.map_err(|error| error.kind()), wanted, "{new:?}");
     };
     let stored = || Stored::default().definition("a", &["1", "2"], false);
@@ -107,17 +107,20 @@ fn only_changed_content_gets_a_version_rg_1() {
 
 #[test]
 fn a_version_is_written_only_over_what_was_read_rg_4() {
-    let planned = plan_version(&new_version("a", "3"), &Stored::default().definition("a", &["1"], false).load());
-    let expectations: Vec<_> = planned.unwrap().changes.iter().map(|change| change.expect).collect();
-    assert_eq!(expectations, [DocumentExpect::Revision(7), DocumentExpect::Absent]);
-    let first = plan_version(&new_version("a", "3"), &Loaded::default()).unwrap();
-    assert!(first.changes.iter().all(|change| change.expect == DocumentExpect::Absent));
+    let expectations = |stored: &Stored| {
+        let mut plan = Plan::default();
+        plan.add_version(&new_version("a", "3"), None, &stored.load()).unwrap();
+        plan.changes.iter().map(|change| change.expect).collect::<Vec<_>>()
+    };
+    let stored = Stored::default().definition("a", &["1"], false);
+    assert_eq!(expectations(&stored), [DocumentExpect::Revision(7), DocumentExpect::Absent]);
+    assert_eq!(expectations(&Stored::default()), [DocumentExpect::Absent, DocumentExpect::Absent]);
 }
 
-fn check_publication(stored: &Stored, request: &PublishAll, wanted: Result<&str, ErrorKind>) {
-    let planned = plan_publication(request, &stored.load()).map(|planned| {
-        let names: Vec<_> = planned.content.entries.iter().map(|entry| entry.name().to_string()).collect();
-        format!("{}: {}", planned.snapshot, names.join(" "))
+fn check_publication(stored: &Stored, latest: u64, request: &PublishAll, wanted: Result<&str, ErrorKind>) {
+    let planned = plan_publication(request, latest, &stored.load()).map(|(snapshot, content, _)| {
+        let names: Vec<_> = content.entries.iter().map(|entry| entry.name().to_string()).collect();
+        format!("{snapshot}: {}", names.join(" "))
     });
     assert_eq!(planned.map_err(|error| error.kind()), wanted.map(str::to_owned), "{request:?}");
 }
@@ -132,36 +135,36 @@ fn request(new: &[(&str, &str)], existing: &[(&str, u64)]) -> PublishAll {
 #[test]
 fn a_publication_names_each_definition_once_rg_7() {
     let stored = Stored::default().definition("a", &["1", "2"], false).definition("old", &["1"], true);
-    check_publication(&stored, &request(&[("b", "1")], &[("a", 1)]), Ok("1: agent/b@1 agent/a@1"));
-    check_publication(&stored, &request(&[("a", "2"), ("b", "1")], &[]), Ok("1: agent/a@2 agent/b@1"));
-    check_publication(&stored, &request(&[], &[]), Err(ErrorKind::Invalid));
-    check_publication(&stored, &request(&[("a", "3")], &[("a", 1)]), Err(ErrorKind::Invalid));
-    check_publication(&stored, &request(&[("b", "3"), ("b", "3")], &[]), Err(ErrorKind::Invalid));
-    check_publication(&stored, &request(&[], &[("a", 3)]), Err(ErrorKind::NotFound));
-    check_publication(&stored, &request(&[], &[("b", 1)]), Err(ErrorKind::NotFound));
-    check_publication(&stored, &request(&[("b", "1")], &[("old", 1)]), Err(ErrorKind::InvalidTransition));
-    check_publication(&stored, &request(&[("old", "1")], &[]), Err(ErrorKind::InvalidTransition));
+    check_publication(&stored, 0, &request(&[("b", "1")], &[("a", 1)]), Ok("1: agent/b@1 agent/a@1"));
+    check_publication(&stored, 0, &request(&[("a", "2"), ("b", "1")], &[]), Ok("1: agent/a@2 agent/b@1"));
+    check_publication(&stored, 0, &request(&[], &[]), Err(ErrorKind::Invalid));
+    check_publication(&stored, 0, &request(&[("a", "3")], &[("a", 1)]), Err(ErrorKind::Invalid));
+    check_publication(&stored, 0, &request(&[("b", "3"), ("b", "3")], &[]), Err(ErrorKind::Invalid));
+    check_publication(&stored, 0, &request(&[], &[("a", 3)]), Err(ErrorKind::NotFound));
+    check_publication(&stored, 0, &request(&[], &[("b", 1)]), Err(ErrorKind::NotFound));
+    check_publication(&stored, 0, &request(&[("b", "1")], &[("old", 1)]), Err(ErrorKind::InvalidTransition));
+    check_publication(&stored, 0, &request(&[("old", "1")], &[]), Err(ErrorKind::InvalidTransition));
 }
 
 #[test]
 fn a_publication_is_judged_by_id_and_then_by_guard_rg_6_rg_8() {
-    let stored = Stored::default().definition("a", &["1"], false).snapshot(4, "q");
+    let stored = Stored::default().definition("a", &["1"], false).publication("q", 4);
     let guarded = |snapshot| request(&[("a", "1")], &[]).expecting_snapshot(snapshot);
-    check_publication(&stored, &guarded(4), Ok("5: agent/a@1"));
-    check_publication(&stored, &guarded(3), Err(ErrorKind::Conflict));
-    check_publication(&stored, &guarded(5), Err(ErrorKind::Conflict));
-    check_publication(&stored, &guarded(0), Err(ErrorKind::Conflict));
-    check_publication(&Stored::default(), &guarded(0), Ok("1: agent/a@1"));
-    check_publication(&Stored::default(), &guarded(1), Err(ErrorKind::Conflict));
-    let taken = Stored::default().snapshot(4, "p");
-    check_publication(&taken, &guarded(3), Err(ErrorKind::AlreadyExists));
+    check_publication(&stored, 4, &guarded(4), Ok("5: agent/a@1"));
+    check_publication(&stored, 4, &guarded(3), Err(ErrorKind::Conflict));
+    check_publication(&stored, 4, &guarded(5), Err(ErrorKind::Conflict));
+    check_publication(&stored, 4, &guarded(0), Err(ErrorKind::Conflict));
+    check_publication(&Stored::default(), 0, &guarded(0), Ok("1: agent/a@1"));
+    check_publication(&Stored::default(), 0, &guarded(1), Err(ErrorKind::Conflict));
+    let taken = Stored::default().publication("p", 4);
+    check_publication(&taken, 4, &guarded(3), Err(ErrorKind::AlreadyExists));
 }
 
 #[test]
 fn a_publication_expects_no_mark_on_old_versions_rg_11() {
     let stored = Stored::default().definition("a", &["1", "2"], false);
-    let planned = plan_publication(&request(&[("b", "1")], &[("a", 1)]), &stored.load()).unwrap();
-    let mark = |version: &VersionRef| Collection::Marks.of_version(version).unwrap();
+    let (_, _, planned) = plan_publication(&request(&[("b", "1")], &[("a", 1)]), 0, &stored.load()).unwrap();
+    let mark = |version: &VersionRef| version.in_collection(MARKS).unwrap();
     let wanted = DocumentChange::check(mark(&name("a").at(1)), DocumentExpect::Absent);
     assert!(planned.changes.contains(&wanted));
     assert!(!planned.changes.iter().any(|change| change.document == mark(&name("b").at(1))));
@@ -170,7 +173,8 @@ fn a_publication_expects_no_mark_on_old_versions_rg_11() {
 #[test]
 fn archiving_may_be_repeated_rg_5() {
     let check = |stored: Stored, archived: bool, wanted: Result<bool, ErrorKind>| {
-        let planned = plan_archival(&name("a"), archived, &stored.load()).map(|planned| planned.is_some());
+        let planned = plan_archival(&name("a"), archived, None, &stored.load());
+        let planned = planned.map(|planned| (planned.changes.len(), planned.events.len()) == (1, 1));
         assert_eq!(planned.map_err(|error| error.kind()), wanted);
     };
     let stored = |archived| Stored::default().definition("a", &["1"], archived);
@@ -190,7 +194,11 @@ fn a_manifest_is_never_repaired_rg_9() {
         extra: Extra::default(),
     };
     let check = |stored: Option<VersionContent>, is_intact: bool| {
-        let found = check_entry(&entry("1"), stored).map(drop).map_err(|error| error.kind());
+        let mut documents = Stored::default();
+        if let Some(content) = stored {
+            documents = documents.with(name("a").at(1).in_collection(VERSIONS).unwrap(), &content);
+        }
+        let found = check_entry(&entry("1"), documents.load().0.values().next()).map(drop).map_err(|e| e.kind());
         assert_eq!(found, if is_intact { Ok(()) } else { Err(ErrorKind::Corrupt) });
     };
     check(Some(content("1")), true);
@@ -208,9 +216,9 @@ fn a_pin_expects_the_version_and_no_mark_rg_11() {
         .map(|change| (change.document.to_string(), change.expect, matches!(change.op, DocumentOp::Keep)))
         .collect();
     let wanted = [
-        ("agentstore.registry.versions/agent/a/3".to_owned(), DocumentExpect::Present, true),
-        ("agentstore.registry.marks/agent/a/3".to_owned(), DocumentExpect::Absent, true),
-        ("agentstore.registry.pins/agent/a/3/r".to_owned(), DocumentExpect::Any, false),
+        ("layer.registry.versions/agent/a/3".to_owned(), DocumentExpect::Present, true),
+        ("layer.registry.marks/agent/a/3".to_owned(), DocumentExpect::Absent, true),
+        ("layer.registry.pins/agent/a/3/r".to_owned(), DocumentExpect::Any, false),
     ];
     assert_eq!(found, wanted);
 }
@@ -223,4 +231,22 @@ fn every_key_of_the_longest_ids_fits() {
     assert!(pin_changes(&longest.parse().unwrap(), [&name.at(u64::MAX)]).is_ok());
     let error = DefinitionRef::new(kind(65), longest.parse().unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn what_is_new_is_audited_au_1() {
+    let audits = |request: PublishAll, stored: &Stored| {
+        let (_, _, plan) = plan_publication(&request, 0, &stored.load()).unwrap();
+        let text = |event: &crate::NewEvent| {
+            let resource: serde_json::Value = event.payload.clone().unwrap().to().unwrap();
+            format!("{} {}", event.kind, resource["resource"].as_str().unwrap_or_default())
+        };
+        plan.events.iter().map(text).collect::<Vec<_>>().join(", ")
+    };
+    let stored = Stored::default().definition("a", &["1"], false).definition("b", &["1"], false);
+    let contents = [("a", "1"), ("b", "2"), ("c", "1")];
+    assert_eq!(audits(request(&contents, &[]), &stored), "registry.published ");
+    let audited = request(&contents, &[]).audited(NewAudit::new("ada".parse().unwrap()));
+    let wanted = "registry.published , update definition/agent/b, create definition/agent/c, publish publication/p";
+    assert_eq!(audits(audited, &stored), wanted);
 }
