@@ -9,10 +9,17 @@ use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result
 
 use crate::gaps::CASES_WITH_THREADS;
 
-struct MapFixture;
+/// Opens stores. The cases that are known to fail are those of one contract, because some cases run for several.
+struct MapFixture {
+    gaps: &'static [&'static str],
+}
 
 pub(crate) fn fixture() -> impl Fixture {
-    MapFixture
+    MapFixture { gaps: &[] }
+}
+
+pub(crate) fn document_fixture() -> impl Fixture {
+    MapFixture { gaps: CASES_WITH_THREADS }
 }
 
 fn clock(opened: &OpenedStore) -> &ManualClock {
@@ -39,7 +46,7 @@ impl Fixture for MapFixture {
     }
 
     fn gaps(&self) -> Vec<Gap> {
-        CASES_WITH_THREADS.iter().map(|case| Gap { case, reason: "it keeps no threads" }).collect()
+        self.gaps.iter().map(|case| Gap { case, reason: "it keeps no threads" }).collect()
     }
 
     async fn open(&self, limits: Limits) -> Result<OpenedStore> {

@@ -1,6 +1,6 @@
 //! Cases that this store cannot pass.
 
-/// Cases about documents that use threads, although they do not declare that they need them.
+/// Cases for documents that use threads, although they do not declare that they need them.
 pub(crate) const CASES_WITH_THREADS: &[&str] = &[
     "document::a_lower_claim_writes_no_document",
     "document::a_claim_covers_its_own_thread_only",
@@ -26,5 +26,8 @@ pub(crate) const CASES_WITH_THREADS: &[&str] = &[
     "document::documents_do_not_change_their_thread",
     "document::no_document_outlives_a_deletion_that_it_races_with",
     "document::a_commit_appends_to_topics",
+    "document::a_topic_can_be_subscribed",
     "document::topics_outlive_threads",
+    "errors::messages_are_short_and_lower_case",
+    "ids::unusual_ids_work_everywhere",
 ];

@@ -8,4 +8,4 @@ mod fixture;
 mod gaps;
 mod guide;
 
-pub(crate) use self::fixture::fixture;
+pub(crate) use self::fixture::{document_fixture, fixture};

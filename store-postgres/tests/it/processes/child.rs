@@ -165,9 +165,9 @@ impl Child {
             let publication = registry.publish_all(request.version(new_version(&name, number))).await.unwrap();
             send_line(format!("published {} {}", publication.snapshot, publication.content.id));
             if number == self.writes / 2 {
-                assert!(registry.archive(&definition(&name)).await.unwrap());
+                assert!(registry.archive(&definition(&name), None).await.unwrap());
                 send_line(format!("archived {}", definition(&name)));
-                assert!(registry.unarchive(&definition(&name)).await.unwrap());
+                assert!(registry.unarchive(&definition(&name), None).await.unwrap());
                 send_line(format!("unarchived {}", definition(&name)));
             }
         }
