@@ -96,8 +96,8 @@ pub(super) async fn a_value_of_a_profile_is_restored(given: &Given) -> Verdict {
         profile::expect_profile(given, &profile::ada(), text).await?;
     }
     expect_eq(newest(given).await?.restored_from, Some(deletion.id))?;
-    let other = |request| store.restore_profile(&profile::ada(), id("other"), request);
-    expect_kind(other(Restoration::new(record.id.clone(), by("bob"))).await, ErrorKind::Invalid)?;
+    let of_theme = Restoration::new(record.id.clone(), by("bob"));
+    expect_kind(store.restore_profile(&profile::ada(), id("other"), of_theme).await, ErrorKind::Invalid)?;
     let late = Restoration::new(record.id, by("bob")).expecting(DocumentExpect::Absent);
     expect_kind(store.restore_profile(&profile::ada(), id("theme"), late).await, ErrorKind::Conflict)?;
     profile::expect_profile(given, &profile::ada(), "theme=2").await
