@@ -5,6 +5,13 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use store_core::{
     Capabilities, Clock, CommitCoordinator, MailboxStore, Result, Store, SystemClock, TenantId, TenantStores, ThreadId,
     ThreadRunStore,
+    layers::{
+        LayerStore,
+        audit::{AuditLog, AuditStore},
+        config::{ConfigLayer, ConfigStore},
+        profile::{ProfileLayer, ProfileStore},
+        registry::{RegistryLayer, RegistryStore},
+    },
 };
 
 use crate::{composed::ComposedStore, log_files::LogFiles, options::unsupported};
@@ -183,6 +190,46 @@ impl Stores {
                  `nats://…`)",
             )
         })
+    }
+
+    /// Returns the config of a tenant, with the feed of its changes.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store has no documents; otherwise as [`Store::tenant`].
+    pub fn config(&self, tenant: &TenantId) -> Result<Arc<dyn ConfigStore>> {
+        Ok(Arc::new(ConfigLayer::new(self.layer_store(tenant)?)))
+    }
+
+    /// Returns the audit log of a tenant.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn audit(&self, tenant: &TenantId) -> Result<Arc<dyn AuditStore>> {
+        Ok(Arc::new(AuditLog::new(self.layer_store(tenant)?)))
+    }
+
+    /// Returns the profiles and the shared state of a tenant (PF).
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn profiles(&self, tenant: &TenantId) -> Result<Arc<dyn ProfileStore>> {
+        Ok(Arc::new(ProfileLayer::new(self.layer_store(tenant)?)))
+    }
+
+    /// Returns the registry of a tenant (RG): definitions with versions, publications, manifests.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn registry(&self, tenant: &TenantId) -> Result<Arc<dyn RegistryStore>> {
+        Ok(Arc::new(RegistryLayer::new(self.layer_store(tenant)?)))
+    }
+
+    fn layer_store(&self, tenant: &TenantId) -> Result<LayerStore> {
+        let stores = self.tenant(tenant)?;
+        if stores.documents.is_none() {
+            return Err(unsupported("keeping documents (open a store that does: `memory:`)"));
+        }
+        LayerStore::new(&stores)
     }
 
     /// Returns the file that contains the log of a thread, so that other tools can read it (FI-1). Returns none for an

@@ -5,13 +5,14 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use store_core::{
     AppendEvents, AppendPending, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
-    CommitCoordinator, ContextRequest, DeleteRequest, DeliverLive, DispatchQuery, EntryId, EntryQuery, EventFilter,
-    EventQuery, EventStore, Expect, ExtendOutbox, IgnoreProgress, Interrupt, LiveChannel, LiveCommand, LiveTarget,
-    MailboxStore, Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement,
-    OutboxStore, PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue,
-    RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange,
-    StateOp, Subscribe, SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
-    TrimBefore, TrimRequest,
+    CommitCoordinator, ContextRequest, DeleteRequest, DeliverLive, DispatchQuery, DocumentChange, DocumentKey,
+    DocumentQuery, DocumentStore, EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect, ExtendOutbox,
+    IgnoreProgress, Interrupt, Json, KeySegment, LiveChannel, LiveCommand, LiveTarget, MailboxStore, Message,
+    NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore, PageRequest,
+    PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, RunChange,
+    RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange, StateOp, Subscribe,
+    SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore,
+    TrimRequest, WriteDocuments,
 };
 
 use crate::given::{id, keyed_commit_with_message, message_entry};
@@ -142,6 +143,17 @@ pub(crate) fn outbox_calls<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
         ("count_outbox", call(async { outbox.count_outbox(&OutboxFilter::default()).await })),
         ("requeue_outbox", call(outbox.requeue_outbox(RequeueOutbox::oldest(1)))),
         ("purge_outbox", call(outbox.purge_outbox(PurgeOutbox::new(Timestamp::MIN)))),
+    ]
+}
+
+/// Calls on documents of the tenant.
+pub(crate) fn document_calls(documents: &dyn DocumentStore) -> Calls<'_> {
+    let key = || DocumentKey::new(id("collection"), [KeySegment::Number(1)]).expect("a valid key");
+    let put = DocumentChange::put(key(), Json::null());
+    vec![
+        ("load_documents", call(async move { documents.load_documents(&[key().into()]).await })),
+        ("list_documents", call(documents.list_documents(DocumentQuery::new(id("collection"))))),
+        ("write_documents", call(documents.write_documents(WriteDocuments::new([put])))),
     ]
 }
 

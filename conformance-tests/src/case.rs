@@ -93,6 +93,8 @@ pub enum Contract {
     OutboxStore,
     /// The live channel and wake-ups of a store with a mailbox.
     LiveChannel,
+    /// Documents and topics, and commits that write them.
+    DocumentStore,
 }
 
 /// How a case ended.

@@ -143,6 +143,60 @@ macro_rules! live_channel {
     };
 }
 
+/// Runs every case of documents and topics, those that all contracts share, and one for each atomic step that the
+/// layers rely on, each as a test of its own. `$fixture` is an expression that makes a fixture. Its path must begin with
+/// `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! document_store {
+    ($fixture:expr) => {
+        mod document_store {
+            $crate::area_tests! { [DocumentStore $fixture] document tenant page ids errors process }
+        }
+        mod layer_steps {
+            $crate::step_tests! { $fixture;
+                config: several_records_change_together writers_without_expectations_all_succeed
+                    one_of_several_writers_with_one_revision_succeeds a_snapshot_and_its_subscription_miss_nothing
+                    config_and_its_feed_survive_a_reopen a_position_before_the_floor_is_refused;
+                profile: one_of_several_writers_with_one_expectation_succeeds several_keys_change_together
+                    concurrent_additions_all_count keys_are_kept_as_given;
+                registry: concurrent_contents_get_different_versions snapshot_numbers_have_no_gaps
+                    a_refused_publication_changes_nothing no_run_loses_a_version_that_it_pins
+                    publications_and_archivals_come_once_in_order the_registry_survives_a_reopen;
+                audit: a_refused_change_has_no_record old_records_are_purged_from_every_order;
+            }
+        }
+    };
+}
+
+/// Runs every case of the layers, each as a test of its own. The layers are code of core, so one backend is enough.
+/// `$fixture` is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! layers {
+    ($fixture:expr) => {
+        mod layers {
+            $crate::area_tests! { [DocumentStore $fixture] config profile registry audit }
+        }
+    };
+}
+
+/// Defines a test for each named case of some areas.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! step_tests {
+    ($fixture:expr; $($area:ident: $($name:ident)+;)+) => {$(
+        mod $area {$(
+            #[test]
+            fn $name() {
+                $crate::run_case_as_test(
+                    $crate::Contract::DocumentStore,
+                    concat!(stringify!($area), "::", stringify!($name)),
+                    $fixture,
+                );
+            }
+        )+}
+    )+};
+}
+
 impl Contract {
     /// Every contract that has a list of cases.
     pub const ALL: &'static [Self] = &[
@@ -153,6 +207,7 @@ impl Contract {
         Self::MailboxStore,
         Self::OutboxStore,
         Self::LiveChannel,
+        Self::DocumentStore,
     ];
 
     /// The cases in the list of the contract, area by area.
@@ -165,6 +220,9 @@ impl Contract {
             Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
             Self::LiveChannel => area_slices!(live),
+            Self::DocumentStore => {
+                area_slices!(document config profile registry audit tenant page ids errors process)
+            }
         };
         areas.into_iter().flatten()
     }

@@ -3,7 +3,14 @@
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use store_core::{Capabilities, Limits, Result, Store};
+use store_core::{
+    Capabilities, Limits, Result, Store, TenantStores,
+    layers::{
+        LayerStore,
+        audit::{AuditLog, AuditStore},
+        config::{ConfigLayer, ConfigStore},
+    },
+};
 
 use crate::case::Need;
 
@@ -92,4 +99,15 @@ pub trait Fixture: Send + Sync + 'static {
     /// Changes one stored byte of the closed store and opens the store again ([`Need::Damage`]). `seed` chooses
     /// the byte. An error means that the damaged store could not be opened.
     async fn damage(&self, opened: OpenedStore, seed: u64) -> Result<OpenedStore>;
+
+    /// Returns the config over the documents and events of a tenant. Only fixtures with planted bugs return another
+    /// one than the layer of core.
+    fn config(&self, stores: &TenantStores) -> Result<Arc<dyn ConfigStore>> {
+        Ok(Arc::new(ConfigLayer::new(LayerStore::new(stores)?)))
+    }
+
+    /// Returns the audit log over the events of a tenant, as [`config`](Self::config) does for config.
+    fn audit(&self, stores: &TenantStores) -> Result<Arc<dyn AuditStore>> {
+        Ok(Arc::new(AuditLog::new(LayerStore::new(stores)?)))
+    }
 }

@@ -10,6 +10,8 @@
 //! conformance_tests::mailbox_store!(crate::fixture());
 //! conformance_tests::outbox_store!(crate::fixture());
 //! conformance_tests::live_channel!(crate::fixture());
+//! conformance_tests::document_store!(crate::fixture());
+//! conformance_tests::layers!(crate::fixture());
 //! ```
 //!
 //! `histories!` adds tests that record the calls of many concurrent tasks and check the answers.
@@ -23,10 +25,11 @@
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`TestLength`]: how long tests that repeat something run
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
+//! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
-//!   `process`
+//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, and areas whose cases run for
+//!   every contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -46,6 +49,7 @@ mod drop_points;
 mod fixture;
 pub mod given;
 pub mod history;
+pub mod layer_bugs;
 mod matrix;
 pub mod model;
 mod random;
@@ -54,8 +58,11 @@ mod report;
 mod test_length;
 mod unknown_outcome;
 
+mod audit;
 mod commit;
+mod config;
 mod context;
+mod document;
 mod errors;
 mod event;
 mod ids;
@@ -66,6 +73,8 @@ mod outbox;
 mod page;
 mod pending;
 mod process;
+mod profile;
+mod registry;
 mod run;
 mod tenant;
 mod thread;

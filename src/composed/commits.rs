@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store_core::{Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore};
+use store_core::{
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+};
 
 use crate::options::unsupported;
 
@@ -43,5 +45,9 @@ impl CommitCoordinator for NonSettlingCommits {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         self.inner.outbox()
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        self.inner.documents()
     }
 }

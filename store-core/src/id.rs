@@ -146,6 +146,26 @@ id_types! {
     OutboxTarget = "outbox target";
     /// The order key. Outbox rows with the same order key are delivered one after another.
     OrderKey = "order key";
+    /// The id of a topic: a sequence of events that belongs to no thread and no run.
+    TopicId = "topic";
+    /// The id of a collection of documents.
+    CollectionId = "collection";
+    /// One segment of a document's key, if it is not a number.
+    SegmentId = "key segment";
+    /// The id of a user.
+    UserId = "user";
+    /// The type of an agent, which several agents have in common.
+    AgentType = "agent type";
+    /// The key of a value in a profile.
+    ProfileKey = "profile key";
+    /// The id of a shared scope that the application defines.
+    SharedScopeId = "shared scope";
+    /// The kind of a definition in the registry, such as `agent` or `tool`.
+    DefinitionKind = "definition kind";
+    /// The id of a definition in the registry, unique for its kind.
+    DefinitionId = "definition";
+    /// The id of a publication of the registry.
+    PublicationId = "publication";
 }
 
 impl TenantId {

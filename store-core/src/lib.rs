@@ -5,13 +5,14 @@
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: a module each
-//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
-//!   usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
+//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`, `document`: a folder for each
+//!   domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
+//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -50,10 +51,12 @@ mod waiters;
 
 pub mod commit;
 pub mod context;
+pub mod document;
 pub mod event;
 pub mod ext;
 pub mod in_flight;
 pub mod inspect;
+pub mod layers;
 pub mod live;
 pub mod log;
 pub mod mailbox;
@@ -67,22 +70,51 @@ pub use self::{
     claim::{ClaimNumber, ClaimToken, Fence},
     commit::{Commit, CommitCoordinator, Receipt, StateChange, StateOp, ThreadState},
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
+    document::{
+        DeleteDocuments, DeletedDocuments, Document, DocumentChange, DocumentExpect, DocumentKey, DocumentOp,
+        DocumentQuery, DocumentRef, DocumentScope, DocumentStore, KeySegment, MAX_KEY_BYTES, MAX_KEY_SEGMENTS,
+        WriteDocuments, WrittenDocuments,
+    },
     error::{Detail, Error, ErrorKind, Outcome, Result, SchemaRemedy, Subject, UnavailableCause},
     event::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
-        EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, NewEvent, Scope,
-        ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
+        EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, MAX_EVENT_TOPICS,
+        NewEvent, Scope, ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
     },
     ext::{
-        CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, EntryStream, Fork, Guard, LeafComparison,
-        LogReaderExt, NewCheckpoint, PendingStoreExt,
+        CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, DocumentStoreExt, EntryStream, Fork, Guard,
+        LeafComparison, LogReaderExt, NewCheckpoint, PendingStoreExt,
     },
     id::{
-        AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId, EventKey, EventKind,
-        IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId,
-        TenantId, ThreadId, UuidSource, WorkerId, WriterId,
+        AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
+        DefinitionKind, DispatchId, EntryId, EventId, EventKey, EventKind, IdSource, InstanceId, InterruptKey, LaneId,
+        MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, PublicationId, ResourceId, RunId, SegmentId,
+        SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
+    layers::{
+        LayerStore, TrimFeed, TrimmedFeed,
+        audit::{
+            AUDIT_RETENTION, AuditAction, AuditLog, AuditQuery, AuditRecord, AuditResource, AuditStore, NewAudit,
+            ResourceFilter, Restoration, TextFilter,
+        },
+        config::{
+            ConfigChange, ConfigContent, ConfigEntry, ConfigEntryKind, ConfigLayer, ConfigName, ConfigOp,
+            ConfigPosition, ConfigRecord, ConfigSnapshot, ConfigSource, ConfigStore, ConfigStoreExt, ConfigStream,
+            ConfigUpdate, ConfigWatch, WrittenConfig,
+        },
+        profile::{
+            ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,
+            WriteProfile, WrittenProfile,
+        },
+        registry::{
+            Definition, DefinitionRef, DefinitionVersion, MAX_DEFINITION_KIND_BYTES, Manifest, ManifestChoice,
+            NewVersion, Publication, PublicationContent, PublicationEntry, PublishAll, PublishedVersion, PurgeVersions,
+            PurgedVersions, Reference, ReferenceError, RegistryChange, RegistryFact, RegistryLayer, RegistryReader,
+            RegistryRetention, RegistryStore, RegistryStream, RegistryWriter, RollbackPublication, VersionContent,
+            VersionRef, content_hash, pin_changes, resolve_references, unpin_changes,
+        },
+    },
     limits::{Limits, check_limit, length},
     live::{
         DEFAULT_LIVE_DEADLINE, DeliverLive, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver,

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one record: an entry, a run, a pending input, an event, a dispatch, an outbox row, one value of the
-    /// state. Default: 64 MiB.
+    /// Bytes of one record: an entry, a run, a pending input, an event, a dispatch, an outbox row, a document,
+    /// one value of the state. Default: 64 MiB.
     pub record_bytes: u64,
     /// Bytes of one commit or of one append of events, in all. Default: 128 MiB.
     pub commit_bytes: u64,
@@ -19,6 +19,8 @@ pub struct Limits {
     pub commit_events: u64,
     /// Outbox rows of one commit, and outbox rows that one call names. Default: 1,000.
     pub commit_outbox: u64,
+    /// Changes of documents in one commit or one write, and documents that one call loads. Default: 1,000.
+    pub commit_documents: u64,
     /// Keys of the thread's state that one commit changes. Default: 1,000.
     pub commit_state_keys: u64,
     /// Bytes of a title, a label or an error text. Default: 1 KiB.
@@ -48,6 +50,7 @@ impl Default for Limits {
             commit_inputs: 1_000,
             commit_events: 1_000,
             commit_outbox: 1_000,
+            commit_documents: 1_000,
             commit_state_keys: 1_000,
             text_bytes: 1 << 10,
             metadata_bytes: 64 << 10,
@@ -72,6 +75,7 @@ impl Limits {
             commit_inputs: self.commit_inputs.min(other.commit_inputs),
             commit_events: self.commit_events.min(other.commit_events),
             commit_outbox: self.commit_outbox.min(other.commit_outbox),
+            commit_documents: self.commit_documents.min(other.commit_documents),
             commit_state_keys: self.commit_state_keys.min(other.commit_state_keys),
             text_bytes: self.text_bytes.min(other.text_bytes),
             metadata_bytes: self.metadata_bytes.min(other.metadata_bytes),

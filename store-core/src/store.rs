@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use crate::{
     capabilities::Capabilities,
     commit::CommitCoordinator,
+    document::DocumentStore,
     error::Result,
     event::EventStore,
     id::TenantId,
@@ -81,7 +82,9 @@ pub struct TenantStores {
     pub events: Option<Arc<dyn EventStore>>,
     /// The outbox: rows that are to be delivered to other systems.
     pub outbox: Option<Arc<dyn OutboxStore>>,
-    /// The coordinator, which writes commits to `threads`, `pending`, `events` and `outbox`.
+    /// Documents, and the topics of `events`.
+    pub documents: Option<Arc<dyn DocumentStore>>,
+    /// The coordinator, which writes commits to `threads`, `pending`, `events`, `outbox` and `documents`.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
     /// The mailbox: dispatches for the threads.
     pub mailbox: Option<Arc<dyn MailboxStore>>,
@@ -100,6 +103,7 @@ impl TenantStores {
             pending: Some(commits.pending()),
             events: Some(commits.events()),
             outbox: Some(commits.outbox()),
+            documents: commits.documents(),
             commits: Some(commits),
             mailbox: None,
             live: None,
@@ -151,6 +155,7 @@ impl fmt::Debug for TenantStores {
             .field("pending", &self.pending.is_some())
             .field("events", &self.events.is_some())
             .field("outbox", &self.outbox.is_some())
+            .field("documents", &self.documents.is_some())
             .field("commits", &self.commits.is_some())
             .field("mailbox", &self.mailbox.is_some())
             .field("live", &self.live.is_some())

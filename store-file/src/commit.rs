@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore, commit,
+    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result,
+    ThreadRunStore, commit,
 };
 
 use crate::{
@@ -17,7 +18,9 @@ impl CommitCoordinator for Tenant {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         self.check_open()?;
         commit::check(&commit, &self.shared.limits)?;
-        match self.write(commit.thread.clone(), Ask::Commit(Box::new(commit))).await? {
+        let answer = self.write(commit.thread.clone(), Ask::Commit(Box::new(commit))).await?;
+        self.rewrite_if_due();
+        match answer {
             Answer::Receipt(receipt) => Ok(*receipt),
             _ => Err(Error::closed()),
         }
@@ -37,5 +40,9 @@ impl CommitCoordinator for Tenant {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(self.clone())
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        Some(Arc::new(self.clone()))
     }
 }

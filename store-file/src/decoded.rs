@@ -1,13 +1,14 @@
 //! Headers and groups of logs, decoded, and what the index has of a log.
 
-use store_core::{Result, RunId, TenantId};
+use store_core::{CollectionId, Result, RunId, TenantId};
 
 use crate::{
     codec::{Rows, damaged},
     fold::{self, Lines, Owner, Told},
+    index::Key,
     line::{CommitLine, Line, ThreadHeader},
     log::{Group, Header, Position, Span, check_version, decode_line, read_header},
-    names::log_path,
+    names::{documents_log_id, log_path, rewrites_of},
     staged::Staged,
     table,
     vfs::{FilePath, VfsFile},
@@ -49,6 +50,7 @@ pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
     for sort in table::OF_LOG.iter().chain(&table::LEFT_BY_LOG) {
         staged.delete_all(&table::of_log(*sort, owner.log))?;
     }
+    forget_documents(staged, owner)?;
     // Of a tenant that is removed, its threads and logs of events may still be there.
     let thread = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log);
     if let Some(row) = thread {
@@ -59,6 +61,27 @@ pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
     }
     staged.delete(table::log(owner.log));
     staged.delete(table::changed(owner.log));
+    Ok(())
+}
+
+/// Removes what stands in a log of a collection that is gone. Such a log is removed when all that exists of it was
+/// moved. An index that is older than the removal may have documents that were deleted before it.
+fn forget_documents(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
+    let Owner { tenant, thread, generation, log } = owner;
+    let Some(rewrites) = rewrites_of(log_path(tenant, thread, *generation)?.as_str()) else { return Ok(()) };
+    for key in staged.keys(&table::collections(tenant))? {
+        let collection = table::read_collection(&key).ok_or_else(|| damaged("collection"))?;
+        let collection = CollectionId::new(collection)?;
+        if *generation > 0 || documents_log_id(&collection, rewrites)? != *thread {
+            continue;
+        }
+        for key in staged.keys(&table::documents(tenant).text(collection.as_str()))? {
+            let key = Key::from_bytes(&key);
+            if staged.document_row(&key)?.is_some_and(|row| row.log == *log) {
+                staged.delete(key);
+            }
+        }
+    }
     Ok(())
 }
 

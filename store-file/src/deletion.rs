@@ -213,8 +213,8 @@ fn claims(shared: &Shared, staged: &Staged<'_>, tenant: &TenantId) -> Result<Opt
     Ok(own.max(staged.number(&table::fact("claims"))?))
 }
 
-/// Takes all events of a tenant, its outbox and its mailbox out of the index, up to a bound. Their logs wait for the
-/// purge. Whether there was anything to do.
+/// Takes all events of a tenant, its outbox, its mailbox and its documents out of the index, up to a bound. Their logs
+/// wait for the purge. Whether there was anything to do.
 fn drop_events(round: &mut Round<'_>, tenant: &TenantId) -> Result<bool> {
     let snapshot = round.shared.index.snapshot();
     let mut keys = 0;
@@ -229,6 +229,7 @@ fn drop_events(round: &mut Round<'_>, tenant: &TenantId) -> Result<bool> {
         keys += 1;
     }
     let others = table::outbox_of(tenant).into_iter().chain(table::mailbox_of(tenant));
+    let others = others.chain(table::documents_of(tenant));
     for list in table::events_of(tenant).into_iter().chain(others) {
         for pair in snapshot.prefix(list.as_bytes(), Direction::Forward).take(STEP) {
             round.staged.delete(Key::from_bytes(&pair?.0));

@@ -41,7 +41,7 @@ const BATCH_BYTES: u32 = 4 << 20;
 fn about(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
-        Scope::Run(_) => None,
+        Scope::Run(_) | Scope::Topic(_) => None,
     }
 }
 

@@ -23,9 +23,10 @@
 //!    what an opening makes of both
 //! 7. What all handles share, and what the rules of core read. `remembered`, `shared`, `space`, `records`,
 //!    `dispatches`, `dispatch_lists`, `view`
-//! 8. Changes. `writer`: plans and commits rounds; `purge`, `deletion`: facts about several threads, and what deletions
-//!    left; `refresh`: what a holder wrote; `opening`
-//! 9. The contracts. `tenant`, `commit`, `runs`, `entries`, `threads`, `pending`, `events`, `outbox`, `mailbox`;
+//! 8. Changes. `writer`: plans and commits rounds; `purge`, `rewrite`, `deletion`: facts about several threads, what
+//!    deletions left, and logs of which little exists; `refresh`: what a holder wrote; `opening`
+//! 9. The contracts. `tenant`, `commit`, `runs`, `entries`, `threads`, `pending`, `events`, `outbox`, `mailbox`,
+//!    `documents`;
 //!    `store`; `inspect`: verify and repair; `compress`: logs of threads that were not written for a while
 
 mod catch_up;
@@ -39,6 +40,7 @@ mod deletion;
 mod dispatch_lists;
 mod dispatch_rows;
 mod dispatches;
+mod documents;
 mod entries;
 mod error;
 mod events;
@@ -73,6 +75,7 @@ mod registry;
 mod remembered;
 mod replay;
 mod report;
+mod rewrite;
 mod root;
 mod runs;
 mod shared;

@@ -1,6 +1,6 @@
 //! How logs are named: whose they are, and where they stand below the root.
 
-use store_core::{Result, Scope, TenantId, ThreadId};
+use store_core::{CollectionId, MAX_ID_BYTES, Result, Scope, TenantId, ThreadId};
 
 use crate::vfs::{FilePath, hash_of, name_of};
 
@@ -55,10 +55,45 @@ pub(crate) fn outbox_log_id() -> Result<ThreadId> {
     ThreadId::new("#outbox")
 }
 
+/// Begins the ids whose logs have the events of topics.
+const TOPIC: &str = "#topic";
+/// Begins the ids whose logs have the documents of collections.
+const DOCUMENTS: &str = "#documents";
+
 /// The id whose log of events a scope belongs to.
 pub(crate) fn scope_log_id(scope: &Scope) -> Result<ThreadId> {
     match scope {
-        Scope::Thread(thread) => Ok(thread.clone()),
-        Scope::Run(run) => ThreadId::new(run.as_str()),
+        Scope::Thread(thread) => events_log_id(thread.as_str()),
+        Scope::Run(run) => events_log_id(run.as_str()),
+        Scope::Topic(topic) => named_log_id(TOPIC, topic.as_str()),
     }
+}
+
+/// The id whose log has the events of a thread or a run that lie outside of commits. A thread or a run whose id begins
+/// as those of topics and documents shares a log, so that no event comes into a log of documents, which is rewritten.
+pub(crate) fn events_log_id(id: &str) -> Result<ThreadId> {
+    let is_taken = id.starts_with(TOPIC) || id.starts_with(DOCUMENTS);
+    ThreadId::new(if is_taken { "#events" } else { id })
+}
+
+/// The id whose log has the documents of a collection that belong to the tenant, after so many rewrites of the log.
+pub(crate) fn documents_log_id(collection: &CollectionId, rewrites: u64) -> Result<ThreadId> {
+    named_log_id(&format!("{DOCUMENTS}.{rewrites}"), collection.as_str())
+}
+
+/// An id that has no log, for calls that do not begin with a certain log.
+pub(crate) fn no_log_id() -> Result<ThreadId> {
+    ThreadId::new(DOCUMENTS)
+}
+
+/// An id that contains a name, or the hash of a name that is too long.
+fn named_log_id(kind: &str, name: &str) -> Result<ThreadId> {
+    let id = format!("{kind}:{name}");
+    ThreadId::new(if id.len() > MAX_ID_BYTES { format!("{kind}#{}", hash_of(name)) } else { id })
+}
+
+/// How often the log of documents with this file name was rewritten; `None` if the name is that of another log.
+pub(crate) fn rewrites_of(path: &str) -> Option<u64> {
+    let name = path.rsplit('/').next()?.strip_prefix("_documents_")?;
+    name.split('_').next()?.parse().ok()
 }

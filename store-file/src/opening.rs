@@ -31,6 +31,9 @@ use crate::{
     writer::{How, alone},
 };
 
+/// A power cut takes fewer batches than this from a journal with relaxed durability.
+const MOST_LOST_BATCHES: u64 = 1 << 28;
+
 /// The disk of a root, made if it may be.
 pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
     let opened = if config.create == Create::Never || config.read_only { Disk::open(path) } else { Disk::create(path) };
@@ -166,6 +169,8 @@ fn begin_journal(
         meta.save(&**vfs)?;
     }
     let next = match &found.history {
+        // Above every number that lost batches had: documents have had revisions with these numbers.
+        Some(history) if found.may_be_ahead => history.last() + 1 + MOST_LOST_BATCHES,
         Some(history) => history.last() + 1,
         // Above every number that a group may have.
         None if is_lost => (meta.incarnation() << 40) + 1,

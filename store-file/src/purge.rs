@@ -1,7 +1,5 @@
 //! The removal of what deletions left, in the index and on the disk, in bounded steps.
 
-use std::collections::BTreeSet;
-
 use store_core::{Error, ErrorKind, EventId, Outcome, Result, RunId, TenantId};
 
 use crate::{
@@ -12,7 +10,7 @@ use crate::{
     journal::LogName,
     line::{self, EventKeyLine, Line},
     mutex::guard,
-    names::{Part, log_path, mailbox_log_id, outbox_log_id},
+    names::{Part, events_log_id, log_path, mailbox_log_id, outbox_log_id},
     records,
     shared::Shared,
     table,
@@ -46,22 +44,10 @@ pub(crate) fn what_can_be(shared: &Shared, of: Option<&TenantId>) -> Result<()> 
     }
 }
 
-fn purge(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
+/// Purges one log.
+pub(crate) fn purge(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
     while step(shared, log, row)? == Step::Goes {}
     Ok(())
-}
-
-/// Purges the tenants that wait for it, until there are none. What fails is done by the next purge.
-pub(crate) fn behind(shared: &Shared) {
-    loop {
-        let mut waiting = guard(&shared.behind);
-        let Some(tenant) = waiting.as_mut().and_then(BTreeSet::pop_first) else {
-            *waiting = None;
-            return;
-        };
-        drop(waiting);
-        let _ = all(shared, Some(&tenant));
-    }
 }
 
 /// The logs of deleted threads.
@@ -141,8 +127,8 @@ fn plan(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<Step> {
 }
 
 /// Nothing is written to a tenant that is closed.
-fn check_tenant(shared: &Shared, row: &LogRow) -> Result<()> {
-    let is_closed = guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed());
+pub(crate) fn check_tenant(shared: &Shared, tenant: &TenantId) -> Result<()> {
+    let is_closed = guard(&shared.tenants).get(tenant).is_some_and(|tenant| tenant.is_closed());
     if is_closed { Err(Error::closed()) } else { Ok(()) }
 }
 
@@ -189,8 +175,8 @@ fn adopt(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
         }
     }
     if !lines.is_empty() {
-        check_tenant(shared, row)?;
-        round.enter((row.tenant.clone(), row.thread.clone(), Part::Events))?;
+        check_tenant(shared, &row.tenant)?;
+        round.enter((row.tenant.clone(), events_log_id(row.thread.as_str())?, Part::Events))?;
         round.put_events(lines)?;
     }
     Ok(found)
@@ -212,7 +198,7 @@ fn adopt_rows(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
     if ids.is_empty() {
         return Ok(false);
     }
-    check_tenant(round.shared, row)?;
+    check_tenant(round.shared, &row.tenant)?;
     round.enter((row.tenant.clone(), outbox_log_id()?, Part::Events))?;
     round.move_rows(log, &ids)?;
     // What was moved, or is gone, does not stand under this log any more.
@@ -230,7 +216,7 @@ fn adopt_states(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<bool> {
     if ids.is_empty() {
         return Ok(false);
     }
-    check_tenant(round.shared, row)?;
+    check_tenant(round.shared, &row.tenant)?;
     round.enter((row.tenant.clone(), mailbox_log_id()?, Part::Events))?;
     ids.truncate(round.move_states((log, BYTES), &ids)?);
     // What was moved, or is gone, does not stand under this log any more.

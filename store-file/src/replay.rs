@@ -15,7 +15,7 @@ use crate::{
     index::{Direction, Index},
     journal::lacks_batches,
     log::{Position, Recovery, recover},
-    names::mailbox_log_id,
+    names::{mailbox_log_id, rewrites_of},
     report::{Opening, SetAside},
     staged::Staged,
     sweep::sweep_step,
@@ -148,12 +148,13 @@ impl<'a> Replay<'a> {
             files.extend(self.entries(&folder, Kind::File)?.iter().filter_map(|name| folder.join(name).ok()));
         }
         // The mailbox comes first: settlements that came with commits need its dispatches. Logs of events come last:
-        // the log of the outbox says what became of rows that are in logs of threads.
+        // the log of the outbox says what became of rows that are in logs of threads. Of two logs of a collection the
+        // older one comes first.
         let mailbox = format!("/{}.0.jsonl", name_of(mailbox_log_id()?.as_str()));
         files.sort_by_key(|path| match path.as_str() {
-            path if path.ends_with(&mailbox) => 0,
-            path if !path.ends_with(".0.jsonl") => 1,
-            _ => 2,
+            path if path.ends_with(&mailbox) => (0, None),
+            path if !path.ends_with(".0.jsonl") => (1, None),
+            path => (2, rewrites_of(path)),
         });
         Ok(files)
     }

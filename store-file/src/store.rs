@@ -241,7 +241,7 @@ fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
     Ok(page.finish(|position| position.to_cursor(&shared.cursor_key, &scope)))
 }
 
-/// The first tenant after `last` that has a thread, an event, a row of the outbox or a mailbox.
+/// The first tenant after `last` that has a thread, an event, a row of the outbox, a mailbox or a document.
 fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Option<TenantId>> {
     let first = |all: index::Key, of: fn(&TenantId) -> index::Key| {
         let end = after_prefix(all.as_bytes());
@@ -252,11 +252,13 @@ fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Op
     let of_event = first(table::all_events(), table::events)?.map(|(key, _)| table::read_event(&key));
     let of_row = first(table::all_outbox(), table::outbox_rows)?.map(|(key, _)| table::read_outbox_row(&key));
     let of_mailbox = first(table::all_mailboxes(), table::mailboxes)?.map(|(key, _)| table::read_mailbox(&key));
+    let of_document = first(table::all_documents(), table::documents)?.map(|(key, _)| table::read_document(&key));
     let names = of_thread
         .into_iter()
         .chain(of_event)
         .chain(of_row)
         .chain(of_mailbox)
+        .chain(of_document)
         .map(|key| key.ok_or_else(|| damaged("tenant")));
     let first = names.collect::<Result<Vec<_>>>()?.into_iter().map(|(tenant, _)| tenant).min();
     first.map(TenantId::new).transpose()

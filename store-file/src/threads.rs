@@ -15,7 +15,7 @@ use crate::{
     index::Snapshot,
     mutex::guard,
     purge::{self, Step},
-    records,
+    records, rewrite,
     shared::Shared,
     table,
     tenant::Tenant,
@@ -86,6 +86,8 @@ impl ThreadAdmin for Tenant {
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
+        // What this could not do is reported after the purge.
+        let rewritten = self.change(|shared, tenant| rewrite::all(shared, tenant)).await;
         let logs = self.change(|shared, tenant| purge::left_behind(shared, Some(tenant))).await?;
         let (mut purged, total) = (0, length(logs.len()));
         for (done, (log, row)) in (1..).zip(logs) {
@@ -103,7 +105,7 @@ impl ThreadAdmin for Tenant {
                 }
             }
         }
-        Ok(purged)
+        rewritten.map(|()| purged)
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
@@ -112,8 +114,9 @@ impl ThreadAdmin for Tenant {
 }
 
 impl Tenant {
-    /// Removes what a deletion left. The caller does not wait for it. What fails is done by the next purge.
-    fn purge_in_background(&self) {
+    /// Removes what deletions left, and rewrites logs of collections. The caller does not wait for it. What fails is
+    /// done by the next purge.
+    pub(crate) fn purge_in_background(&self) {
         match &mut *guard(&self.shared.behind) {
             // One thread of the pool is enough: it takes this tenant next.
             Some(wanted) => {
@@ -123,7 +126,7 @@ impl Tenant {
             none => *none = Some(BTreeSet::from([self.id.clone()])),
         }
         let shared = Arc::clone(&self.shared);
-        drop(self.shared.pool.run(move || purge::behind(&shared)));
+        drop(self.shared.pool.run(move || rewrite::behind(&shared)));
     }
 
     async fn write_thread(&self, id: ThreadId, ask: Ask) -> Result<Thread> {

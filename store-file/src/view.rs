@@ -1,10 +1,11 @@
 //! What the plan of a commit reads: the index with the changes of its round so far, and those of the round before.
 
 use store_core::{
-    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
-    TenantId, ThreadId, Timestamp, WriterId,
+    CommitKey, CursorKey, DedupeKey, DispatchId, DocumentRef, DocumentScope, EntryId, EventId, EventKey, Json,
+    OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId, Timestamp, WriterId,
     codec::DecodeError,
     commit::{CommitKeyRecord, CommitView, LogView},
+    document::{DocumentState, DocumentView, DocumentWriteView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailboxThread},
@@ -36,6 +37,8 @@ pub(crate) struct View<'a> {
     pub(crate) told: &'a Told,
     /// The number of the thread's log; none before its first group.
     pub(crate) log: Option<u64>,
+    /// The revision of documents that are put.
+    pub(crate) revision: u64,
 }
 
 impl View<'_> {
@@ -152,6 +155,40 @@ impl MailboxView for View<'_> {
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
         self.table().interrupt(thread, epoch)
+    }
+}
+
+impl DocumentView for View<'_> {
+    fn document(&self, document: &DocumentRef) -> Result<Option<DocumentState>> {
+        let log = match (&document.scope, self.log) {
+            (DocumentScope::Tenant, _) => {
+                self.shared.check_collection(self.tenant, document.key.collection())?;
+                0
+            }
+            (DocumentScope::Thread(_), Some(log)) => log,
+            (DocumentScope::Thread(_), None) => return Ok(None),
+        };
+        let row = self.staged.document_row(&table::document(self.tenant, document, log))?;
+        Ok(row.map(|row| row.state))
+    }
+
+    fn next_document_revision(&self) -> Result<u64> {
+        Ok(self.revision)
+    }
+}
+
+impl DocumentWriteView for View<'_> {
+    fn has_thread(&self, _thread: &ThreadId) -> Result<bool> {
+        // The view is that of this thread. The index may not have it yet.
+        Ok(self.told.stored.is_some())
+    }
+
+    fn id_record(&self, _thread: &ThreadId) -> Result<ThreadIdRecord> {
+        Ok(self.told.id.clone())
+    }
+
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
+        Some(self)
     }
 }
 

@@ -4,18 +4,20 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, Run,
+    ThreadRunStore,
     commit::{self, CommitDecision, NeededKeys, Plan},
     mailbox::InMemoryMailbox,
     thread::StoredThread,
 };
 
 use crate::{
+    documents::MemoryDocuments,
     events::MemoryEvents,
     outbox::MemoryOutbox,
     pending::MemoryPending,
     slot::{ThreadContents, ThreadSlot},
-    tenant::{Events, Index, Outbox, Tenant},
+    tenant::{Documents, Events, Index, Outbox, Tenant},
     threads::MemoryThreads,
     view::{PlanView, TenantEventsView},
 };
@@ -62,6 +64,10 @@ impl CommitCoordinator for MemoryCommits {
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(MemoryOutbox::new(Arc::clone(&self.tenant)))
     }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        Some(Arc::new(MemoryDocuments::new(Arc::clone(&self.tenant))))
+    }
 }
 
 impl fmt::Debug for MemoryCommits {
@@ -74,7 +80,7 @@ impl fmt::Debug for MemoryCommits {
 fn plan_and_apply(tenant: &Tenant, slot: &mut ThreadSlot, commit: &Commit, needs: &NeededKeys) -> Result<Receipt> {
     let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
     let mut parts = LockedParts { slot, mailbox: mailbox.as_deref_mut() };
-    if commit.events.is_some() || !commit.outbox.is_empty() {
+    if commit.events.is_some() || !commit.outbox.is_empty() || !commit.documents.is_empty() {
         return write_with_index_locked(tenant, &mut parts, commit, needs);
     }
     write_optimistically(tenant, &mut parts, commit, needs)
@@ -87,8 +93,8 @@ struct LockedParts<'a> {
     mailbox: Option<&'a mut InMemoryMailbox>,
 }
 
-/// Plans a commit without a lock on the index, and locks the index only to apply the plan. The commit has no events and
-/// no outbox rows, so its plan reads none.
+/// Plans a commit without a lock on the index, and locks the index only to apply the plan. The commit has no events,
+/// no outbox rows and no documents, so its plan reads none.
 ///
 /// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
 /// the meantime, the commit is planned again. This happens only if another writer has made progress.
@@ -106,6 +112,7 @@ fn write_optimistically(
             index_records: &index_records,
             events,
             outbox: &Outbox::default(),
+            documents: &Documents::default(),
             mailbox: parts.mailbox.as_deref(),
         };
         let plan = match commit::plan(&view, commit, tenant.decision_context())? {
@@ -121,7 +128,8 @@ fn write_optimistically(
 
 /// Plans and applies a commit while the index is locked.
 ///
-/// This is for commits whose plan also assigns sequence numbers to events, or numbers and keys to outbox rows.
+/// This is for commits whose plan also assigns sequence numbers to events, numbers and keys to outbox rows, or
+/// revisions to documents.
 fn write_with_index_locked(
     tenant: &Tenant,
     parts: &mut LockedParts<'_>,
@@ -132,7 +140,14 @@ fn write_with_index_locked(
     let index_records = index.records_for_plan(needs);
     let events = TenantEventsView { events: &index.events, tenant };
     let mailbox = parts.mailbox.as_deref();
-    let view = PlanView { slot: parts.slot, index_records: &index_records, events, outbox: &index.outbox, mailbox };
+    let view = PlanView {
+        slot: parts.slot,
+        index_records: &index_records,
+        events,
+        outbox: &index.outbox,
+        documents: &index.documents,
+        mailbox,
+    };
     match commit::plan(&view, commit, tenant.decision_context())? {
         CommitDecision::Repeat(receipt) => Ok(*receipt),
         CommitDecision::Write(plan) => apply(&mut index, parts, commit, *plan),
@@ -144,6 +159,7 @@ fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut pl
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();
     index.outbox.apply(std::mem::take(&mut plan.outbox))?;
+    index.documents.apply(std::mem::take(&mut plan.documents));
     index.put_id_record(&commit.thread, slot, std::mem::take(&mut plan.id_record));
     let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
     let (events, settlement) = (plan.events.take(), plan.mailbox.take());

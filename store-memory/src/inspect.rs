@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use store_core::{
     Progress, Result, ThreadId,
     inspect::{
-        Finding, FindingKind, Inspection, Inspector, RepairStatus, ThreadCheckResult, ThreadRecords, check_thread,
+        Finding, FindingKind, Inspection, Inspector, RepairStatus, ThreadCheckResult, ThreadRecords, check_document,
+        check_thread,
     },
     length,
 };
@@ -55,8 +56,24 @@ impl MemoryStore {
                 }
                 yield_now().await;
             }
+            inspect_documents(&tenant, &mut inspection);
+            yield_now().await;
         }
         Ok(inspection)
+    }
+}
+
+/// Checks the documents of a tenant. Nothing of them can be rebuilt, so a repair does the same.
+fn inspect_documents(tenant: &Tenant, inspection: &mut Inspection) {
+    let index = tenant.index.read();
+    let newest_revision = *tenant.shared.newest_document_revision.lock();
+    for (scope, documents) in index.documents.scopes() {
+        let has_scope = scope.thread().is_none_or(|thread| index.thread(thread).is_some());
+        for document in documents.iter() {
+            inspection.documents += 1;
+            let finding = check_document(document, has_scope, newest_revision);
+            inspection.findings.extend(finding.map(|finding| finding.of_tenant(&tenant.name)));
+        }
     }
 }
 
@@ -125,8 +142,9 @@ mod tests {
     use std::sync::Arc;
 
     use store_core::{
-        AgentId, Body, Commit, Compaction, EntryId, EntryRange, Expect, IgnoreProgress, Interval, Label, Message,
-        NewBody, NewEntry, RewindTo, RunChange, RunId, RunStatus, Store, TenantId, ThreadId,
+        AgentId, Body, Commit, Compaction, DocumentChange, DocumentKey, DocumentRef, EntryId, EntryRange, Expect,
+        IgnoreProgress, Interval, Json, KeySegment, Label, Message, NewBody, NewEntry, RewindTo, RunChange, RunId,
+        RunStatus, Store, TenantId, ThreadId, WriteDocuments,
         inspect::{FindingKind, Inspection, Inspector, RepairStatus},
     };
 
@@ -153,6 +171,25 @@ mod tests {
             .entry(NewEntry::new(Label::new(id("b"), Some("y".into()))));
         let _ = commits.commit(commit).await.unwrap();
         store
+    }
+
+    #[tokio::test]
+    async fn documents_are_checked() {
+        let store = store_with_thread().await;
+        let documents = store.tenant(&TenantId::default_tenant()).unwrap().documents.unwrap();
+        let key = || DocumentKey::new("c".parse().unwrap(), [KeySegment::Number(1)]).unwrap();
+        let puts = [key().into(), key().in_thread(thread_id())]
+            .map(|document: DocumentRef| DocumentChange::put(document, Json::null()));
+        let _ = documents.write_documents(WriteDocuments::new(puts)).await.unwrap();
+        let inspection = store.verify(&IgnoreProgress).await.unwrap();
+        assert_eq!((inspection.documents, finding_kinds(&inspection)), (2, vec![]));
+        store.tenants().unwrap()[0].slots.write(&thread_id(), |slot| {
+            slot.contents = None;
+            store.tenants().unwrap()[0].index.write().remove_thread(&thread_id());
+        });
+        let repaired = store.repair(false, &IgnoreProgress).await.unwrap();
+        assert_eq!(finding_kinds(&repaired), [FindingKind::OrphanDocument]);
+        assert_eq!(documents.load_documents(&[key().in_thread(thread_id())]).await.unwrap().len(), 1);
     }
 
     async fn finding_kinds_after(change: impl FnOnce(&mut ThreadContents)) -> (MemoryStore, Vec<FindingKind>) {

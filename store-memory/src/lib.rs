@@ -7,8 +7,8 @@
 //! # Layout
 //! - `config`: the settings with which a store is opened
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant;
-//!   `store-core` provides the live channel and the notifier
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `documents`, `mailbox`, `commit`: the contracts of a
+//!   tenant; `store-core` provides the live channel and the notifier
 //! - `view`: the views through which the rules of `store-core` read the stored data
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and the data derived from it
@@ -36,6 +36,7 @@
 
 mod commit;
 mod config;
+mod documents;
 mod events;
 mod inspect;
 mod locks;

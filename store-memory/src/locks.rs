@@ -9,9 +9,9 @@
 //!    that the claim stays valid until everything is written
 //! 4. `index` of a tenant: a writer changes it while it holds the slot, so that readers see both changes at once
 //!
-//! Other locks: the list of tenants is locked before any of these. Each map that contains slots, and the list of
-//! deleted threads whose contents are not yet freed, is locked only for one short operation, during which no other lock
-//! is taken.
+//! Other locks: the list of tenants is locked before any of these. Each map that contains slots, the list of deleted
+//! threads whose contents are not yet freed, and the number of the newest write of documents are each locked only for
+//! one short operation, during which no other lock is taken.
 
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};

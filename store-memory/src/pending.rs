@@ -11,7 +11,7 @@ use store_core::{
 
 use crate::{
     slot::{ThreadContents, ThreadSlot},
-    tenant::{Events, Outbox, Tenant},
+    tenant::{Documents, Events, Outbox, Tenant},
     view::{PlanView, TenantEventsView},
 };
 
@@ -36,11 +36,18 @@ impl MemoryPending {
         let tenant = self.tenant.check_open()?;
         tenant.slots.write(thread, |slot| {
             // The index contains the runs of all threads. Only those of this thread matter for the plan, and they do
-            // not change while the slot is locked. The plan reads no events and no outbox rows.
+            // not change while the slot is locked. The plan reads no events, no outbox rows and no
+            // documents.
             let index_records = tenant.index.read().runs_for_plan(runs);
             let events = TenantEventsView { events: &Events::default(), tenant };
-            let view =
-                PlanView { slot, index_records: &index_records, events, outbox: &Outbox::default(), mailbox: None };
+            let view = PlanView {
+                slot,
+                index_records: &index_records,
+                events,
+                outbox: &Outbox::default(),
+                documents: &Documents::default(),
+                mailbox: None,
+            };
             let decision = plan(&view, tenant)?;
             if let Some(plan) = decision.plan {
                 apply_queue_plan(tenant, slot, *plan);

@@ -48,8 +48,12 @@ impl MemoryStore {
         let capabilities = Capabilities::new(Survives::Nothing, config.limits.record_bytes)
             .with_event_delivery(EventDelivery::Push)
             .with_fencing();
-        let shared =
-            Arc::new(SharedState { config, cursor_key: CursorKey::new(key), newest_incarnation: Lock::default() });
+        let shared = Arc::new(SharedState {
+            config,
+            cursor_key: CursorKey::new(key),
+            newest_incarnation: Lock::default(),
+            newest_document_revision: Lock::default(),
+        });
         Ok(Self { state: Arc::new(StoreState { shared, capabilities, tenants: Lock::default() }) })
     }
 

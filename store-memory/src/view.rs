@@ -1,9 +1,10 @@
 //! The views through which the rules of `store-core` read the stored data.
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId,
-    WriterId,
+    CommitKey, CursorKey, Document, DocumentRef, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope,
+    TenantId, ThreadId, WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
+    document::{DocumentState, DocumentView, DocumentWriteView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::{InMemoryMailbox, MailboxView},
@@ -14,7 +15,7 @@ use store_core::{
 
 use crate::{
     slot::{ThreadContents, ThreadSlot},
-    tenant::{Events, IndexRecords, Outbox, Tenant},
+    tenant::{Documents, Events, IndexRecords, Outbox, Tenant},
 };
 
 /// The stored data, in the form in which the rules read it while they plan a write.
@@ -25,6 +26,17 @@ pub(crate) struct PlanView<'a> {
     /// The mailbox, if the commit names a claim.
     pub(crate) mailbox: Option<&'a InMemoryMailbox>,
     pub(crate) outbox: &'a Outbox,
+    pub(crate) documents: &'a Documents,
+}
+
+/// The stored data that the plan of a write of documents reads.
+pub(crate) struct DocumentWritePlanView<'a> {
+    /// The slot of the thread that the write is about, if it is about one.
+    pub(crate) slot: Option<&'a ThreadSlot>,
+    pub(crate) documents: &'a Documents,
+    pub(crate) events: TenantEventsView<'a>,
+    /// The mailbox, if the write names a claim.
+    pub(crate) mailbox: Option<&'a InMemoryMailbox>,
 }
 
 /// The stored data that the plan of an append of events reads.
@@ -52,21 +64,52 @@ impl EventView for TenantEventsView<'_> {
     }
 }
 
-impl EventView for PlanView<'_> {
-    fn scope(&self, scope: &Scope) -> Result<ScopeState> {
-        self.events.scope(scope)
+/// Implements the views of events and of documents for a plan that reads both.
+macro_rules! event_and_document_views {
+    ($($view:ident)*) => {$(
+        impl EventView for $view<'_> {
+            fn scope(&self, scope: &Scope) -> Result<ScopeState> {
+                self.events.scope(scope)
+            }
+
+            fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
+                self.events.event_key(writer, key)
+            }
+
+            fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
+                self.events.event(id)
+            }
+
+            fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
+                self.events.tenant_and_cursor_key()
+            }
+        }
+
+        impl DocumentView for $view<'_> {
+            fn document(&self, document: &DocumentRef) -> Result<Option<DocumentState>> {
+                Ok(self.documents.get(document).map(Document::state))
+            }
+
+            fn next_document_revision(&self) -> Result<u64> {
+                Ok(self.events.tenant.shared.next_document_revision())
+            }
+        }
+    )*};
+}
+
+event_and_document_views!(PlanView DocumentWritePlanView);
+
+impl DocumentWriteView for DocumentWritePlanView<'_> {
+    fn has_thread(&self, _thread: &ThreadId) -> Result<bool> {
+        Ok(self.slot.is_some_and(|slot| slot.contents.is_some()))
     }
 
-    fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
-        self.events.event_key(writer, key)
+    fn id_record(&self, _thread: &ThreadId) -> Result<ThreadIdRecord> {
+        Ok(self.slot.map(|slot| slot.id_record.clone()).unwrap_or_default())
     }
 
-    fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
-        self.events.event(id)
-    }
-
-    fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
-        self.events.tenant_and_cursor_key()
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
+        self.mailbox.map(|mailbox| mailbox as &dyn MailboxView)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 use store_core::{
-    Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
     commit::{self, CommitDecision, DecisionContext},
 };
 
@@ -15,7 +15,7 @@ use crate::{
     events::events_lookup,
     store::TenantHandle,
     tenant::{Tenant, with_commit_key},
-    write::Batch,
+    write::{Batch, WrittenRevision},
 };
 
 /// The commits of a tenant.
@@ -37,13 +37,16 @@ impl CommitCoordinator for PostgresCommits {
         let call = |tenant: Arc<Tenant>| async move {
             commit::check(&commit, &tenant.shared.config.limits)?;
             let (likely_records, in_family) = lookup_of_commit(&commit);
-            let rule =
-                |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, &commit, decision_context);
-            if in_family {
-                decide_in_family(&tenant, &commit.thread, likely_records, rule).await
+            let revision = WrittenRevision::default();
+            let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| {
+                plan(cache, &commit, decision_context, &revision)
+            };
+            let receipt = if in_family {
+                decide_in_family(&tenant, &commit.thread, likely_records, rule).await?
             } else {
-                decide(&tenant, &commit.thread, likely_records, rule).await
-            }
+                decide(&tenant, &commit.thread, likely_records, rule).await?
+            };
+            Ok(with_written_revision(receipt, &revision))
         };
         self.tenant.run_write(thread_of_call, call).await.map_err(|error| with_commit_key(error, key.as_ref()))
     }
@@ -63,6 +66,10 @@ impl CommitCoordinator for PostgresCommits {
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(crate::outbox::PostgresOutbox::new(self.tenant.clone()))
     }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        Some(Arc::new(crate::documents::PostgresDocuments::new(self.tenant.clone())))
+    }
 }
 
 /// Returns the records that the plan of a commit most likely needs, and whether the commit must hold the lock of the
@@ -78,6 +85,7 @@ fn lookup_of_commit(commit: &Commit) -> (Lookup, bool) {
         names: needs.snapshots,
         states: needs.state,
         inputs: needs.pending,
+        documents: needs.documents,
         ..events_lookup(commit.events.as_ref())
     };
     (likely_records, in_family)
@@ -93,13 +101,29 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
     if in_family {
         connection.lock_family(&tenant.constants.tenant).await?;
     }
-    let rule = |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, commit, decision_context);
+    let revision = WrittenRevision::default();
+    let rule =
+        |cache: &RecordCache, decision_context: DecisionContext<'_>| plan(cache, commit, decision_context, &revision);
     // No error means an unknown outcome here. The caller ends the transaction, and so knows whether the commit was
     // written.
-    Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, likely_records, rule)).await
+    let receipt =
+        Box::pin(decide_in_caller_transaction(tenant, &commit.thread, connection, likely_records, rule)).await?;
+    Ok(with_written_revision(receipt, &revision))
 }
 
-fn plan(cache: &RecordCache, commit: &Commit, decision_context: DecisionContext<'_>) -> Result<RuleResult<Receipt>> {
+/// Sets the revision that the server gave to the documents of the commit, if it has just put some.
+fn with_written_revision(mut receipt: Receipt, revision: &WrittenRevision) -> Receipt {
+    receipt.document_revision = revision.get().or(receipt.document_revision);
+    receipt
+}
+
+fn plan(
+    cache: &RecordCache,
+    commit: &Commit,
+    decision_context: DecisionContext<'_>,
+    revision: &WrittenRevision,
+) -> Result<RuleResult<Receipt>> {
+    cache.expect_documents(&commit.documents);
     let plan = match commit::plan(cache, commit, decision_context)? {
         CommitDecision::Repeat(receipt) => return Ok(RuleResult::Answer(*receipt)),
         CommitDecision::Write(plan) => plan,
@@ -109,6 +133,7 @@ fn plan(cache: &RecordCache, commit: &Commit, decision_context: DecisionContext<
         batch.require_unchanged_claims(cache, &commit.thread)?;
     }
     batch.add_commit(&commit.thread, cache, &plan)?;
+    batch.add_documents(&commit.documents, &plan.documents, revision);
     let answer = plan.receipt.clone();
     Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Commit(plan), answer })
 }

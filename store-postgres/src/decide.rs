@@ -109,6 +109,22 @@ pub(crate) async fn decide_without_thread<T: Send>(
     decide_with_claims(tenant, Vec::new(), likely_records, rule).await
 }
 
+/// Makes a decision about documents that belong to no thread, or to a thread to which the decision does not write.
+/// First assumes that they are as the rule expects. The server checks that when it writes. If it is wrong, the records
+/// are loaded and the rule decides again.
+pub(crate) async fn decide_with_assumptions<T: Send>(
+    tenant: &Tenant,
+    likely_records: Lookup,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
+) -> Result<T> {
+    let mut cache = RecordCache::new(Arc::clone(&tenant.constants), None);
+    let connection = tenant.db().any_connection();
+    let mut decision_loop =
+        DecisionLoop { makes_assumptions: true, ..DecisionLoop::new(tenant, connection, likely_records) };
+    let answer = decision_loop.run(&mut cache, &rule).await;
+    decision_loop.end(answer).await
+}
+
 /// Makes a decision about claims, without locks. `claims` are those that this process has cached. Others are loaded.
 pub(crate) async fn decide_with_claims<T: Send>(
     tenant: &Tenant,
@@ -165,6 +181,8 @@ struct DecisionLoop<'a> {
     has_loaded_likely_records: bool,
     /// Whether loaded rows are locked until the transaction ends.
     locks_rows: bool,
+    /// Whether an empty cache need not be filled first.
+    makes_assumptions: bool,
     written_batches: Vec<Arc<Batch>>,
 }
 
@@ -176,6 +194,7 @@ impl<'a> DecisionLoop<'a> {
             likely_records,
             has_loaded_likely_records: false,
             locks_rows: false,
+            makes_assumptions: false,
             written_batches: Vec::new(),
         }
     }
@@ -189,7 +208,9 @@ impl<'a> DecisionLoop<'a> {
         let (mut tries, mut rounds, mut scope_rounds) = (0, 0, 0);
         loop {
             // An empty cache is filled first. Claims from the cache of this process suffice for a first try.
-            if cache.row.is_none() && !cache.is_fresh && cache.mailbox.incarnation_of_cached_claims().is_none() {
+            let is_empty =
+                cache.row.is_none() && !cache.is_fresh && cache.mailbox.incarnation_of_cached_claims().is_none();
+            if is_empty && !self.makes_assumptions {
                 self.reload(cache).await?;
             }
             cache.begin_rule();
@@ -209,12 +230,12 @@ impl<'a> DecisionLoop<'a> {
                 // The server has no constraint against an input that has the id of an entry. So the write would succeed
                 // even if an entry that was assumed to be absent exists.
                 Ok(RuleResult::Write { cache_update: CacheUpdate::Queue(_), .. }) if cache.has_assumed_absence() => {
-                    cache.clear();
+                    self.start_over(cache);
                     continue;
                 }
                 Ok(RuleResult::Write { batch, cache_update, answer }) => (batch, cache_update, answer),
                 Ok(RuleResult::Answer(_)) | Err(_) if !cache.is_certain() => {
-                    cache.clear();
+                    self.start_over(cache);
                     continue;
                 }
                 Ok(RuleResult::Answer(answer)) => return Ok(answer),
@@ -233,7 +254,7 @@ impl<'a> DecisionLoop<'a> {
                     self.has_loaded_likely_records = false;
                     match rows.pop() {
                         Some(row) => cache.replace_row(row, keys),
-                        None => cache.clear(),
+                        None => self.start_over(cache),
                     }
                 }
                 Ok(WriteResult::StaleScopes(scopes)) if scope_rounds < MAX_SCOPE_ROUNDS => {
@@ -242,20 +263,26 @@ impl<'a> DecisionLoop<'a> {
                 }
                 Ok(WriteResult::OtherRowsChanged) if rounds < MAX_ROUNDS => {
                     rounds += 1;
-                    cache.clear();
+                    self.start_over(cache);
                 }
                 Ok(WriteResult::ClockDiffers) if rounds < MAX_ROUNDS => rounds += 1,
                 Ok(_) => return Err(Error::unavailable("other callers kept writing to the same records")),
                 Err(failed) if !self.connection.can_continue_after(&failed) => return Err(failed.error),
                 // A record that was assumed to be absent exists.
-                Err(failed) if failed.violates_unique_key && !cache.is_certain() => cache.clear(),
+                Err(failed) if failed.violates_unique_key && !cache.is_certain() => self.start_over(cache),
                 Err(failed) if (failed.violates_unique_key || failed.is_transient) && tries < MAX_TRIES => {
                     tries += 1;
-                    cache.clear();
+                    self.start_over(cache);
                 }
                 Err(failed) => return Err(failed.error),
             }
         }
+    }
+
+    /// Empties the cache, so that all records are loaded before the rule decides again.
+    fn start_over(&mut self, cache: &mut RecordCache) {
+        self.makes_assumptions = false;
+        cache.clear();
     }
 
     /// Ends the transaction: commits it, or rolls it back if there is an error. Subscribers and workers are notified

@@ -21,7 +21,7 @@ use store_core::{
 use crate::{
     cache::{self, Lookup, RecordCache, decode, scope_kind_and_id},
     columns::{read_i64, read_optional, read_text, read_u64},
-    db::{Connection, add, signed},
+    db::{Connection, add, signed, unsigned},
     decide::{CacheUpdate, RuleResult, decide, decide_without_thread},
     store::TenantHandle,
     tenant::Tenant,
@@ -67,7 +67,7 @@ pub(crate) fn events_lookup(request: Option<&AppendEvents>) -> Lookup {
 fn thread_of_scope(scope: &Scope) -> CallScope {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
-        Scope::Run(_) => None,
+        Scope::Run(_) | Scope::Topic(_) => None,
     }
 }
 
@@ -162,8 +162,10 @@ impl EventReader for PostgresEvents {
             add(&mut arguments, tenant.constants.tenant.as_str())?;
             add(&mut arguments, id.as_str())?;
             let rows = tenant.db().any_connection().read(|sql| &sql.load_event, arguments).await?;
-            let stored =
-                rows.first().map(|row| cache::decode_event(&read_text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?));
+            let stored = rows.first().map(|row| -> Result<StoredEvent> {
+                let stored = cache::decode_event(&read_text(row, 2)?, read_i64(row, 0)?, read_i64(row, 1)?)?;
+                Ok(stored.with_topic_seqs(read_topic_seqs(row, 3)?))
+            });
             Ok(stored.transpose()?.map(|stored| event::event_with_cursors(&stored, tenant_and_cursor_key(&tenant))))
         };
         self.tenant.run_read(None, call).await
@@ -262,13 +264,17 @@ impl EventWalk<'_> {
     ) -> Result<(ScopeState, FoundEvents)> {
         let is_forward = self.direction == Direction::Forward;
         let start = if is_forward { 0 } else { i64::MAX };
-        let (kind, id) = scope_kind_and_id(self.scope);
+        let list_index = match self.scope {
+            Scope::Thread(_) => 0,
+            Scope::Run(_) => 1,
+            Scope::Topic(_) => 2,
+        };
         let mut arguments = PgArguments::default();
         add(&mut arguments, tenant.constants.tenant.as_str())?;
-        add(&mut arguments, id)?;
+        add(&mut arguments, scope_kind_and_id(self.scope).1)?;
         add(&mut arguments, self.after.map_or(Ok(start), signed)?)?;
         add(&mut arguments, signed(chunk)?)?;
-        let rows = connection.read(|sql| sql.lists.events(kind == "run", is_forward), arguments).await?;
+        let rows = connection.read(|sql| sql.lists.events(list_index, is_forward), arguments).await?;
         let Some(first) = rows.first() else { return Ok((ScopeState::default(), Vec::new())) };
         let state = decode::<ScopeState>("scope", &read_text(first, 0)?)?;
         let found = rows.iter().filter_map(|row| decode_event_row(row).transpose()).collect::<Result<FoundEvents>>()?;
@@ -283,7 +289,13 @@ fn decode_event_row(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
     }
     let record = read_text(row, 4)?;
     let stored = cache::decode_event(&record, read_i64(row, 2)?, read_i64(row, 3)?)?;
+    let stored = stored.with_topic_seqs(read_topic_seqs(row, 5)?);
     Ok(Some((read_u64(row, 1)?, length(record.len()), stored)))
+}
+
+/// Reads the sequence numbers of an event in its topics.
+fn read_topic_seqs(row: &PgRow, at: usize) -> Result<Vec<u64>> {
+    read_optional::<Vec<i64>>(row, at)?.unwrap_or_default().into_iter().map(unsigned).collect()
 }
 
 #[async_trait]

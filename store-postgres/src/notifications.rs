@@ -9,7 +9,7 @@ use std::{
 };
 
 use sqlx::postgres::{PgArguments, PgListener, PgPoolOptions};
-use store_core::{Result, RunId, Scope, TenantId, ThreadId, Timestamp};
+use store_core::{Result, RunId, Scope, TenantId, ThreadId, Timestamp, TopicId};
 use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::{
@@ -137,6 +137,7 @@ fn handle_notification(shared: &SharedState, tenants: &Weak<TenantMap>, text: &s
     let scope = match kind {
         "thread" => ThreadId::new(id).ok().map(Scope::Thread),
         "run" => RunId::new(id).ok().map(Scope::Run),
+        "topic" => TopicId::new(id).ok().map(Scope::Topic),
         _ => {
             tenant.worker_notifier.notify(Timestamp::MIN);
             None

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The migrations, numbered from 1.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
 
 /// The properties of the schema that are read when a store is opened.
 #[derive(Debug)]

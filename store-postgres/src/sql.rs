@@ -7,7 +7,7 @@ use store_core::DispatchStatus;
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
         /// The statements. Their texts are made once, when the store is opened. The tables and functions keep their
-        /// names, because existing databases contain them. `migrations/0001.sql` says what each of them is.
+        /// names, because existing databases contain them. The files in `migrations` say what each of them is.
         #[derive(Debug)]
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
@@ -39,8 +39,9 @@ fn call(function: &str, arguments: usize) -> String {
 }
 
 /// Returns the call that writes the result of a decision. A function takes at most 100 arguments, so the columns of
-/// each table of the mailbox are passed as one argument.
-fn call_write() -> String {
+/// each table of the mailbox are passed as one argument. The last argument is the time of the decision plus the time
+/// that has passed since. In front of it come `more` arguments that the function does not take.
+fn call_write(more: usize) -> String {
     let mut last = 84;
     let mut arguments: Vec<_> = (1..=last).map(|at| format!("${at}")).collect();
     for (table, columns) in [("mailbox", 9), ("dispatch", 14), ("queued", 12), ("ended", 7), ("interrupt", 5)] {
@@ -48,15 +49,53 @@ fn call_write() -> String {
         arguments.push(format!("ROW({})::$schema$.{table}_rows", placeholders.join(", ")));
         last += columns;
     }
-    arguments.extend([last + 1, last + 2].map(|at| format!("${at}")));
+    arguments.extend([last + 1, last + 2 + more].map(|at| format!("${at}")));
     format!("SELECT * FROM $schema$.write({})", arguments.join(", "))
+}
+
+/// The number of arguments of the function `write` without the last one, where each column of a table counts as one.
+const WRITE_ARGUMENTS: usize = 84 + 9 + 14 + 12 + 7 + 5 + 1;
+/// The number of further arguments of a write with documents: the thread, and those of `write_documents` except the
+/// tenant and the log.
+const DOCUMENT_ARGUMENTS: usize = 5;
+
+/// Returns the call that writes the result of a decision with documents or with events in topics. The documents are
+/// written only if everything else was. A thread whose documents are written is locked first, as everywhere, so that it
+/// is not deleted meanwhile.
+fn call_write_with_documents() -> String {
+    let arguments: Vec<_> = (2..=DOCUMENT_ARGUMENTS).map(|at| format!("${}", WRITE_ARGUMENTS + at)).collect();
+    let after_lock = "write((SELECT $1::text FROM (SELECT count(*) FROM locked) l),";
+    format!(
+        "WITH locked AS MATERIALIZED (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = ${} FOR SHARE), \
+         written AS MATERIALIZED ({}), documents AS MATERIALIZED (SELECT $schema$.write_documents($1, \
+         coalesce((SELECT w.log FROM written w WHERE w.n = 1), (SELECT l.log FROM locked l)), {}) AS revision \
+         WHERE NOT EXISTS (SELECT FROM written w WHERE w.status <> 'done')) \
+         SELECT * FROM written UNION ALL \
+         SELECT 'documents', 0, $schema$.now(), documents.revision, NULL::bigint, NULL::text, NULL::text FROM documents",
+        WRITE_ARGUMENTS + 1,
+        call_write(DOCUMENT_ARGUMENTS).replace("write($1,", after_lock),
+        arguments.join(", ")
+    )
 }
 
 statements! {
     /// Loads what a decision about a thread needs.
     load_records: call("look", 21);
+    /// Does the same, and loads states of documents, and events with their topics.
+    load_records_and_documents: format!(
+        "{} UNION ALL SELECT * FROM $schema$.look_documents($1, $22, $23, $24, $19)", call("look", 21));
     /// Writes the result of a decision.
-    write: call_write();
+    write: call_write(0);
+    /// Writes the result of a decision with documents or with events in topics.
+    write_with_documents: call_write_with_documents();
+    load_documents: "SELECT w.n, d.value, d.revision, d.created_at, d.updated_at
+        FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY w (thread, collection, key, n)
+        CROSS JOIN LATERAL (SELECT CASE WHEN w.thread IS NULL THEN 0 ELSE (SELECT t.log FROM $schema$.thread t
+            WHERE t.tenant = $1 AND t.id = w.thread) END AS log) l
+        CROSS JOIN LATERAL (SELECT d.* FROM $schema$.document d WHERE d.log = l.log AND d.tenant = $1
+            AND d.collection = w.collection AND d.key = w.key LIMIT 1) d";
+    list_documents: document_list("");
+    list_documents_backward: document_list(" DESC");
     lock_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
         SELECT 'held', $schema$.now() FROM held";
     notify: "SELECT pg_notify($1, text) FROM unnest($2::text[]) n (text)";
@@ -126,10 +165,9 @@ statements! {
     load_outbox: "SELECT record, payload FROM $schema$.outbox WHERE tenant = $1 AND id = $2";
     count_outbox: "SELECT status, count(*) FROM $schema$.outbox WHERE tenant = $1 AND ($2::text IS NULL OR lane = $2)
         AND ($3::text IS NULL OR target = $3) GROUP BY status";
-    load_event: "SELECT coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record FROM $schema$.event e
-        LEFT JOIN $schema$.scope t ON t.tenant = e.tenant AND t.kind = 'thread' AND t.id = e.thread
-        LEFT JOIN $schema$.scope r ON r.tenant = e.tenant AND r.kind = 'run' AND r.id = e.run
-        WHERE e.tenant = $1 AND e.id = $2 AND (e.thread_seq > t.floor OR e.run_seq > r.floor)";
+    load_event: "SELECT coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record, e.topic_seqs FROM $schema$.event e
+        WHERE e.tenant = $1 AND e.id = $2
+        AND $schema$.is_in_a_scope($1, e.thread, e.thread_seq, e.run, e.run_seq, e.topics, e.topic_seqs)";
     load_scope: "SELECT record FROM $schema$.scope WHERE tenant = $1 AND kind = $2 AND id = $3";
     /// Removes some of the trimmed events of a scope.
     remove_trimmed_events: "SELECT * FROM $schema$.sweep_step($1, $2, $3)";
@@ -179,6 +217,8 @@ statements! {
             SELECT s.kind, s.id, s.count - s.floor AS wanted, CASE s.kind
                 WHEN 'thread' THEN (SELECT count(*) FROM $schema$.event e WHERE e.tenant = $1 AND e.thread = s.id
                     AND e.thread_seq > s.floor)
+                WHEN 'topic' THEN (SELECT count(*) FROM $schema$.event_topic t WHERE t.tenant = $1 AND t.topic = s.id
+                    AND t.seq > s.floor AND EXISTS (SELECT FROM $schema$.event e WHERE e.tenant = $1 AND e.id = t.event))
                 ELSE (SELECT count(*) FROM $schema$.event e WHERE e.tenant = $1 AND e.run = s.id AND e.run_seq > s.floor)
                 END AS events
             FROM $schema$.scope s WHERE s.tenant = $1
@@ -190,7 +230,10 @@ statements! {
             AND NOT EXISTS (SELECT FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.thread = d.thread) HAVING count(*) > 0
         UNION ALL SELECT 'runs without a thread', count(*) FROM $schema$.run r WHERE r.tenant = $1
             AND NOT EXISTS (SELECT FROM $schema$.thread t WHERE t.log = r.log)
-            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) HAVING count(*) > 0";
+            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) HAVING count(*) > 0
+        UNION ALL SELECT 'documents without a thread', count(*) FROM $schema$.document d WHERE d.tenant = $1 AND d.log > 0
+            AND NOT EXISTS (SELECT FROM $schema$.thread t WHERE t.log = d.log)
+            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = d.log) HAVING count(*) > 0";
     load_state: "SELECT key, value FROM $schema$.state WHERE log = $1";
     list_entries: "SELECT seq, body FROM $schema$.entry WHERE log = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4";
     list_entries_backward: "SELECT seq, body FROM $schema$.entry WHERE log = $1 AND seq >= $2 AND seq <= $3
@@ -256,7 +299,7 @@ impl ListStatements {
             ] {
                 runs.push(in_schema(&run_list(condition, direction), schema).into());
             }
-            for scope in ["thread", "run"] {
+            for scope in ["thread", "run", "topic"] {
                 events.push(in_schema(&event_list(scope, direction), schema).into());
             }
             for condition in [
@@ -277,8 +320,9 @@ impl ListStatements {
         &self.threads[usize::from(list.is_forward) * 6 + list.list_index * 2 + usize::from(list.by_creation)]
     }
 
-    pub(crate) fn events(&self, is_run_scope: bool, is_forward: bool) -> &Arc<str> {
-        &self.events[usize::from(is_forward) * 2 + usize::from(is_run_scope)]
+    /// Returns a statement that lists the events of a scope: 0 is for a thread, 1 for a run, 2 for a topic.
+    pub(crate) fn events(&self, list_index: usize, is_forward: bool) -> &Arc<str> {
+        &self.events[usize::from(is_forward) * 3 + list_index]
     }
 
     /// Returns a statement that lists outbox rows: 0 is for all rows, 1 for those of a lane, 2 for those of a target of
@@ -303,11 +347,36 @@ impl ListStatements {
 /// Returns a statement that lists events. Each row contains the state of the scope. A scope without events yields one
 /// row.
 fn event_list(scope: &str, (comparison, order): (&str, &str)) -> String {
+    let events = if scope == "topic" {
+        format!(
+            "SELECT p.seq, e.* FROM (SELECT t.seq, t.event FROM $schema$.event_topic t \
+             WHERE t.tenant = $1 AND t.topic = $2 AND t.seq > s.floor AND t.seq {comparison} $3 \
+             ORDER BY t.seq{order} LIMIT $4) p CROSS JOIN LATERAL (SELECT e.* FROM $schema$.event e \
+             WHERE e.tenant = $1 AND e.id = p.event LIMIT 1) e ORDER BY p.seq{order}"
+        )
+    } else {
+        format!(
+            "SELECT e.{scope}_seq AS seq, e.* FROM $schema$.event e \
+             WHERE e.tenant = $1 AND e.{scope} = $2 AND e.{scope}_seq > s.floor AND e.{scope}_seq {comparison} $3 \
+             ORDER BY e.{scope}_seq{order} LIMIT $4"
+        )
+    };
     format!(
-        "SELECT s.record, e.seq, coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record \
-         FROM $schema$.scope s LEFT JOIN LATERAL (SELECT e.{scope}_seq AS seq, e.* FROM $schema$.event e \
-         WHERE e.tenant = $1 AND e.{scope} = $2 AND e.{scope}_seq > s.floor AND e.{scope}_seq {comparison} $3 \
-         ORDER BY e.{scope}_seq{order} LIMIT $4) e ON true WHERE s.tenant = $1 AND s.kind = '{scope}' AND s.id = $2"
+        "SELECT s.record, e.seq, coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record, e.topic_seqs \
+         FROM $schema$.scope s LEFT JOIN LATERAL ({events}) e ON true \
+         WHERE s.tenant = $1 AND s.kind = '{scope}' AND s.id = $2"
+    )
+}
+
+/// Returns a statement that lists the documents of a collection in a range of keys. It returns no more once the values
+/// have a certain number of bytes together. `$8` says whether the first key of the range is left out.
+fn document_list(order: &str) -> String {
+    format!(
+        "SELECT d.key, d.value, d.revision, d.created_at, d.updated_at FROM (SELECT d.*, \
+         sum(octet_length(d.value)) OVER (ORDER BY d.key{order} ROWS UNBOUNDED PRECEDING) - octet_length(d.value) AS bytes_before \
+         FROM (SELECT d.* FROM $schema$.document d WHERE d.log = $1 AND d.tenant = $2 AND d.collection = $3 \
+         AND d.key >= $4 AND d.key < $5 AND (d.key > $4 OR NOT $8) ORDER BY d.key{order} LIMIT $6) d) d \
+         WHERE d.bytes_before < $7 ORDER BY d.key{order}"
     )
 }
 

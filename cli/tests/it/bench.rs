@@ -36,6 +36,19 @@ fn a_file_store_is_also_benchmarked_against_one_file_with_a_shared_sync() {
 }
 
 #[test]
+fn documents_are_benchmarked_alone_and_in_commits() {
+    let store = TestStore::new();
+    let scenarios = ["document-1", "document-8", "commit-1-with-document"];
+    let arguments = scenarios.iter().flat_map(|name| ["--scenario", name]);
+    let report = store.json(&["bench", "--seconds", "1"].into_iter().chain(arguments).collect::<Vec<_>>());
+    for (scenario, unit) in ["commits", "documents", "documents"].into_iter().enumerate() {
+        let value = |name: &str| value_at(&report, &format!("/scenarios/{scenario}/{name}")).clone();
+        assert_eq!(value("unit"), unit, "{report}");
+        assert!(value("value").as_f64().unwrap() > 0.0 && value("limit").as_f64().unwrap() > 0.0, "{report}");
+    }
+}
+
+#[test]
 fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     let store = TestStore::new();
     store.append("t", "hi");

@@ -6,6 +6,7 @@ use store_core::{
     SettleOutbox, Settlement, StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
 };
 
+use super::document_refusals;
 use crate::{
     case::Contract,
     check::Failure,
@@ -26,6 +27,7 @@ pub(super) async fn refusals_with_long_ids(
         Contract::EventStore => refused_event_calls(stores, longest_id).await,
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores, longest_id).await,
         Contract::OutboxStore => refused_outbox_calls(stores, longest_id).await,
+        Contract::DocumentStore => document_refusals::refused_calls_with_long_ids(stores, longest_id).await,
     };
     let error_of = |(call, result): (&'static str, store_core::Result<()>)| match result {
         Ok(()) => Err(Failure::new(format!("{call}: the call is not refused"))),

@@ -1,6 +1,9 @@
 //! The messages of errors, which people read, and their kinds and fields, which programs read.
 
-use store_core::{Detail, Error, ErrorKind, Outcome, SchemaRemedy, Subject, Timestamp, UnavailableCause, Version};
+use store_core::{
+    Detail, DocumentExpect, DocumentKey, Error, ErrorKind, KeySegment, Outcome, SchemaRemedy, Subject, Timestamp,
+    UnavailableCause, Version,
+};
 
 use super::{
     long_ids::refusals_with_long_ids,
@@ -18,6 +21,8 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
     use Outcome::{NotApplied, Unknown};
     let text = || "words".to_owned();
     let version = Some(Version::new(1, 1, 0));
+    let key = DocumentKey::new(id("collection"), [KeySegment::Number(1)]).expect("a valid key");
+    let document = Box::new(key.into());
     vec![
         (Detail::Invalid { what: text(), reason: text() }, NotApplied, false),
         (Detail::LimitExceeded { limit: "entries", max: 1, actual: 2 }, NotApplied, false),
@@ -25,6 +30,7 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::AlreadyExists { what: Subject::new("thread", "t"), key: None }, NotApplied, false),
         (Detail::AlreadyExists { what: Subject::new("dispatch", "d"), key: Some(text()) }, NotApplied, false),
         (Detail::Conflict { what: "version", expected: version, actual: None }, NotApplied, false),
+        (Detail::DocumentConflict { document, expected: DocumentExpect::Absent, actual: Some(7) }, NotApplied, false),
         (Detail::InvalidTransition { what: Subject::new("run", "r"), from: text(), to: text() }, NotApplied, false),
         (Detail::HasChildren { count: 2 }, NotApplied, false),
         (Detail::IdempotencyMismatch { key: text() }, NotApplied, false),

@@ -1,6 +1,7 @@
 //! Cases about errors and limits (promises ER of the contract). They run for every contract, except those in the inner
 //! braces. These do not depend on the contract, and run only once, for threads.
 
+mod document_refusals;
 mod extreme;
 mod long_ids;
 mod messages;

@@ -1,9 +1,10 @@
 //! Texts of every size in every kind of record: a text up to the limit is kept completely, and a longer one is refused.
 
 use store_core::{
-    AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, Entry, ErrorKind, EventQuery, Expect, Json,
-    Limits, Message, NewDispatch, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxFilter, OutboxQuery, PendingBody,
-    Result, Scope, StateChange, TenantStores, ThreadFields,
+    AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, DocumentChange, DocumentKey,
+    DocumentStoreExt, Entry, ErrorKind, EventQuery, Expect, Json, KeySegment, Limits, Message, NewDispatch, NewEvent,
+    NewInput, NewOutboxRow, NewThread, OutboxFilter, OutboxQuery, PendingBody, Result, Scope, StateChange,
+    TenantStores, ThreadFields, WriteDocuments,
 };
 
 use crate::{
@@ -23,6 +24,7 @@ pub(crate) enum RecordKind {
     Dispatch,
     /// A row of the outbox.
     Row,
+    Document,
 }
 
 /// A call that writes a text.
@@ -33,6 +35,7 @@ pub(crate) enum WriteCall {
     Inputs(AppendPending),
     Events(AppendEvents),
     Dispatch(NewDispatch),
+    Documents(WriteDocuments),
 }
 
 impl WriteCall {
@@ -53,6 +56,9 @@ impl WriteCall {
             Self::Events(request) => {
                 stores.events.as_ref().ok_or_else(missing_contract)?.append_events(request).await.map(drop)
             }
+            Self::Documents(request) => {
+                stores.documents.as_ref().ok_or_else(missing_contract)?.write_documents(request).await.map(drop)
+            }
             Self::Dispatch(request) => {
                 match stores.mailbox.as_ref().ok_or_else(missing_contract)?.enqueue(vec![request]).await {
                     Ok(mut answers) => answers.remove(0).map(drop),
@@ -71,6 +77,10 @@ fn first_text(message: &Message) -> Option<String> {
     }
 }
 
+fn document_key(name: &str, segment: u64) -> DocumentKey {
+    DocumentKey::new(id("sizes"), [KeySegment::Id(id(name)), KeySegment::Number(segment)]).expect("a valid key")
+}
+
 impl RecordKind {
     /// The kinds of records that a contract writes.
     pub(crate) const fn of_contract(contract: Contract) -> &'static [Self] {
@@ -81,6 +91,7 @@ impl RecordKind {
             Contract::EventStore => &[Self::Event],
             Contract::MailboxStore | Contract::LiveChannel => &[Self::Dispatch],
             Contract::OutboxStore => &[Self::Row],
+            Contract::DocumentStore => &[Self::Document],
         }
     }
 
@@ -89,7 +100,9 @@ impl RecordKind {
         match self {
             Self::Metadata => limits.metadata_bytes,
             Self::State => limits.record_bytes.min(limits.state_bytes),
-            Self::Message | Self::Input | Self::Event | Self::Dispatch | Self::Row => limits.record_bytes,
+            Self::Message | Self::Input | Self::Event | Self::Dispatch | Self::Row | Self::Document => {
+                limits.record_bytes
+            }
         }
     }
 
@@ -117,6 +130,10 @@ impl RecordKind {
                 let dispatch = NewDispatch::new(id(name), id("run")).with_id(id(name));
                 WriteCall::Dispatch(dispatch.with_payload(Json::of(text)?))
             }
+            Self::Document => {
+                let put = |segment, value| DocumentChange::put(document_key(name, segment), value);
+                WriteCall::Documents(WriteDocuments::new([put(1, Json::null()), put(2, Json::of(text)?)]))
+            }
         })
     }
 
@@ -134,6 +151,10 @@ impl RecordKind {
                 [_, large_event] => Ok(large_event.payload.as_ref().map(parse_text).transpose()?),
                 _ => Err(Failure::new(format!("found {} events instead of two", stored_events.len()))),
             };
+        }
+        if let Some(documents) = stores.documents.as_ref().filter(|_| self == Self::Document) {
+            let found = documents.load_document(&document_key(name, 2).into()).await?;
+            return Ok(found.map(|found| parse_text(&found.value)).transpose()?);
         }
         let threads = expect_some(stores.threads.as_ref(), "threads")?;
         let Some(thread) = threads.load_thread(&id(name)).await? else { return Ok(None) };

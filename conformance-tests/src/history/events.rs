@@ -108,6 +108,7 @@ fn scope_id(scope: &Scope) -> String {
     match scope {
         Scope::Thread(id) => id.to_string(),
         Scope::Run(id) => id.to_string(),
+        Scope::Topic(id) => id.to_string(),
     }
 }
 

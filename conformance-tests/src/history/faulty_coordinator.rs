@@ -7,7 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result,
+    ThreadRunStore,
 };
 use tokio::task::JoinHandle;
 
@@ -116,5 +117,9 @@ impl CommitCoordinator for FaultyCoordinator<Arc<dyn CommitCoordinator>> {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         self.inner.outbox()
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        self.inner.documents()
     }
 }

@@ -74,6 +74,17 @@ fn a_million_keys() -> JsonMap {
     (0..1_000_000).map(|at| (at.to_string(), Json::null())).collect()
 }
 
+/// The kinds of records that hold a text and that the store has.
+fn record_kinds(stores: &TenantStores) -> impl Iterator<Item = &'static RecordKind> + use<> {
+    let has_documents = stores.documents.is_some();
+    let is_tested = move |contract: &&Contract| match contract {
+        Contract::LiveChannel => false,
+        Contract::DocumentStore => has_documents,
+        _ => true,
+    };
+    Contract::ALL.iter().filter(is_tested).flat_map(|contract| RecordKind::of_contract(*contract))
+}
+
 impl OversizedArguments {
     /// Runs the test on a new store of `fixture`.
     ///
@@ -83,9 +94,7 @@ impl OversizedArguments {
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let (stores, mut growths) = (given.stores()?, Vec::new());
         let text = "x".repeat(usize::try_from(self.bytes).unwrap_or(usize::MAX));
-        for kind in
-            Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| RecordKind::of_contract(*it))
-        {
+        for kind in record_kinds(&stores) {
             let call = kind.write_call("refused", &text)?;
             growths.push(expect_refused(&stores, &format!("{kind:?}"), call).await?);
         }
@@ -130,9 +139,7 @@ async fn expect_refused(
 pub async fn check_text_sizes(fixture: impl Fixture) -> Verdict {
     let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
     let checks_all_kinds = TestLength::from_env() == TestLength::Long;
-    for kind in
-        Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| RecordKind::of_contract(*it))
-    {
+    for kind in record_kinds(&given.stores()?) {
         if checks_all_kinds || matches!(kind, RecordKind::Metadata | RecordKind::State | RecordKind::Message) {
             let returned = kind.expect_all_sizes(&given.stores()?, given.limits()).await;
             returned.map_err(|failure| failure.about(format!("{kind:?}")))?;

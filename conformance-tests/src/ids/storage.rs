@@ -115,6 +115,7 @@ pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -
         Contract::EventStore => stores.events.is_some(),
         Contract::MailboxStore => stores.mailbox.is_some(),
         Contract::OutboxStore => stores.outbox.is_some(),
+        Contract::DocumentStore => stores.documents.is_some(),
         Contract::CommitCoordinator => true,
         Contract::ThreadRunStore | Contract::LiveChannel => false,
     };

@@ -187,6 +187,12 @@ pub(super) fn delete(
 
 fn remove_thread(tenant: &mut TenantData, id: &ThreadId, env: &Environment<'_>) {
     let thread_data = tenant.threads.remove(id);
+    if env.bug != Some(Bug::DocumentsOutliveTheirThread) {
+        tenant.documents.remove_of_thread(id);
+    }
+    if env.bug == Some(Bug::TopicsEndWithAThread) {
+        tenant.events.forget_topics();
+    }
     let id_history = tenant.id_histories.entry(id.clone()).or_default();
     id_history.deleted_at =
         Some(thread_data.as_ref().map_or(env.now, |thread_data| env.now.max(thread_data.last_time)));

@@ -1,15 +1,16 @@
 //! The planted bugs: what each of them changes in the model, and which case must find it.
 
+/// Defines the planted bugs of a part of the suite.
 macro_rules! bugs {
-    ($($(#[$doc:meta])* $bug:ident = $finding_case:literal,)*) => {
-        /// A planted bug: a deliberate mistake in the model.
+    ($(#[$type_doc:meta])* $type:ident: $($(#[$doc:meta])* $bug:ident = $finding_case:literal,)*) => {
+        $(#[$type_doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Bug {
+        pub enum $type {
             $($(#[$doc])* #[doc = concat!("Found by the case `", $finding_case, "`.")] $bug,)*
         }
 
-        impl Bug {
+        impl $type {
             /// Every planted bug.
             pub const ALL: &'static [Self] = &[$(Self::$bug,)*];
 
@@ -24,7 +25,11 @@ macro_rules! bugs {
     };
 }
 
+pub(crate) use bugs;
+
 bugs! {
+    /// A planted bug: a deliberate mistake in the model.
+    Bug:
     /// A guard that is one below the version is accepted.
     VersionOffByOne = "commit::a_guard_is_checked_against_the_version",
     /// A guard with an old version is accepted if the entry at that version has the same time as the newest entry.
@@ -304,4 +309,138 @@ bugs! {
     HandlesEndWithTheStore = "process::handles_keep_the_store_open",
     /// Commit keys are lost when the store is opened again.
     ReopenForgetsKeys = "commit::a_commit_key_survives_a_reopen",
+    /// The value of a document is parsed and written again.
+    DocumentValueRewritten = "document::a_written_document_is_loaded_as_it_was_given",
+    /// The changes of a refused write that come before the refused change are made.
+    DocumentsBeforeTheRefusedOne = "document::a_write_happens_as_a_whole_or_not_at_all",
+    /// Documents are lost when the store is opened again.
+    ReopenForgetsDocuments = "document::documents_survive_a_reopen",
+    /// The events of a refused write of documents are appended.
+    EventsOfRefusedDocuments = "document::events_are_appended_with_the_documents",
+    /// A write can name a document twice.
+    DocumentNamedTwice = "document::a_write_names_a_document_once",
+    /// A write of documents without changes and events is accepted.
+    EmptyDocumentWriteAccepted = "document::an_empty_write_is_refused",
+    /// A put sets the time of creation again.
+    DocumentCreatedAgain = "document::a_put_replaces_the_value_and_keeps_the_creation",
+    /// The time of a document goes back when the clock is set back.
+    DocumentTimeGoesBack = "document::the_times_of_a_document_never_go_back",
+    /// A put over a document leaves its time as it is.
+    DocumentTimeStays = "document::only_documents_that_were_not_put_since_are_deleted",
+    /// The first change of a write is made in a separate first step.
+    DocumentsOneByOne = "document::readers_see_whole_writes",
+    /// A change that expects no document is made although there is one.
+    AbsenceUnchecked = "document::the_absence_of_a_document_can_be_expected",
+    /// A change that expects a document is made although there is none.
+    PresenceUnchecked = "document::the_presence_of_a_document_can_be_expected",
+    /// A change that expects a revision is made at any revision.
+    DocumentRevisionUnchecked = "document::a_revision_can_be_expected",
+    /// A change that expects a revision is made although there is no document.
+    DeletedRevisionHolds = "document::a_revision_does_not_match_a_deleted_document",
+    /// A conflict names the last expectation that does not hold.
+    ConflictNamesTheLast = "document::the_first_expectation_that_fails_is_named",
+    /// A check puts its document again, with a new revision.
+    CheckPutsADocument = "document::a_check_changes_nothing",
+    /// Deleting a document that does not exist is a conflict.
+    DeleteNeedsTheDocument = "document::a_missing_document_can_be_deleted",
+    /// Each document of a write gets a revision of its own.
+    RevisionPerChange = "document::documents_of_one_write_have_one_revision",
+    /// A revision counts the puts of its document since the document was created.
+    RevisionStartsAgain = "document::revisions_grow_across_deletion_and_put",
+    /// Revisions begin again when the store is opened again.
+    ReopenResetsRevisions = "document::revisions_grow_after_a_reopen",
+    /// Revisions begin again after the deletion of the tenant.
+    RevisionsOfADeletedTenantReturn = "document::revisions_of_a_deleted_tenant_do_not_return",
+    /// The expectations of a write are checked before the lock is taken.
+    DocumentGuardOutsideTheLock = "document::one_of_several_writers_with_one_revision_succeeds",
+    /// A write is acknowledged but not made if its revision is divisible by seven.
+    DocumentAckWithoutWriting = "document::writers_without_expectations_all_succeed",
+    /// Documents are loaded in the order of their keys.
+    DocumentsLoadedInKeyOrder = "document::documents_are_loaded_in_the_order_given",
+    /// A load leaves out documents that do not exist.
+    MissingDocumentsLeftOut = "document::a_missing_document_is_absent",
+    /// Each document of a load is read in a step of its own.
+    DocumentsLoadedOneByOne = "document::a_load_shows_one_moment",
+    /// A load may name any number of documents.
+    LoadUnlimited = "document::a_load_has_a_thousand_documents_at_most",
+    /// A write may have any number of changes.
+    DocumentChangesUnlimited = "document::a_write_has_a_thousand_changes_at_most",
+    /// The value of a document may have any size.
+    DocumentValueUnlimited = "document::a_value_has_a_limit",
+    /// Numbers in keys are ordered as texts.
+    NumbersOrderedAsText = "document::keys_are_ordered_segment_by_segment",
+    /// The last segment of a prefix may be the beginning of a longer segment.
+    PrefixEndsInsideAnId = "document::a_prefix_ends_with_a_segment",
+    /// A list of documents includes its upper bound.
+    ListIncludesItsEnd = "document::bounds_limit_a_list",
+    /// A prefix or a bound may be longer than any key.
+    LongBoundAccepted = "document::a_bound_is_not_longer_than_a_key",
+    /// A backward list of documents is a forward list.
+    DocumentsOnlyForward = "document::a_list_is_walked_both_ways_in_pages",
+    /// A cursor of a list of documents stands for a number of documents.
+    DocumentCursorCounts = "document::a_walk_with_writes_misses_and_repeats_nothing",
+    /// A list shows the documents of all collections.
+    CollectionIgnored = "document::a_list_has_one_collection_and_one_scope",
+    /// Keys of documents are compared without case.
+    KeysFolded = "document::ids_in_keys_are_kept_as_given",
+    /// Keys of documents are compared as texts, joined with slashes.
+    KeySegmentsJoined = "document::segments_never_run_into_each_other",
+    /// A number in a key equals the id with the same digits.
+    NumbersEqualTheirText = "document::a_number_is_not_its_text",
+    /// Only the first 300 characters of a key are compared.
+    LongKeysCut = "document::the_longest_keys_work",
+    /// A document can belong to a thread that does not exist.
+    ThreadOfDocumentUnchecked = "document::a_document_of_a_thread_needs_the_thread",
+    /// Documents stay when their thread is deleted.
+    DocumentsOutliveTheirThread = "document::documents_are_deleted_with_their_thread",
+    /// The cursor of a deleted thread's documents works on those of a new thread.
+    DocumentCursorsOutliveTheirThread = "document::a_recreated_thread_has_no_old_documents",
+    /// All threads share their documents.
+    ThreadsShareDocuments = "document::every_thread_has_its_own_documents",
+    /// A write may name documents of several threads.
+    SeveralThreadsOfDocuments = "document::a_write_concerns_one_thread_at_most",
+    /// A write of a document moves the time of its thread.
+    DocumentsRaiseTheirThread = "document::documents_do_not_change_their_thread",
+    /// A write checks some time before its atomic step whether the thread exists.
+    ThreadOfDocumentCheckedEarly = "document::no_document_outlives_a_deletion_that_it_races_with",
+    /// A commit puts documents, but does not delete any.
+    CommitDeletesNoDocument = "document::a_commit_writes_documents_in_its_step",
+    /// A commit that has only documents counts as empty.
+    DocumentsAreNoContent = "document::a_commit_may_have_only_documents",
+    /// The documents of a refused commit are changed.
+    RefusedDocumentsStay = "document::a_refused_commit_changes_no_document",
+    /// The expectations of a commit's documents are checked before its key and guard.
+    DocumentsBeforeTheGuard = "document::documents_are_judged_after_the_guard",
+    /// The documents of a commit are not part of its content.
+    DocumentsNotInTheContent = "document::documents_are_part_of_the_content_of_a_commit",
+    /// The receipt of a repeated commit lacks the revision of its documents.
+    ReceiptForgetsDocuments = "document::documents_of_commits_survive_a_reopen",
+    /// The expectations of a commit's documents are checked before the lock is taken.
+    CommitDocumentsUnguarded = "document::one_of_several_commits_with_one_revision_succeeds",
+    /// A write of documents does not raise the highest claim number of its thread.
+    DocumentFenceForgotten = "document::a_lower_claim_writes_no_document",
+    /// A refused write of documents raises the highest claim number of its thread.
+    RefusedDocumentFenceStays = "document::a_refused_write_takes_no_thread_over",
+    /// A write of documents does not check its claim.
+    DocumentFenceIgnored = "document::a_lost_claim_writes_no_document",
+    /// Under a claim, events of any thread can be appended with documents.
+    FenceCoversAnyThread = "document::a_claim_covers_its_own_thread_only",
+    /// An event is only in the first of its topics.
+    SecondTopicForgotten = "document::an_event_is_in_each_of_its_topics",
+    /// An event can be in any number of topics.
+    NinthTopicAccepted = "document::an_event_is_in_eight_topics_at_most",
+    /// A draft can name a topic twice.
+    TopicNamedTwice = "document::an_event_is_in_eight_topics_at_most",
+    /// Events of a topic are also in the scope of the thread with its name.
+    TopicsAreThreads = "document::a_topic_numbers_its_events",
+    /// The topics of a draft are not part of the content of an append.
+    TopicsNotInTheContent = "document::topics_are_part_of_the_content_of_an_append",
+    /// Events of a commit that have another scope are in no topic.
+    CommitForgetsTopics = "document::a_commit_appends_to_topics",
+    /// The events of topics are lost when the store is opened again.
+    ReopenForgetsTopics = "document::topics_survive_a_reopen",
+    /// The deletion of a thread removes the events of all topics.
+    TopicsEndWithAThread = "document::topics_outlive_threads",
+    /// A tenant that has only documents is not in the list of tenants.
+    TenantOfDocumentsUnlisted = "document::a_tenant_with_topics_or_documents_exists",
 }

@@ -30,6 +30,7 @@ pub(super) fn apply_after_refusal(
                 let _written = events::append(tenant, request, &env, (commit.at, env.tenant_and_cursor_key));
             }
         }
+        Bug::RefusedDocumentsStay => drop(tenant.documents.apply(&commit.documents, &env)),
         Bug::RefusedRowsStay => outbox::append_refused(tenant, commit, &env),
         Bug::StateWithoutEntries => {
             let mut partial_commit = Commit::new(commit.thread.clone());

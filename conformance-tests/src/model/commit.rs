@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 use store_core::{
-    ClaimRef, Commit, CursorKey, Detail, Entry, Error, EventRef, Expect, Fence, IdSource, Limits, Receipt, Result, Run,
-    RunStatus, Scope, TenantId, Thread, ThreadFields, ThreadId, Timestamp, Version, check_limit, codec::Codec,
+    AppendEvents, ClaimRef, Commit, CursorKey, Detail, DocumentExpect, DocumentOp, Entry, Error, EventRef, Expect,
+    Fence, IdSource, Limits, Receipt, Result, Run, RunStatus, Scope, TenantId, Thread, ThreadFields, ThreadId,
+    Timestamp, Version, check_limit, codec::Codec,
 };
 
 use super::{
     bug::Bug,
-    bug_effects,
+    bug_effects, documents,
     entries::LogDraft,
     events, mailbox,
     model_data::{TenantData, ThreadData, ThreadIdHistory, blank_thread, record_from_json},
@@ -45,7 +46,10 @@ pub(super) fn commit(tenant: &mut TenantData, commit: &Commit, env: Environment<
 
 /// Makes all checks of a commit in their order, then writes it.
 pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Environment<'_>) -> Result<Receipt> {
-    shape::check_shape(commit, env.limits)?;
+    shape::check_shape(commit, (env.limits, env.bug))?;
+    if env.bug == Some(Bug::DocumentsBeforeTheGuard) {
+        documents::check_expectations(&tenant.documents, &commit.documents, env.bug)?;
+    }
     let stored = tenant.threads.get(&commit.thread).cloned();
     let mut id_history = tenant.id_histories.get(&commit.thread).cloned().unwrap_or_default();
     let is_late_write = stored.is_none() && id_history.deleted_at.is_some() && commit.expect != Expect::Absent;
@@ -73,6 +77,7 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     let has_no_content = commit.consume.is_empty()
         && commit.events.is_none()
         && commit.outbox.is_empty()
+        && commit.documents.is_empty()
         && commit.entries.is_empty()
         && commit.run.is_none()
         && commit.create.is_none()
@@ -90,7 +95,7 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     id_history = ThreadIdHistory { generation: thread_data.thread.generation(), deleted_at: None, ..id_history };
     let (mut thread_data, mut receipt) = apply_commit(tenant, thread_data, commit, &env)?;
     let outbox_result = outbox::append(tenant, commit, &env);
-    if let Some(request) = &commit.events {
+    if let Some(request) = &events_of(commit, env.bug) {
         check_events(&thread_data, commit)?;
         // Errors of events are reported before errors of rows (CM-43). If the rows are refused, the events that were
         // appended here are removed again.
@@ -104,7 +109,11 @@ pub(super) fn check_and_write(tenant: &mut TenantData, commit: &Commit, env: Env
     let (rows, row_ids) = outbox_result?;
     receipt.outbox = row_ids;
     settle(tenant, commit, &env_at_call)?;
+    receipt.document_revision = write_documents(tenant, commit, &env);
     if let Some((_, stored_receipt)) = commit.key.as_ref().and_then(|key| thread_data.keyed_commits.get_mut(key)) {
+        if env.bug != Some(Bug::ReceiptForgetsDocuments) {
+            stored_receipt.document_revision = receipt.document_revision;
+        }
         stored_receipt.events.clone_from(&receipt.events);
         stored_receipt.outbox.clone_from(&receipt.outbox);
     }
@@ -120,11 +129,32 @@ pub(super) fn settle(tenant: &mut TenantData, commit: &Commit, env: &Environment
     mailbox::settle(&mut tenant.mailbox, &ClaimRef::from(fence), settlement, env).map(drop)
 }
 
+/// Writes the documents of a commit. Returns their revision, or none if the commit puts none.
+fn write_documents(tenant: &mut TenantData, commit: &Commit, env: &Environment<'_>) -> Option<u64> {
+    let mut changes = commit.documents.clone();
+    changes.retain(|change| change.op != DocumentOp::Delete || env.bug != Some(Bug::CommitDeletesNoDocument));
+    tenant.documents.apply(&changes, env)
+}
+
+/// Returns the events of a commit. With the planted bug `CommitForgetsTopics`, events that have another scope lack
+/// their topics.
+fn events_of(commit: &Commit, bug: Option<Bug>) -> Option<AppendEvents> {
+    let mut events = commit.events.clone();
+    for draft in events.iter_mut().flat_map(|events| &mut events.drafts) {
+        let has_other_scope = draft.scopes.iter().any(|scope| !matches!(scope, Scope::Topic(_)));
+        if has_other_scope && bug == Some(Bug::CommitForgetsTopics) {
+            draft.scopes.retain(|scope| !matches!(scope, Scope::Topic(_)));
+        }
+    }
+    events
+}
+
 /// Refuses events that name another thread, or a run of another thread (CM-21).
 fn check_events(thread_data: &ThreadData, commit: &Commit) -> Result<()> {
     let is_own_scope = |scope: &Scope| match scope {
         Scope::Thread(thread) => *thread == commit.thread,
         Scope::Run(id) => thread_data.runs.iter().any(|run| run.id == *id),
+        Scope::Topic(_) => true,
     };
     for (index, draft) in commit.events.iter().flat_map(|events| &events.drafts).enumerate() {
         if !draft.scopes.iter().all(is_own_scope) {
@@ -152,7 +182,7 @@ fn receipt_of_repeat(
         _ => {}
     }
     let Some((first, receipt)) = found else { return Ok(None) };
-    if content(first) != content(commit) && bug != Some(Bug::KeyContentIgnored) {
+    if content(first, bug) != content(commit, bug) && bug != Some(Bug::KeyContentIgnored) {
         return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
     }
     let mut receipt = receipt.clone();
@@ -165,9 +195,15 @@ fn receipt_of_repeat(
     Ok(Some(receipt))
 }
 
-/// Returns the content of a commit: everything except guard and fence, with the state changes sorted by key (CM-11).
-fn content(commit: &Commit) -> Commit {
+/// Returns the content of a commit: everything except guard, fence and the expectations of documents, with the state
+/// changes sorted by key, and the changes of documents by document (CM-11).
+fn content(commit: &Commit, bug: Option<Bug>) -> Commit {
     let mut content = commit.clone();
+    content.documents.sort_by(|left, right| left.document.cmp(&right.document));
+    content.documents.iter_mut().for_each(|change| change.expect = DocumentExpect::Any);
+    if bug == Some(Bug::DocumentsNotInTheContent) {
+        content.documents.clear();
+    }
     content.expect = Expect::Any;
     content.fence = None;
     if let Some(state) = &mut content.state {
@@ -268,6 +304,7 @@ fn apply_commit(
         let version = |number| Some(Version::new(number, thread_data.thread.generation(), 0));
         return Err(Error::conflict("state revision", version(expected), version(thread_data.thread.state_revision)));
     }
+    documents::check_expectations(&tenant.documents, &commit.documents, env.bug)?;
     let run = run::run_after_commit(tenant, &thread_data, commit, env)?;
     let at = commit.at.unwrap_or(env.now);
     let thread_before = thread_data.clone();
@@ -360,7 +397,11 @@ fn check_totals(
     let run_bytes = run.map_or(0, |run| run.encode().len());
     let events = commit.events.iter().flat_map(|request| &request.drafts).filter_map(|event| event.payload.as_ref());
     let rows = commit.outbox.iter().map(|row| &row.payload);
-    let payload_bytes: usize = events.chain(rows).map(|payload| payload.as_str().len()).sum();
+    let values = commit.documents.iter().filter_map(|change| match &change.op {
+        DocumentOp::Put(value) => Some(value),
+        DocumentOp::Delete | DocumentOp::Keep => None,
+    });
+    let payload_bytes: usize = events.chain(rows).chain(values).map(|payload| payload.as_str().len()).sum();
     check_limit("commit bytes", (entry_bytes + run_bytes + state_bytes + payload_bytes) as u64, limits.commit_bytes)?;
     let open_runs = thread_data.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
     check_limit("open runs", open_runs as u64, limits.open_runs)

@@ -69,8 +69,23 @@ impl EventLog {
         self.events.insert(event.id.clone(), event);
     }
 
+    /// Adds an event to the threads that have the names of its topics. Only the planted bug `TopicsAreThreads` does
+    /// this.
+    fn push_to_threads_of_topics(&mut self, event: &Event) -> Result<()> {
+        for topic in &event.topics {
+            let scope = Scope::Thread(store_core::ThreadId::new(topic.as_str())?);
+            self.scopes.entry(scope).or_default().push(Arc::new(event.clone()));
+        }
+        Ok(())
+    }
+
     fn floor(&self, scope: &Scope) -> u64 {
         self.floors.get(scope).copied().unwrap_or_default()
+    }
+
+    /// Forgets all events of topics. Only the planted bug `TopicsEndWithAThread` does this.
+    pub(super) fn forget_topics(&mut self) {
+        self.scopes.retain(|scope, _| !matches!(scope, Scope::Topic(_)));
     }
 
     /// Hides these events from lists. Only the planted bug `EventsVisibleLate` does this.
@@ -99,6 +114,7 @@ impl EventLog {
             match scope {
                 Scope::Thread(_) => copy.cursors.thread = cursor,
                 Scope::Run(_) => copy.cursors.run = cursor,
+                Scope::Topic(topic) => copy.cursors.topics.extend(cursor.map(|cursor| (topic, cursor))),
             }
         }
         copy
@@ -245,12 +261,12 @@ pub(super) fn append(
     commit_time_and_cursor_key: (Option<Timestamp>, (&TenantId, &CursorKey)),
 ) -> Result<AppendedEvents> {
     let (commit_time, tenant_and_cursor_key) = commit_time_and_cursor_key;
-    check_request(request, env.limits)?;
+    check_request(request, (env.limits, env.bug))?;
     if let (Some(writer), Some(key)) = (&request.writer, &request.key)
         && let Some((drafts, ids, _)) = tenant.events.appends_by_key.get(&(writer.clone(), key.clone()))
         && env.bug != Some(Bug::EventKeyIgnored)
     {
-        if with_sorted_scopes(drafts) != with_sorted_scopes(&request.drafts) {
+        if with_sorted_scopes(drafts, env.bug) != with_sorted_scopes(&request.drafts, env.bug) {
             return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
         }
         let events = ids.iter().filter_map(|id| tenant.events.load(id, tenant_and_cursor_key)).collect();
@@ -283,6 +299,9 @@ pub(super) fn append(
     for draft in &request.drafts {
         let event = new_event(draft, commit_time.unwrap_or(append_time), env)?;
         ids.push(event.id.clone());
+        if env.bug == Some(Bug::TopicsAreThreads) {
+            tenant.events.push_to_threads_of_topics(&event)?;
+        }
         tenant.events.push(event);
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
@@ -296,21 +315,33 @@ pub(super) fn append(
 }
 
 /// Returns the drafts with sorted scopes. Drafts that differ only in the order of their scopes count as equal (EV-6).
-fn with_sorted_scopes(drafts: &[NewEvent]) -> Vec<NewEvent> {
+fn with_sorted_scopes(drafts: &[NewEvent], bug: Option<Bug>) -> Vec<NewEvent> {
     let mut drafts = drafts.to_vec();
-    drafts.iter_mut().for_each(|draft| draft.scopes.sort());
+    for draft in &mut drafts {
+        draft.scopes.sort();
+        if bug == Some(Bug::TopicsNotInTheContent) {
+            draft.scopes.retain(|scope| !matches!(scope, Scope::Topic(_)));
+        }
+    }
     drafts
 }
 
-pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<()> {
+pub(super) fn check_request(request: &AppendEvents, limits_and_bug: (&Limits, Option<Bug>)) -> Result<()> {
+    let (limits, bug) = limits_and_bug;
     if request.drafts.is_empty() || (request.key.is_some() && request.writer.is_none()) {
         return Err(Error::invalid("events", "there is no event, or a key without a writer"));
     }
     check_limit("events", request.drafts.len() as u64, limits.commit_events)?;
     for draft in &request.drafts {
         let threads = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Thread(_))).count();
-        let runs = draft.scopes.len() - threads;
-        if threads > 1 || runs > 1 || threads + runs == 0 || draft.schema_version == 0 {
+        let runs = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Run(_))).count();
+        let topics: Vec<_> = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Topic(_))).collect();
+        let different_topics: BTreeSet<_> = topics.iter().collect();
+        let names_one_twice = different_topics.len() < topics.len() && bug != Some(Bug::TopicNamedTwice);
+        if bug != Some(Bug::NinthTopicAccepted) {
+            check_limit("topics of an event", topics.len() as u64, 8)?;
+        }
+        if threads > 1 || runs > 1 || names_one_twice || draft.scopes.is_empty() || draft.schema_version == 0 {
             return Err(Error::invalid("event", "its scopes or its schema version are not allowed"));
         }
         let bytes = draft.payload.as_ref().map_or(0, |payload| payload.as_str().len());
@@ -333,7 +364,12 @@ fn new_event(draft: &NewEvent, at: Timestamp, env: &Environment<'_>) -> Result<E
         match scope {
             Scope::Thread(id) => event.thread = Some(id.clone()),
             Scope::Run(id) => event.run = Some(id.clone()),
+            Scope::Topic(id) => event.topics.push(id.clone()),
         }
+    }
+    event.topics.sort();
+    if env.bug == Some(Bug::SecondTopicForgotten) {
+        event.topics.truncate(1);
     }
     event.payload.clone_from(&draft.payload);
     event.visibility = draft.visibility;

@@ -110,7 +110,11 @@ impl Fixture for ModelFixture {
 ///
 /// If several contracts list the case, it runs for each of them, and the first result that is not `Passed` is returned.
 pub async fn run_named_case(name: &str, bug: Option<Bug>) -> Option<Status> {
-    let fixture: Arc<dyn Fixture> = Arc::new(ModelFixture { bug });
+    run_named_case_on(name, Arc::new(ModelFixture { bug })).await
+}
+
+/// Runs the case `name` on stores of `fixture`, as [`run_named_case`] does on models.
+pub async fn run_named_case_on(name: &str, fixture: Arc<dyn Fixture>) -> Option<Status> {
     let mut reported_status = None;
     for contract in Contract::ALL {
         let Some(case) = contract.cases().find(|case| case.name == name) else { continue };

@@ -14,12 +14,12 @@ use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
     AppendEvents, AppendPending, AppendedEvents, AppendedInputs, BranchPoint, Clock, Commit, CommitCoordinator,
-    ContextRequest, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page, PageRequest,
-    PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery,
-    RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId, Thread, ThreadContext,
-    ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest, Trimmed,
-    event::cursor_after,
+    ContextRequest, DocumentStore, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery,
+    EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page,
+    PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter,
+    RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId,
+    Thread, ThreadContext, ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest,
+    Trimmed, event::cursor_after,
 };
 
 use super::{
@@ -89,6 +89,10 @@ impl TenantHandle {
         let env = Environment { now: clock.now(), limits, id_source, bug: *bug, tenant_and_cursor_key };
         let tenant = model_data.tenants.entry(self.tenant.clone()).or_default();
         tenant.mailbox.incarnation = self.deletions + 1;
+        // A tenant that is used again after its deletion gives no revision twice (DO-3).
+        if *bug != Some(Bug::RevisionsOfADeletedTenantReturn) {
+            tenant.documents.last_revision = tenant.documents.last_revision.max(self.deletions << 32);
+        }
         write(tenant, env)
     }
 
@@ -236,7 +240,8 @@ pub(super) async fn yield_to_others() {
     .await;
 }
 
-/// Returns the threads, the mailbox and the outbox of all tenants whose names begin with `name`, as one tenant.
+/// Returns the threads, the mailbox, the outbox and the documents of all tenants whose names begin with `name`, as one
+/// tenant.
 fn merged_by_prefix(model_data: &ModelData, name: &TenantId) -> TenantData {
     let mut merged_tenant = TenantData::default();
     for (_, tenant) in model_data.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
@@ -244,6 +249,7 @@ fn merged_by_prefix(model_data: &ModelData, name: &TenantId) -> TenantData {
         merged_tenant.id_histories.extend(tenant.id_histories.clone());
         merged_tenant.mailbox.merge(&tenant.mailbox);
         merged_tenant.outbox.extend(tenant.outbox.clone());
+        merged_tenant.documents.documents.extend(tenant.documents.documents.clone());
         merged_tenant.write_count = merged_tenant.write_count.max(tenant.write_count);
     }
     merged_tenant
@@ -254,6 +260,7 @@ impl CommitCoordinator for TenantHandle {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
         commit.thread = self.lookup_id(&commit.thread)?;
         match self.shared.bug {
+            Some(Bug::CommitDocumentsUnguarded) => self.commit_with_early_documents(commit).await,
             Some(Bug::GuardOutsideTheLock) => self.commit_with_early_guard(commit).await,
             Some(Bug::RefusalRollsBack) => self.commit_with_rollback(&commit).await,
             Some(Bug::AckWithoutWriting) => self.commit_except_every_fourth(&commit),
@@ -276,6 +283,10 @@ impl CommitCoordinator for TenantHandle {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(self.clone())
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        Some(Arc::new(self.clone()))
     }
 }
 

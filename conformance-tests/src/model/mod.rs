@@ -11,6 +11,8 @@ mod bug;
 mod bug_effects;
 mod commit;
 mod context;
+mod document_handle;
+mod documents;
 mod entries;
 mod events;
 mod fixture;
@@ -31,10 +33,11 @@ mod state;
 mod store;
 mod tree;
 
+pub(crate) use self::bug::bugs;
 #[cfg(feature = "random")]
 pub use self::random::{Divergence, ModelTest, model_test};
 pub use self::{
     bug::Bug,
-    fixture::{ModelFixture, run_named_case},
+    fixture::{ModelFixture, run_named_case, run_named_case_on},
     store::ModelStore,
 };

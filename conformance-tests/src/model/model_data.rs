@@ -14,6 +14,7 @@ use store_core::{
 
 use super::{
     bug::Bug,
+    documents::DocumentTable,
     events::EventLog,
     mailbox::TenantMailbox,
     outbox::StoredRow,
@@ -45,6 +46,8 @@ pub(super) struct TenantData {
     pub(super) mailbox: TenantMailbox,
     /// The rows of the outbox, in the order in which they were written.
     pub(super) outbox: Vec<StoredRow>,
+    /// The documents.
+    pub(super) documents: DocumentTable,
     /// The number of writes to threads.
     pub(super) write_count: u64,
 }

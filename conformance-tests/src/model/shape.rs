@@ -8,14 +8,18 @@ use store_core::{
     ThreadFields, check_limit, log::check_body,
 };
 
+use super::bug::Bug;
+
 /// Refuses a commit that has a wrong shape or exceeds a limit.
-pub(super) fn check_shape(commit: &Commit, limits: &Limits) -> Result<()> {
+pub(super) fn check_shape(commit: &Commit, limits_and_bug: (&Limits, Option<Bug>)) -> Result<()> {
+    let (limits, bug) = limits_and_bug;
     let Commit { create, key, fence, entries, run, state, consume, .. } = commit;
     let new_entries = entries.len() + consume.len();
     if create.is_none()
         && fence.is_none()
         && commit.events.is_none()
         && commit.outbox.is_empty()
+        && (commit.documents.is_empty() || bug == Some(Bug::DocumentsAreNoContent))
         && new_entries == 0
         && run.is_none()
         && !changes_state(commit)
@@ -49,9 +53,10 @@ pub(super) fn check_shape(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::invalid("settle", "it needs the fence of its claim"));
         }
     }
+    super::documents::check_shape(&commit.documents, Some(&commit.thread), (limits, bug))?;
     if let Some(events) = &commit.events {
         let is_other_thread = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
-        super::events::check_request(events, limits)?;
+        super::events::check_request(events, (limits, bug))?;
         if events.fence.is_some() {
             return Err(Error::invalid("events", "they must not have a fence of their own"));
         }

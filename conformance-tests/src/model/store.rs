@@ -110,6 +110,14 @@ impl ModelStore {
             let all_thread_data = model_data.tenants.values_mut().flat_map(|tenant| tenant.threads.values_mut());
             all_thread_data.for_each(|thread_data| thread_data.keyed_commits.clear());
         }
+        for tenant in self.shared.model_data().tenants.values_mut() {
+            match self.shared.bug {
+                Some(Bug::ReopenForgetsDocuments) => tenant.documents.documents.clear(),
+                Some(Bug::ReopenResetsRevisions) => tenant.documents.last_revision = 0,
+                Some(Bug::ReopenForgetsTopics) => tenant.events.forget_topics(),
+                _ => {}
+            }
+        }
         Self::with_shared(Arc::clone(&self.shared))
     }
 
@@ -143,7 +151,9 @@ impl Store for ModelStore {
         let page_reader = PageReader::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
         let has_data = |tenant: &super::model_data::TenantData| {
             let has_deliveries = !tenant.outbox.is_empty() || !tenant.mailbox.is_empty();
-            has_deliveries || !tenant.threads.is_empty() || !tenant.events.is_empty()
+            let has_documents =
+                !tenant.documents.documents.is_empty() && self.shared.bug != Some(Bug::TenantOfDocumentsUnlisted);
+            has_deliveries || has_documents || !tenant.threads.is_empty() || !tenant.events.is_empty()
         };
         let tenants_with_data = model_data.tenants.iter().filter(|(_, tenant)| has_data(tenant));
         Ok(page_reader.page(

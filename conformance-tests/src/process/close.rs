@@ -9,7 +9,9 @@ use store_core::{
 
 use crate::{
     Failure, Given, Verdict,
-    call::{event_calls, live_calls, mailbox_calls, outbox_calls, pending_calls, read_calls, write_calls},
+    call::{
+        document_calls, event_calls, live_calls, mailbox_calls, outbox_calls, pending_calls, read_calls, write_calls,
+    },
     check::{expect, expect_eq, expect_kind},
     given::{id, run_concurrently},
     record_list::{first_record_list, has_record, write_record},
@@ -30,6 +32,9 @@ async fn make_every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>
     }
     if let Some(outbox) = &stores.outbox {
         calls.extend(outbox_calls(&**outbox));
+    }
+    if let Some(documents) = &stores.documents {
+        calls.extend(document_calls(&**documents));
     }
     if let Some(mailbox) = &stores.mailbox {
         calls.extend(mailbox_calls(&**mailbox, t));

@@ -66,8 +66,8 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     first_record_list(given.contract()).write(&given.tenant("other")?, "kept").await?;
     let (store, tenant, mut counts) = (given.store(), id("x"), DropPointCounts::default());
     let names: Vec<_> = store_calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
-    // This case runs for six contracts. In a quick test, it tries a sixth of the numbers of polls for each contract,
-    // and all numbers for the six contracts together.
+    // This case runs for six contracts or more. In a quick test, it tries a sixth of the numbers of polls for each
+    // contract, and all numbers for six contracts together.
     let share_count = TestLength::pick_by_env(6, 1, 1);
     let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
     let is_own_share =

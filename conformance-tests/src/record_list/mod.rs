@@ -1,5 +1,6 @@
 //! The lists that the cases of every contract write to, search and read. Each contract has its own lists.
 
+mod documents;
 mod events;
 mod logs;
 mod mailbox;
@@ -84,6 +85,9 @@ pub(crate) fn record_lists(contract: Contract) -> Vec<Box<dyn RecordList>> {
             vec![Box::new(mailbox::DispatchesOfTenant), Box::new(mailbox::DispatchesOfThread)]
         }
         Contract::OutboxStore => vec![Box::new(outbox::OutboxRows)],
+        Contract::DocumentStore => {
+            vec![Box::new(documents::DocumentsOfTenant), Box::new(documents::DocumentsOfThread)]
+        }
     }
 }
 
@@ -96,6 +100,7 @@ pub(crate) fn first_record_list(contract: Contract) -> Box<dyn RecordList> {
         Contract::EventStore => Box::new(events::EventsOfThread),
         Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchesOfTenant),
         Contract::OutboxStore => Box::new(outbox::OutboxRows),
+        Contract::DocumentStore => Box::new(documents::DocumentsOfTenant),
     }
 }
 

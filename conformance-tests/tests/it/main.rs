@@ -29,3 +29,5 @@ conformance_tests::event_store!(crate::fixture());
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());
+conformance_tests::document_store!(crate::fixture());
+conformance_tests::layers!(crate::fixture());

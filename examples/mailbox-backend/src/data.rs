@@ -3,20 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
-    DedupeKey, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Result, ThreadId,
-    Timestamp,
+    CursorKey, DedupeKey, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Result,
+    TenantId, ThreadId, Timestamp,
     mailbox::{
         self, MailboxDecision, MailboxPlan, MailboxView, QueuePosition, QueueSummary, StoredDispatch, StoredInterrupt,
         StoredMailboxThread,
     },
 };
 
-use crate::page::SortKey;
+use crate::{documents::StoredDocuments, events::StoredEvents, page::SortKey};
 
-/// The mailbox of a tenant.
-#[derive(Debug, Default)]
+/// The mailbox, the documents and the events of a tenant.
+#[derive(Debug)]
 pub(crate) struct TenantData {
+    pub(crate) name: TenantId,
+    /// The key that authenticates cursors.
+    pub(crate) cursor_key: CursorKey,
     pub(crate) incarnation: u64,
+    pub(crate) documents: StoredDocuments,
+    pub(crate) events: StoredEvents,
     thread_records: BTreeMap<ThreadId, StoredMailboxThread>,
     dispatches: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<(ThreadId, u64), StoredInterrupt>,
@@ -106,13 +111,24 @@ impl TenantData {
 }
 
 impl TenantData {
-    /// Makes an empty mailbox of this incarnation.
-    pub(crate) fn new(incarnation: u64) -> Self {
-        Self { incarnation, ..Self::default() }
+    /// Makes a tenant without data. Its documents have greater revisions than `last_revision`.
+    pub(crate) fn new(name: TenantId, cursor_key: CursorKey, incarnation: u64, last_revision: u64) -> Self {
+        Self {
+            name,
+            cursor_key,
+            incarnation,
+            documents: StoredDocuments { last_revision, ..StoredDocuments::default() },
+            events: StoredEvents::default(),
+            thread_records: BTreeMap::new(),
+            dispatches: BTreeMap::new(),
+            interrupts: BTreeMap::new(),
+            dedupe_keys: BTreeMap::new(),
+            queues: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.thread_records.is_empty()
+        self.thread_records.is_empty() && self.documents.by_name.is_empty() && self.events.by_id.is_empty()
     }
 
     pub(crate) fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {

@@ -1,13 +1,16 @@
-//! A backend that keeps mailboxes and nothing else: the example of `docs/write-a-backend.md`.
+//! A backend that keeps mailboxes, and documents with the events that come with them, but no threads: the example of
+//! `docs/write-a-backend.md`.
 //!
 //! The data is kept in maps behind one mutex, until the last handle is dropped. The only index is the queue of each
-//! thread. Every other query searches the maps; a store for more than a few thousand dispatches would have an index for
-//! each. Nothing else is left out: the conformance suite checks this backend like any other mailbox.
+//! thread. Every other query searches the maps; a store for more than a few thousand records would have an index for
+//! each. Nothing else is left out: the conformance suite checks this backend like any other.
 //!
 //! # Layout
 //! - `store`: opening, tenants, closing
 //! - `data`: the data of a tenant: the view for rules, the writing of plans, the orders of lists
 //! - `mailbox`: the calls that change the mailbox; `read`: the calls that read it; `page`: the pages of lists
+//! - `documents`: the documents; `events`: the events, with topics. The layers (config, profiles, registry, audit log)
+//!   need nothing else
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,6 +30,8 @@
 //! ```
 
 mod data;
+mod documents;
+mod events;
 mod mailbox;
 mod page;
 mod read;

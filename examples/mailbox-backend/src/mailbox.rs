@@ -1,4 +1,4 @@
-//! Enqueues, claims and settles dispatches.
+//! The handle of a tenant: enqueues, claims and settles dispatches.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,15 @@ use crate::{data::TenantData, store::Shared};
 /// The maximum number of expired claims that one call of `claim` ends. Later calls end the others.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The mailbox of a tenant.
-pub(crate) struct MapMailbox {
+/// The handle of a tenant. It implements every contract that the store has.
+#[derive(Clone)]
+pub(crate) struct MapTenant {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tenant: TenantId,
     incarnation: u64,
 }
 
-impl MapMailbox {
+impl MapTenant {
     pub(crate) const fn new(shared: Arc<Shared>, tenant: TenantId, incarnation: u64) -> Self {
         Self { shared, tenant, incarnation }
     }
@@ -47,7 +48,7 @@ impl MapMailbox {
 }
 
 #[async_trait]
-impl MailboxProducer for MapMailbox {
+impl MailboxProducer for MapTenant {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
         self.with_data(|data, decision_context| {
             mailbox::check_item_count(dispatches.len(), decision_context.limits)?;
@@ -66,7 +67,7 @@ impl MailboxProducer for MapMailbox {
 }
 
 #[async_trait]
-impl MailboxConsumer for MapMailbox {
+impl MailboxConsumer for MapTenant {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
         let single_claim = SingleClaim::of(&request)?;
         self.with_data(|data, decision_context| {
@@ -127,7 +128,7 @@ fn claim_any(
 }
 
 #[async_trait]
-impl MailboxMaintenance for MapMailbox {
+impl MailboxMaintenance for MapTenant {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_call_limit(limit)?;
         self.with_data(|data, decision_context| {

@@ -6,14 +6,14 @@ use store_core::{
     ReadyThread, Result, ThreadId, length, mailbox,
 };
 
-use crate::{mailbox::MapMailbox, page::ListRequest};
+use crate::{mailbox::MapTenant, page::ListRequest};
 
 /// The first part of the sort key of a thread whose lease has expired. For a free thread it is the priority. This
 /// number is greater than every priority, so that threads with an expired lease are listed after the free ones.
 const AFTER_ALL_PRIORITIES: u64 = 256;
 
 #[async_trait]
-impl MailboxReader for MapMailbox {
+impl MailboxReader for MapTenant {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         self.with_data(|data, _| data.load_dispatch(id))
     }

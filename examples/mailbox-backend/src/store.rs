@@ -7,13 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, Limits, Page, PageRequest, Result, Store,
-    Survives, TenantId, TenantStores, UuidSource, commit::DecisionContext, inspect::Inspector,
+    Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, EventDelivery, Limits, Page, PageRequest,
+    Result, Store, Survives, TenantId, TenantStores, UuidSource, commit::DecisionContext, inspect::Inspector,
 };
 
-use crate::{data::TenantData, mailbox::MapMailbox, page::ListRequest};
+use crate::{data::TenantData, mailbox::MapTenant, page::ListRequest};
 
-/// A store of mailboxes. It exists as long as the process has a handle of it.
+/// A store of mailboxes and documents. It exists as long as the process has a handle of it.
 #[derive(Debug, Clone)]
 pub struct MapStore {
     shared: Arc<Shared>,
@@ -34,6 +34,8 @@ struct State {
     is_closed: bool,
     tenants: BTreeMap<TenantId, TenantData>,
     last_incarnation: u64,
+    /// The greatest revision that a document of a deleted tenant had.
+    last_revision: u64,
 }
 
 impl State {
@@ -51,7 +53,8 @@ impl MapStore {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("random bytes are not available").with_source(e))?;
         let limits = limits.at_most(&Limits::default());
-        let capabilities = Capabilities::new(Survives::Nothing, limits.record_bytes);
+        let capabilities =
+            Capabilities::new(Survives::Nothing, limits.record_bytes).with_event_delivery(EventDelivery::Push);
         let (cursor_key, state) = (CursorKey::new(key), Mutex::default());
         Ok(Self { shared: Arc::new(Shared { clock, limits, capabilities, cursor_key, state }) })
     }
@@ -90,11 +93,17 @@ impl Store for MapStore {
         state.check_open()?;
         // The new incarnation is greater than that of any earlier mailbox, including those of an earlier store (MB-25).
         let next_incarnation = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
-        let data = state.tenants.entry(tenant.clone()).or_insert_with(|| TenantData::new(next_incarnation));
-        let incarnation = data.incarnation;
+        let last_revision = state.last_revision;
+        let new_data = || {
+            TenantData::new(tenant.clone(), self.shared.cursor_key.clone(), next_incarnation, last_revision)
+        };
+        let incarnation = state.tenants.entry(tenant.clone()).or_insert_with(new_data).incarnation;
         state.last_incarnation = state.last_incarnation.max(incarnation);
-        let mailbox = MapMailbox::new(Arc::clone(&self.shared), tenant.clone(), incarnation);
-        Ok(TenantStores::default().with_mailbox(Arc::new(mailbox)))
+        let handle = MapTenant::new(Arc::clone(&self.shared), tenant.clone(), incarnation);
+        let mut stores = TenantStores::default().with_mailbox(Arc::new(handle.clone()));
+        stores.documents = Some(Arc::new(handle.clone()));
+        stores.events = Some(Arc::new(handle));
+        Ok(stores)
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
@@ -110,7 +119,9 @@ impl Store for MapStore {
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         let mut state = self.shared.lock();
         state.check_open()?;
-        state.tenants.remove(tenant);
+        if let Some(deleted) = state.tenants.remove(tenant) {
+            state.last_revision = state.last_revision.max(deleted.documents.last_revision);
+        }
         Ok(())
     }
 

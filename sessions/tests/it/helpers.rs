@@ -176,4 +176,8 @@ impl CommitCoordinator for FailingCoordinator<'_> {
     fn outbox(&self) -> Arc<dyn store_core::OutboxStore> {
         self.inner.outbox()
     }
+
+    fn documents(&self) -> Option<Arc<dyn store_core::DocumentStore>> {
+        self.inner.documents()
+    }
 }

@@ -70,4 +70,8 @@ impl CommitCoordinator for LoggedCommits {
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         self.inner.outbox()
     }
+
+    fn documents(&self) -> Option<Arc<dyn store_core::DocumentStore>> {
+        self.inner.documents()
+    }
 }

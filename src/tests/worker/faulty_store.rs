@@ -9,12 +9,12 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, ClaimOutbox, ClaimRef, ClaimRequest, ClaimedOutbox, Claims, Commit, CommitCoordinator, Dispatch,
-    DispatchClaim, DispatchCounts, DispatchId, DispatchQuery, Enqueued, Error, EventStore, ExtendOutbox, InstanceId,
-    Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore,
-    NewDispatch, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page,
-    PageRequest, PendingStore, Purge, PurgeOutbox, Purged, ReadyThread, Receipt, Reclaimed, Requeue, RequeueOutbox,
-    Requeued, Result, SettleOutbox, Settled, Settlement, Store, TenantId, TenantStores, ThreadId, ThreadRunStore,
-    Timestamp, inspect::Inspector,
+    DispatchClaim, DispatchCounts, DispatchId, DispatchQuery, DocumentStore, Enqueued, Error, EventStore, ExtendOutbox,
+    InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
+    MailboxStore, NewDispatch, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxStatus, OutboxStore,
+    Page, PageRequest, PendingStore, Purge, PurgeOutbox, Purged, ReadyThread, Receipt, Reclaimed, Requeue,
+    RequeueOutbox, Requeued, Result, SettleOutbox, Settled, Settlement, Store, TenantId, TenantStores, ThreadId,
+    ThreadRunStore, Timestamp, inspect::Inspector,
 };
 
 use super::test_bed::TestBed;
@@ -149,6 +149,10 @@ impl CommitCoordinator for FaultyCommits {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(FaultyOutbox { inner: self.inner.outbox(), faults: Arc::clone(&self.faults) })
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        self.inner.documents()
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, EventStore, Fence, OutboxStore, Outcome, PendingStore, Receipt, Result, Settlement,
-    ThreadId, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, Fence, OutboxStore, Outcome, PendingStore, Receipt, Result,
+    Settlement, ThreadId, ThreadRunStore,
 };
 
 use super::{
-    HeldClaim, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending, threads::FencedThreads,
+    HeldClaim, documents::FencedDocuments, events::FencedEvents, outbox::ReadOnlyOutbox, pending::ReadOnlyPending,
+    threads::FencedThreads,
 };
 use crate::worker::{Cancellation, cancellation::SettlingCommit};
 
@@ -72,5 +73,10 @@ impl CommitCoordinator for FencedCommits {
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(ReadOnlyOutbox { inner: self.inner.outbox() })
+    }
+
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
+        let inner = self.inner.documents()?;
+        Some(Arc::new(FencedDocuments::new(inner, self.claim.clone())))
     }
 }

@@ -1,6 +1,7 @@
 //! The store handles of one attempt. They write under its claim, or refuse to write (WK-2).
 
 mod commits;
+mod documents;
 mod events;
 mod outbox;
 mod pending;

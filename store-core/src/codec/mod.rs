@@ -4,6 +4,7 @@
 //! serde's `flatten`, `untagged` and internally tagged enums lose unknown fields or the spelling of numbers. Records
 //! are therefore written and read by [`Codec`], which never converts a number to a type other than that of its field.
 
+mod canonical;
 mod fields;
 #[macro_use]
 mod macros;
@@ -14,7 +15,10 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 pub use self::fields::{Extra, Fields, ObjectWriter};
-pub(crate) use self::macros::{named_enum, record, serde_by_codec};
+pub(crate) use self::{
+    canonical::canonical_json,
+    macros::{named_enum, record, serde_by_codec},
+};
 
 /// A type that is stored as JSON.
 pub trait Codec: Sized {

@@ -125,6 +125,8 @@ id_codecs! {
     TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey
     EventId EventKind WriterId EventKey CausationId CorrelationId
     WorkerId InstanceId DedupeKey InterruptKey OutboxId LaneId OutboxTarget OrderKey
+    TopicId CollectionId SegmentId
+    UserId AgentType ProfileKey SharedScopeId DefinitionKind DefinitionId PublicationId
 }
 
 impl<T: Codec> Codec for Vec<T> {
@@ -159,6 +161,25 @@ impl<T: Codec> Codec for BTreeMap<String, T> {
         let read = |(name, value): (String, &str)| {
             let value = T::read(value).map_err(|e| e.within(&name))?;
             Ok((name, value))
+        };
+        super::Fields::parse(raw)?.into_pairs().map(read).collect()
+    }
+}
+
+impl<T: Codec> Codec for BTreeMap<id::TopicId, T> {
+    fn write(&self, out: &mut String) {
+        let mut object = super::ObjectWriter::open(out);
+        for (topic, value) in self {
+            object.field(topic.as_str(), value);
+        }
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let read = |(name, value): (String, &str)| {
+            let topic =
+                id::TopicId::new(&name).map_err(|_| DecodeError::new("is not a valid TopicId").within(&name))?;
+            Ok((topic, T::read(value).map_err(|e| e.within(&name))?))
         };
         super::Fields::parse(raw)?.into_pairs().map(read).collect()
     }

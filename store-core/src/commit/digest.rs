@@ -7,6 +7,7 @@
 use super::{Commit, StateChange, StateOp};
 use crate::{
     codec::{Codec, ObjectWriter, sha256_hex},
+    document::changes_digest,
     event::{self, AppendEvents},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
@@ -45,6 +46,9 @@ fn version_1_hash(commit: &Commit) -> String {
     write_list(object.key("entries"), &commit.entries, write_entry);
     if !commit.consume.is_empty() {
         write_list(object.key("consume"), &commit.consume, write_input);
+    }
+    if !commit.documents.is_empty() {
+        object.field("documents", &changes_digest(&commit.documents));
     }
     if let Some(append) = &commit.events {
         write_events(object.key("events"), append);

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     codec::{Codec, Extra},
+    document::{DocumentChange, DocumentPlan, plan_changes},
     error::{Detail, Error, Result},
     event::{self, AppendEvents, AppendOptions, EventDecision, EventPlan, EventRef, Scope},
     id::{IdSource, RunId},
@@ -71,6 +72,8 @@ pub struct Plan {
     pub state: StateWrite,
     /// Changes of the thread's queue of pending input: the inputs that were consumed.
     pub queue: QueueWrite,
+    /// Changes of documents.
+    pub documents: DocumentPlan,
     /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
     /// If the commit settles the claim that it names: the plan of that settlement.
@@ -81,6 +84,18 @@ pub struct Plan {
     pub key: Option<CommitKeyRecord>,
     /// The receipt, which the caller gets when the commit is durable.
     pub receipt: Receipt,
+}
+
+impl Plan {
+    /// Sets the revision of all documents that the commit puts, in the plan and in its receipts. For backends whose
+    /// server numbers the writes.
+    pub fn set_document_revision(&mut self, revision: u64) {
+        self.documents.set_revision(revision);
+        self.receipt.document_revision = self.documents.revision;
+        if let Some(key) = &mut self.key {
+            key.receipt.document_revision = self.documents.revision;
+        }
+    }
 }
 
 /// Decides what a commit writes, or refuses it. Nothing is written yet.
@@ -198,6 +213,7 @@ fn plan_without_thread(
         first_seq: None,
         entry_ids: Vec::new(),
         consumed: Vec::new(),
+        document_revision: None,
         events: Vec::new(),
         outbox: Vec::new(),
         head: None,
@@ -216,6 +232,7 @@ fn plan_without_thread(
         runs: Vec::new(),
         state: StateWrite::default(),
         queue: QueueWrite::default(),
+        documents: DocumentPlan::default(),
         events: None,
         mailbox: None,
         outbox: OutboxPlan::default(),
@@ -245,6 +262,7 @@ fn plan_writes(
     if let Some(change) = &commit.state {
         state::check_revision(&thread, change)?;
     }
+    let documents = plan_changes(view, &commit.documents, decision_context.now)?;
     let run = plan_run(view, commit, &thread, decision_context)?;
     let had_pending_input = thread.queue.count > 0;
     let (inputs, queue) = pending::consume(view, &mut thread, &commit.consume)?;
@@ -268,6 +286,7 @@ fn plan_writes(
     };
     let bytes = entries.iter().map(|planned| length(planned.text.len())).sum::<u64>()
         + runs.iter().map(|run| length(run.encode().len())).sum::<u64>()
+        + commit.documents.iter().map(DocumentChange::value_bytes).sum::<u64>()
         + commit.events.as_ref().map_or(0, AppendEvents::payload_bytes)
         + commit.outbox.iter().map(NewOutboxRow::payload_bytes).sum::<u64>()
         + state.values.values().flatten().map(|value| length(value.as_str().len())).sum::<u64>();
@@ -281,6 +300,7 @@ fn plan_writes(
     thread.thread.updated_at = thread.thread.updated_at.max(at);
     let mut receipt = build_receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
     receipt.consumed.clone_from(&queue.removed);
+    receipt.document_revision = documents.revision;
     receipt.events = events.iter().flat_map(|events| &events.answer.events).map(EventRef::from).collect();
     receipt.outbox = outbox_ids;
     let key = commit.key.clone().map(|key| CommitKeyRecord {
@@ -298,6 +318,7 @@ fn plan_writes(
         runs,
         state,
         queue,
+        documents,
         events: events.and_then(|events| events.plan),
         outbox,
         mailbox,
@@ -350,6 +371,7 @@ fn build_receipt(thread: &StoredThread, entries: &[PlannedEntry], run: Option<&R
         first_seq: entries.first().map(|planned| planned.entry.seq),
         entry_ids: entries.iter().map(|planned| planned.entry.id.clone()).collect(),
         consumed: Vec::new(),
+        document_revision: None,
         events: Vec::new(),
         outbox: Vec::new(),
         head: record.head.clone(),

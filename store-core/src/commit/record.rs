@@ -3,6 +3,7 @@
 use crate::{
     claim::Fence,
     codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, record, serde_by_codec},
+    document::DocumentChange,
     event::{AppendEvents, EventRef},
     id::{CommitKey, EntryId, OutboxId, ThreadId},
     json::Json,
@@ -56,7 +57,9 @@ pub struct Commit {
     pub state: Option<StateChange>,
     /// Pending inputs that become entries, in this order and before those of `entries` (CM-27).
     pub consume: Vec<InputRef>,
-    /// Events to append, in the scope of the thread or of runs of the thread (CM-21).
+    /// Changes of documents, of the tenant and of this thread (DO-9).
+    pub documents: Vec<DocumentChange>,
+    /// Events to append, in the scope of the thread, of runs of the thread, or of topics (CM-21).
     pub events: Option<AppendEvents>,
     /// New rows of the outbox, to be delivered to other systems.
     pub outbox: Vec<NewOutboxRow>,
@@ -78,6 +81,7 @@ impl Commit {
             run: None,
             state: None,
             consume: Vec::new(),
+            documents: Vec::new(),
             events: None,
             outbox: Vec::new(),
         }
@@ -129,6 +133,13 @@ impl Commit {
     #[must_use]
     pub fn consuming(mut self, inputs: impl IntoIterator<Item = InputRef>) -> Self {
         self.consume.extend(inputs);
+        self
+    }
+
+    /// Adds changes of documents.
+    #[must_use]
+    pub fn with_documents(mut self, changes: impl IntoIterator<Item = DocumentChange>) -> Self {
+        self.documents.extend(changes);
         self
     }
 
@@ -266,6 +277,8 @@ pub struct Receipt {
     pub entry_ids: Vec<EntryId>,
     /// The ids of the inputs that the commit consumed, in the order given.
     pub consumed: Vec<EntryId>,
+    /// The revision of the documents that the commit put; absent if it put none.
+    pub document_revision: Option<u64>,
     /// The events that the commit appended, in the order given (CM-20).
     pub events: Vec<EventRef>,
     /// The ids of the commit's outbox rows, in the order given.
@@ -301,6 +314,7 @@ impl Codec for Receipt {
             .maybe("first_seq", self.first_seq.as_ref())
             .field("entry_ids", &self.entry_ids)
             .field_unless_default("consumed", &self.consumed)
+            .maybe("document_revision", self.document_revision.as_ref())
             .field_unless_default("events", &self.events)
             .field_unless_default("outbox", &self.outbox)
             .maybe("head", self.head.as_ref())
@@ -324,6 +338,7 @@ impl Codec for Receipt {
             first_seq: fields.maybe("first_seq")?,
             entry_ids: fields.take("entry_ids")?,
             consumed: fields.maybe("consumed")?.unwrap_or_default(),
+            document_revision: fields.maybe("document_revision")?,
             events: fields.maybe("events")?.unwrap_or_default(),
             outbox: fields.maybe("outbox")?.unwrap_or_default(),
             head: fields.maybe("head")?,

@@ -69,19 +69,31 @@ pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Res
 ///
 /// The new value must not exceed the limit for one record, whatever the operation is (ER-9).
 fn apply_operation(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<Json>> {
-    let value = match op {
-        StateOp::Set(value) => value.clone(),
-        StateOp::Remove => return Ok(None),
-        StateOp::Add(by) => {
-            let sum = read_integer(stored)?.unwrap_or(0).checked_add(*by);
-            Json::of(&sum.ok_or_else(|| Error::invalid("state", "the sum overflows"))?)?
-        }
-        StateOp::Max(other) => Json::of(&read_integer(stored)?.unwrap_or(*other).max(*other))?,
-        StateOp::Append(items) => append_items(stored, items)?,
-        StateOp::Merge(fields) => merge_fields(stored, fields)?,
-    };
-    check_limit("record bytes", length(value.as_str().len()), limits.record_bytes)?;
-    Ok(Some(value))
+    let value = op.apply(stored)?;
+    let bytes = value.as_ref().map_or(0, |value| length(value.as_str().len()));
+    check_limit("record bytes", bytes, limits.record_bytes)?;
+    Ok(value)
+}
+
+impl StateOp {
+    /// Returns the value after this operation, or none if it removes the value. The size is not limited.
+    ///
+    /// # Errors
+    /// `Invalid` if the stored value does not have the type that the operation needs, and if a sum overflows (CM-39).
+    pub(crate) fn apply(&self, stored: Option<&Json>) -> Result<Option<Json>> {
+        let value = match self {
+            Self::Set(value) => value.clone(),
+            Self::Remove => return Ok(None),
+            Self::Add(by) => {
+                let sum = read_integer(stored)?.unwrap_or(0).checked_add(*by);
+                Json::of(&sum.ok_or_else(|| Error::invalid("state", "the sum overflows"))?)?
+            }
+            Self::Max(other) => Json::of(&read_integer(stored)?.unwrap_or(*other).max(*other))?,
+            Self::Append(items) => append_items(stored, items)?,
+            Self::Merge(fields) => merge_fields(stored, fields)?,
+        };
+        Ok(Some(value))
+    }
 }
 
 /// Reads a 64-bit integer that is written without a fraction or an exponent.

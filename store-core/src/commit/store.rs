@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Commit, Receipt};
-use crate::{error::Result, event::EventStore, outbox::OutboxStore, pending::PendingStore, thread::ThreadRunStore};
+use crate::{
+    document::DocumentStore, error::Result, event::EventStore, outbox::OutboxStore, pending::PendingStore,
+    thread::ThreadRunStore,
+};
 
 /// Writes to threads.
 ///
@@ -30,7 +33,7 @@ pub trait CommitCoordinator: Send + Sync {
     /// - `IdempotencyMismatch`.
     /// - `ClaimLost` and `StaleEpoch` under a fence (CM-31, CM-32). `Unsupported` for a `settle` if the store keeps no
     ///   mailbox with its threads.
-    /// - `Conflict`.
+    /// - `Conflict`, for the version of the thread, the revision of its state, and then for the documents.
     /// - `InvalidTransition`, `Invalid`, `NotFound` and `AlreadyExists` for the run.
     /// - `NotFound`, `AlreadyConsumed` and `Conflict` for the consumed inputs (CM-28).
     /// - `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that is not allowed,
@@ -55,4 +58,9 @@ pub trait CommitCoordinator: Send + Sync {
 
     /// Returns the store that the outbox rows of the commits are written to.
     fn outbox(&self) -> Arc<dyn OutboxStore>;
+
+    /// Returns the store that the documents of the commits are written to, if the store has documents.
+    ///
+    /// Without it, commits with documents, and events in topics, are refused with `Unsupported`.
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>>;
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Commit, CommitKeyRecord};
 use crate::{
+    document::{DocumentRef, DocumentView},
     error::Result,
     event::{EventView, Scope},
     id::{CommitKey, DedupeKey, EntryId, LaneId, OutboxTarget, RunId, ThreadId},
@@ -41,7 +42,7 @@ pub trait LogView: NodeSource + MarkSource {
 }
 
 /// The stored records outside of the log, as a plan reads them.
-pub trait CommitView: LogView + EventView + OutboxView {
+pub trait CommitView: LogView + DocumentView + EventView + OutboxView {
     /// Returns the incarnation of the store (FI-12).
     fn incarnation(&self) -> u64;
 
@@ -124,6 +125,8 @@ pub struct NeededKeys {
     pub snapshots: BTreeSet<String>,
     /// Keys of the thread's state.
     pub state: BTreeSet<String>,
+    /// Documents that are changed or checked.
+    pub documents: BTreeSet<DocumentRef>,
     /// The dedupe keys of outbox rows, each with its lane and target.
     pub outbox_keys: BTreeSet<(LaneId, OutboxTarget, DedupeKey)>,
     /// The order groups of the outbox in which a new row takes the next number.
@@ -138,6 +141,7 @@ pub fn needed_keys(commit: &Commit) -> NeededKeys {
     let mut needed_keys = NeededKeys {
         key: commit.key.clone(),
         parent_thread: commit.create.as_ref().and_then(|create| create.parent_thread_id.clone()),
+        documents: commit.documents.iter().map(|change| change.document.clone()).collect(),
         ..NeededKeys::default()
     };
     for draft in commit.events.iter().flat_map(|events| &events.drafts) {

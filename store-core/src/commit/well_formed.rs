@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Commit, StateChange, StateOp};
 use crate::{
+    document::check_changes,
     error::{Error, Result},
     event::{self, AppendEvents, Scope},
     limits::{Limits, check_limit, length},
@@ -50,6 +51,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         min_bytes += entry.body.min_encoded_bytes();
     }
     check_limit("commit bytes", min_bytes, limits.commit_bytes)?;
+    check_changes(&commit.documents, Some(&commit.thread), limits)?;
     if let Some(events) = &commit.events {
         check_events(commit, events, limits).map_err(|e| if e.part().is_some() { e } else { e.in_part("events") })?;
     }
@@ -70,7 +72,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
 pub(super) fn has_no_content(commit: &Commit) -> bool {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
-    let has_events_or_rows = commit.events.is_some() || !commit.outbox.is_empty();
+    let has_events_or_rows = commit.events.is_some() || !commit.outbox.is_empty() || !commit.documents.is_empty();
     !has_entries && !changes_state && !has_events_or_rows && commit.run.is_none() && commit.create.is_none()
 }
 

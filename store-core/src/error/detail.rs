@@ -5,7 +5,12 @@ use std::{borrow::Cow, fmt};
 use serde::ser::SerializeMap;
 
 use super::ErrorKind;
-use crate::{id::CommitKey, time::Timestamp, version::Version};
+use crate::{
+    document::{DocumentExpect, DocumentRef},
+    id::CommitKey,
+    time::Timestamp,
+    version::Version,
+};
 
 /// The type and id of the record that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +56,18 @@ impl fmt::Display for OptionalVersion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(version) => version.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+/// Displays what was found instead of the expected document.
+struct FoundDocument<'a>(&'a Option<u64>);
+
+impl fmt::Display for FoundDocument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(revision) => write!(f, "revision {revision}"),
             None => f.write_str("none"),
         }
     }
@@ -144,6 +161,8 @@ pub enum Detail {
     AlreadyExists { what: Subject, key: Option<String> },
     #[error("conflict in {what}: expected {}, but found {}", OptionalVersion(expected), OptionalVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
+    #[error("conflict in document {}: expected {expected}, but found {}", Quoted(&document.to_string()), FoundDocument(actual))]
+    DocumentConflict { document: Box<DocumentRef>, expected: DocumentExpect, actual: Option<u64> },
     #[error("{what} cannot go from {from} to {to}")]
     InvalidTransition { what: Subject, from: String, to: String },
     #[error("the thread has {count} children")]
@@ -187,7 +206,7 @@ impl Detail {
             Self::LimitExceeded { .. } => ErrorKind::LimitExceeded,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
-            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Conflict { .. } | Self::DocumentConflict { .. } => ErrorKind::Conflict,
             Self::InvalidTransition { .. } => ErrorKind::InvalidTransition,
             Self::HasChildren { .. } => ErrorKind::HasChildren,
             Self::IdempotencyMismatch { .. } => ErrorKind::IdempotencyMismatch,
@@ -225,6 +244,10 @@ impl Detail {
             }
             Self::Conflict { what, expected, actual } => {
                 map.serialize_entry("what", what)?;
+                write_two_fields(map, ("expected", expected), ("actual", actual))
+            }
+            Self::DocumentConflict { document, expected, actual } => {
+                write_two_fields(map, ("what", "document"), ("document", document))?;
                 write_two_fields(map, ("expected", expected), ("actual", actual))
             }
             Self::InvalidTransition { what, from, to } => {

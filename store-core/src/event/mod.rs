@@ -1,4 +1,4 @@
-//! Events: immutable records for observers, numbered without gaps in the scope of a thread, of a run, or of both.
+//! Events: immutable records for observers, numbered without gaps in the scopes of threads, runs and topics.
 
 mod follow;
 mod query;
@@ -11,12 +11,12 @@ pub use self::{
     follow::{ChangeFollower, EventSource, Followers, event_stream},
     query::{EventFilter, EventQuery, ScopeInfo, Subscribe, SubscriptionStart, TrimBefore, TrimRequest, Trimmed},
     record::{
-        AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, NewEvent, Scope,
-        ScopeState, StoredEvent,
+        AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, MAX_EVENT_TOPICS,
+        NewEvent, Scope, ScopeState, StoredEvent,
     },
     rules::{
         AppendOptions, EventDecision, EventPlan, EventView, append, check_cursor, cursor_after, event_with_cursors,
-        fenced_thread, last_trimmed_seq, must_keep_event_key, seq_of_cursor, start_seq,
+        fenced_thread, last_trimmed_seq, must_keep_event_key, refuse_topic, seq_of_cursor, start_seq,
     },
     store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},
 };

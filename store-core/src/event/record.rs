@@ -1,26 +1,31 @@
 //! Events as callers pass them, and as stores keep them.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
 use crate::{
     claim::Fence,
     codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record, serde_by_codec},
-    id::{CausationId, CorrelationId, EventId, EventKey, EventKind, RunId, ThreadId, WriterId},
+    id::{CausationId, CorrelationId, EventId, EventKey, EventKind, RunId, ThreadId, TopicId, WriterId},
     json::Json,
     limits::length,
     page::Cursor,
     time::Timestamp,
 };
 
-/// A sequence in which an event is numbered: that of a thread or that of a run. Numbers in a scope have no gaps.
+/// The maximum number of topics that an event belongs to.
+pub const MAX_EVENT_TOPICS: usize = 8;
+
+/// A sequence in which an event is numbered: that of a thread, of a run or of a topic. Numbers in a scope have no gaps.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The scope of a thread, which need not exist.
     Thread(ThreadId),
     /// The scope of a run, which need not exist.
     Run(RunId),
+    /// The scope of a topic, which exists as soon as it has events.
+    Topic(TopicId),
 }
 
 impl fmt::Display for Scope {
@@ -28,25 +33,30 @@ impl fmt::Display for Scope {
         match self {
             Self::Thread(id) => write!(f, "thread {id}"),
             Self::Run(id) => write!(f, "run {id}"),
+            Self::Topic(id) => write!(f, "topic {id}"),
         }
     }
 }
 
-/// Written as `{"thread": …}` or `{"run": …}`.
+/// Written as `{"thread": …}`, `{"run": …}` or `{"topic": …}`.
 impl Codec for Scope {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
         match self {
             Self::Thread(id) => object.field("thread", id),
             Self::Run(id) => object.field("run", id),
+            Self::Topic(id) => object.field("topic", id),
         };
         object.close();
     }
 
     fn read(raw: &str) -> Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
-        match fields.maybe("thread")? {
-            Some(id) => Ok(Self::Thread(id)),
+        if let Some(id) = fields.maybe("thread")? {
+            return Ok(Self::Thread(id));
+        }
+        match fields.maybe("topic")? {
+            Some(id) => Ok(Self::Topic(id)),
             None => fields.take("run").map(Self::Run),
         }
     }
@@ -83,10 +93,12 @@ pub struct Event {
     pub id: EventId,
     /// The time of the event; set by the store.
     pub created_at: Timestamp,
-    /// The thread that the event belongs to. An event belongs to a thread, to a run, or to one of each.
+    /// The thread that the event belongs to. An event belongs to a thread, a run or a topic, or to several of these.
     pub thread: Option<ThreadId>,
     /// The run that the event belongs to.
     pub run: Option<RunId>,
+    /// The topics that the event belongs to, in the order of their ids.
+    pub topics: Vec<TopicId>,
     /// What happened.
     pub kind: EventKind,
     /// Details about what happened.
@@ -112,6 +124,7 @@ record!(Event {
     created_at: req,
     thread: opt,
     run: opt,
+    topics: def,
     kind: req,
     payload: opt,
     visibility: def,
@@ -126,7 +139,8 @@ impl Event {
     /// Returns the scopes of the event.
     pub fn scopes(&self) -> impl Iterator<Item = Scope> + use<> {
         let thread = self.thread.clone().map(Scope::Thread);
-        thread.into_iter().chain(self.run.clone().map(Scope::Run))
+        let topics = self.topics.clone().into_iter().map(Scope::Topic);
+        thread.into_iter().chain(self.run.clone().map(Scope::Run)).chain(topics)
     }
 
     /// Returns the position of the event in `scope`, or `None` if the event does not belong to it.
@@ -135,6 +149,7 @@ impl Event {
         match scope {
             Scope::Thread(id) => self.cursors.thread.as_ref().filter(|_| self.thread.as_ref() == Some(id)),
             Scope::Run(id) => self.cursors.run.as_ref().filter(|_| self.run.as_ref() == Some(id)),
+            Scope::Topic(id) => self.cursors.topics.get(id),
         }
     }
 }
@@ -147,11 +162,13 @@ pub struct EventCursors {
     pub thread: Option<Cursor>,
     /// The position in the run.
     pub run: Option<Cursor>,
+    /// The position in each topic.
+    pub topics: BTreeMap<TopicId, Cursor>,
     /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
-record!(EventCursors { thread: opt, run: opt });
+record!(EventCursors { thread: opt, run: opt, topics: def });
 
 impl Codec for Cursor {
     fn write(&self, out: &mut String) {
@@ -195,7 +212,7 @@ impl EventRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// The scopes: a thread, a run, or one of each, in any order.
+    /// The scopes: at most one thread, one run and 8 topics, and at least one of these, in any order.
     pub scopes: Vec<Scope>,
     /// What happened.
     pub kind: EventKind,
@@ -344,19 +361,29 @@ pub struct StoredEvent {
     pub thread_seq: Option<u64>,
     /// The sequence number of the event in its run.
     pub run_seq: Option<u64>,
+    /// The sequence number of the event in each of its topics.
+    pub topic_seqs: Vec<u64>,
 }
 
 impl StoredEvent {
     /// Creates the record of an event with these sequence numbers. Only implementations of a store need this.
     #[must_use]
     pub const fn new(event: Event, thread_seq: Option<u64>, run_seq: Option<u64>) -> Self {
-        Self { event, thread_seq, run_seq }
+        Self { event, thread_seq, run_seq, topic_seqs: Vec::new() }
+    }
+
+    /// Sets the sequence numbers of the event in its topics, in the order of [`Event::topics`].
+    #[must_use]
+    pub fn with_topic_seqs(mut self, topic_seqs: Vec<u64>) -> Self {
+        self.topic_seqs = topic_seqs;
+        self
     }
 
     /// Returns the scopes of the event with its sequence number in each.
     pub fn scope_numbers(&self) -> impl Iterator<Item = (Scope, u64)> + use<> {
         let thread = self.event.thread.clone().map(Scope::Thread).zip(self.thread_seq);
-        thread.into_iter().chain(self.event.run.clone().map(Scope::Run).zip(self.run_seq))
+        let topics = self.event.topics.clone().into_iter().map(Scope::Topic).zip(self.topic_seqs.clone());
+        thread.into_iter().chain(self.event.run.clone().map(Scope::Run).zip(self.run_seq)).chain(topics)
     }
 }
 
@@ -379,7 +406,10 @@ record!(EventKeyRecord { digest: req, events: req, created_at: req });
 #[cfg(test)]
 mod tests {
     use super::{EventCursors, EventRef, Scope};
-    use crate::{Cursor, codec::Extra};
+    use crate::{
+        Cursor,
+        codec::{Codec, Extra},
+    };
 
     #[test]
     fn a_stored_event_reference_has_no_cursors() {
@@ -390,7 +420,11 @@ mod tests {
 
     #[test]
     fn a_scope_is_displayed_with_its_type_and_id() {
-        let scopes = [Scope::Thread("a".parse().unwrap()), Scope::Run("b".parse().unwrap())];
-        assert_eq!(scopes.map(|scope| scope.to_string()), ["thread a", "run b"]);
+        let scopes =
+            [Scope::Thread("a".parse().unwrap()), Scope::Run("b".parse().unwrap()), Scope::Topic("c".parse().unwrap())];
+        assert_eq!(scopes.clone().map(|scope| scope.to_string()), ["thread a", "run b", "topic c"]);
+        let texts = scopes.clone().map(|scope| scope.encode());
+        assert_eq!(texts, [r#"{"thread":"a"}"#, r#"{"run":"b"}"#, r#"{"topic":"c"}"#]);
+        assert_eq!(texts.map(|text| Scope::read(&text).unwrap()), scopes);
     }
 }

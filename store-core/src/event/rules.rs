@@ -1,16 +1,20 @@
 //! The rules for events: drafts, keys, expectations, cursors, trimming.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use super::{
-    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, NewEvent, Scope, ScopeState, StoredEvent,
-    SubscriptionStart, TrimBefore,
+    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, MAX_EVENT_TOPICS, NewEvent, Scope, ScopeState,
+    StoredEvent, SubscriptionStart, TrimBefore,
 };
 use crate::{
     codec::{Codec, Extra, ObjectWriter, sha256_hex},
     commit::DecisionContext,
     error::{Detail, Error, Result},
-    id::{EventId, EventKey, RunId, TenantId, ThreadId, WriterId},
+    id::{EventId, EventKey, RunId, TenantId, ThreadId, TopicId, WriterId},
     limits::{Limits, check_limit, length},
     mailbox::{self, MailboxView},
     page::{Cursor, CursorKey, CursorScope, Position},
@@ -112,9 +116,14 @@ pub(crate) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<(
 
 fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
     let threads = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Thread(_))).count();
-    let runs = draft.scopes.len() - threads;
-    if !matches!((threads, runs), (1, 0) | (0, 1) | (1, 1)) {
-        return Err(Error::invalid("scopes", "an event belongs to one thread, to one run, or to one of each"));
+    let runs = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Run(_))).count();
+    if draft.scopes.is_empty() || threads > 1 || runs > 1 {
+        return Err(Error::invalid("scopes", "an event belongs to at most one thread and one run, and to some scope"));
+    }
+    let topics = draft.scopes.len() - threads - runs;
+    check_limit("topics of an event", length(topics), length(MAX_EVENT_TOPICS))?;
+    if DraftScopes::of(draft).topics.len() < topics {
+        return Err(Error::invalid("scopes", "a topic is named twice"));
     }
     if draft.schema_version == 0 {
         return Err(Error::invalid("schema_version", "it must be 1 or more"));
@@ -204,11 +213,12 @@ fn answer_of_earlier_append(
 pub(crate) fn drafts_digest(request: &AppendEvents) -> String {
     let mut text = String::new();
     for draft in &request.drafts {
-        let (thread, run) = thread_and_run(draft);
+        let DraftScopes { thread, run, topics } = DraftScopes::of(draft);
         let mut object = ObjectWriter::open(&mut text);
         object
             .maybe("thread", thread.as_ref())
             .maybe("run", run.as_ref())
+            .field_unless_default("topics", &Vec::from_iter(topics))
             .field("kind", &draft.kind)
             .maybe("payload", draft.payload.as_ref())
             .field("visibility", &draft.visibility)
@@ -221,32 +231,45 @@ pub(crate) fn drafts_digest(request: &AppendEvents) -> String {
     format!("1:{}", sha256_hex(&text))
 }
 
-fn thread_and_run(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
-    let (mut thread, mut run) = (None, None);
-    for scope in &draft.scopes {
-        match scope {
-            Scope::Thread(id) => thread = Some(id.clone()),
-            Scope::Run(id) => run = Some(id.clone()),
+/// The scopes of a draft by their type.
+#[derive(Default)]
+struct DraftScopes {
+    thread: Option<ThreadId>,
+    run: Option<RunId>,
+    topics: BTreeSet<TopicId>,
+}
+
+impl DraftScopes {
+    fn of(draft: &NewEvent) -> Self {
+        let mut scopes = Self::default();
+        for scope in &draft.scopes {
+            match scope {
+                Scope::Thread(id) => scopes.thread = Some(id.clone()),
+                Scope::Run(id) => scopes.run = Some(id.clone()),
+                Scope::Topic(id) => drop(scopes.topics.insert(id.clone())),
+            }
         }
+        scopes
     }
-    (thread, run)
 }
 
 /// Makes the event of a draft, and gives it the next number in each of its scopes.
 fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Scope, ScopeState>) -> StoredEvent {
-    let (thread, run) = thread_and_run(draft);
-    let mut take_next_number = |scope: Option<Scope>| {
-        let state = scopes.entry(scope?).or_default();
+    let DraftScopes { thread, run, topics } = DraftScopes::of(draft);
+    let mut take_next_number = |scope: Scope| {
+        let state = scopes.entry(scope).or_default();
         state.count += 1;
-        Some(state.count)
+        state.count
     };
-    let thread_seq = take_next_number(thread.clone().map(Scope::Thread));
-    let run_seq = take_next_number(run.clone().map(Scope::Run));
+    let thread_seq = thread.clone().map(Scope::Thread).map(&mut take_next_number);
+    let run_seq = run.clone().map(Scope::Run).map(&mut take_next_number);
+    let topic_seqs = topics.iter().cloned().map(Scope::Topic).map(&mut take_next_number).collect();
     let event = Event {
         id,
         created_at: at,
         thread,
         run,
+        topics: topics.into_iter().collect(),
         kind: draft.kind.clone(),
         payload: draft.payload.clone(),
         visibility: draft.visibility,
@@ -257,7 +280,7 @@ fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTree
         cursors: EventCursors::default(),
         extra: Extra::default(),
     };
-    StoredEvent::new(event, thread_seq, run_seq)
+    StoredEvent::new(event, thread_seq, run_seq).with_topic_seqs(topic_seqs)
 }
 
 /// Returns an event with its cursors, as callers see it.
@@ -265,10 +288,11 @@ fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTree
 pub fn event_with_cursors(stored: &StoredEvent, tenant_and_cursor_key: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
     for (scope, seq) in stored.scope_numbers() {
-        let cursor = Some(cursor_after(&scope, seq, tenant_and_cursor_key));
+        let cursor = cursor_after(&scope, seq, tenant_and_cursor_key);
         match scope {
-            Scope::Thread(_) => event.cursors.thread = cursor,
-            Scope::Run(_) => event.cursors.run = cursor,
+            Scope::Thread(_) => event.cursors.thread = Some(cursor),
+            Scope::Run(_) => event.cursors.run = Some(cursor),
+            Scope::Topic(id) => drop(event.cursors.topics.insert(id, cursor)),
         }
     }
     event
@@ -362,6 +386,17 @@ pub fn last_trimmed_seq(
     }
 }
 
+/// Refuses the scope of a topic. For stores that have no documents, and so no topics.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn refuse_topic(scope: &Scope) -> Result<()> {
+    match scope {
+        Scope::Topic(_) => Err(Error::new(Detail::Unsupported { operation: "topics" })),
+        Scope::Thread(_) | Scope::Run(_) => Ok(()),
+    }
+}
+
 /// Returns the thread whose claim an append names (CM-44), or none if it names no claim.
 ///
 /// # Errors
@@ -370,7 +405,7 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
     if request.fence.is_none() {
         return Ok(None);
     }
-    let mut threads = request.drafts.iter().map(|draft| thread_and_run(draft).0);
+    let mut threads = request.drafts.iter().map(|draft| DraftScopes::of(draft).thread);
     let first_thread = threads.next().flatten();
     if first_thread.is_none() || threads.any(|thread| thread != first_thread) {
         return Err(Error::invalid("fence", "all events of a call with a fence must belong to one thread"));

@@ -26,9 +26,9 @@ pub trait EventWriter: Send + Sync {
     /// - No reader sees an event before one with a smaller sequence number in the same scope (EV-13).
     ///
     /// # Errors
-    /// `Invalid` for a draft without a scope, with two threads or two runs, or with schema version 0 (EV-2), for a key
-    /// without a writer (EV-7), and for an expectation about a scope that no draft has (EV-8); `IdempotencyMismatch`
-    /// (EV-6); `Conflict` if the counter of a scope has another value (EV-8); `ClaimLost` and `StaleEpoch` under a
+    /// `Invalid` for a draft without a scope, with two threads, two runs or a topic twice, or with schema version 0
+    /// (EV-2), for a key without a writer (EV-7), and for an expectation about a scope that no draft has (EV-8);
+    /// `IdempotencyMismatch` (EV-6); `Conflict` if the counter of a scope has another value (EV-8); `ClaimLost` and `StaleEpoch` under a
     /// fence (CM-44); `LimitExceeded`. After an `Unknown` outcome, repeat the append with its key.
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents>;
 }

@@ -2,6 +2,7 @@
 
 mod commit;
 mod compare;
+mod document;
 mod interval;
 mod log;
 mod pending;
@@ -10,6 +11,7 @@ mod stream;
 pub use self::{
     commit::{CommitCoordinatorExt, Fork, Guard, NewCheckpoint},
     compare::LeafComparison,
+    document::DocumentStoreExt,
     log::LogReaderExt,
     pending::{DeliverOrQueue, DeliveredOrQueued, PendingStoreExt},
     stream::EntryStream,

@@ -16,6 +16,8 @@ pub struct Inspection {
     pub entries: u64,
     /// The number of runs read.
     pub runs: u64,
+    /// The number of documents read.
+    pub documents: u64,
     /// The damage, in the order in which it was found.
     pub findings: Vec<Finding>,
     /// What is not damage: derived data that the store rebuilds by itself.
@@ -70,6 +72,13 @@ impl Finding {
         Self { kind, tenant: None, thread: None, place: place.into(), detail: detail.into(), repair }
     }
 
+    /// Sets the tenant that the finding is about.
+    #[must_use]
+    pub fn of_tenant(mut self, tenant: &TenantId) -> Self {
+        self.tenant = Some(tenant.clone());
+        self
+    }
+
     /// Sets the tenant and the thread that the finding is about.
     #[must_use]
     pub fn of_thread(mut self, tenant: &TenantId, thread: &ThreadId) -> Self {
@@ -117,6 +126,8 @@ pub enum FindingKind {
     WrongSum,
     /// A run belongs to a thread that does not exist.
     OrphanRun,
+    /// A document belongs to a thread that does not exist.
+    OrphanDocument,
     /// A reference names something that does not exist.
     DanglingReference,
     /// The index does not agree with the logs.

@@ -1,7 +1,7 @@
 //! The rows of events.
 
 use store_core::{
-    EventId, EventKey, Scope, WriterId,
+    EventId, EventKey, Scope, TopicId, WriterId,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
     event::EventKeyRecord,
 };
@@ -23,11 +23,19 @@ impl Codec for EventRow {
     fn write(&self, out: &mut String) {
         let mut object = ObjectWriter::open(out);
         object.field("log", &self.log).field("span", &self.span);
+        let (mut topics, mut topic_seqs) = (Vec::new(), Vec::new());
         for (scope, seq) in &self.places {
             match scope {
-                Scope::Thread(thread) => object.field("thread", thread).field("thread_seq", seq),
-                Scope::Run(run) => object.field("run", run).field("run_seq", seq),
-            };
+                Scope::Thread(thread) => drop(object.field("thread", thread).field("thread_seq", seq)),
+                Scope::Run(run) => drop(object.field("run", run).field("run_seq", seq)),
+                Scope::Topic(topic) => {
+                    topics.push(topic.clone());
+                    topic_seqs.push(*seq);
+                }
+            }
+        }
+        if !topics.is_empty() {
+            object.field("topics", &topics).field("topic_seqs", &topic_seqs);
         }
         if let Some((writer, key)) = &self.key {
             object.field("writer", writer).field("key", key);
@@ -43,6 +51,13 @@ impl Codec for EventRow {
         }
         if let Some(run) = fields.maybe("run")? {
             places.push((Scope::Run(run), fields.take("run_seq")?));
+        }
+        if let Some(topics) = fields.maybe::<Vec<TopicId>>("topics")? {
+            let seqs: Vec<u64> = fields.take("topic_seqs")?;
+            if seqs.len() != topics.len() {
+                return Err(DecodeError::new("has another length than the topics").within("topic_seqs"));
+            }
+            places.extend(topics.into_iter().map(Scope::Topic).zip(seqs));
         }
         let key = match fields.maybe("writer")? {
             Some(writer) => Some((writer, fields.take("key")?)),

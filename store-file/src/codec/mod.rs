@@ -1,6 +1,7 @@
 //! The values of the index, and reading them from the index, from a snapshot of it, or from the index with staged
 //! changes.
 
+mod documents;
 mod events;
 mod reads;
 mod rows;
@@ -11,6 +12,7 @@ use store_core::{
 };
 
 pub(crate) use self::{
+    documents::{CollectionRow, DocumentRow},
     events::{EventKeyRow, EventRow, PlaceRow},
     reads::{Rows, StoredLog},
     rows::{InputRow, LogRow, NodeRow, RunRow, ThreadRow},

@@ -1,7 +1,8 @@
 //! Typed reads of the index.
 
 use store_core::{
-    CommitKey, EntryId, EventId, EventKey, Json, OutboxId, Result, RunId, Scope, TenantId, ThreadId, WriterId,
+    CollectionId, CommitKey, EntryId, EventId, EventKey, Json, OutboxId, Result, RunId, Scope, TenantId, ThreadId,
+    WriterId,
     event::ScopeState,
     log::{EntryMarks, MarkSource, Node, NodeSource},
     outbox::StoredOutboxRow,
@@ -10,9 +11,10 @@ use store_core::{
 };
 
 use super::{
-    EventKeyRow, EventRow, Get, InputRow, LogRow, NodeRow, PlaceRow, RunRow, ThreadRow, damaged, read_payload_place,
+    CollectionRow, DocumentRow, EventKeyRow, EventRow, Get, InputRow, LogRow, NodeRow, PlaceRow, RunRow, ThreadRow,
+    damaged, read_payload_place,
 };
-use crate::{log::Span, table};
+use crate::{index::Key, log::Span, table};
 
 /// Typed reads of the index.
 pub(crate) trait Rows: Get {
@@ -128,6 +130,20 @@ pub(crate) trait Rows: Get {
     /// Where the payload of a row stands: in which log, and where there.
     fn outbox_payload(&self, tenant: &TenantId, id: &OutboxId) -> Result<Option<(u64, Span)>> {
         self.unpacked("outbox row", &table::outbox_payload(tenant, id), read_payload_place)
+    }
+
+    /// A document, by a key of [`table::document`].
+    fn document_row(&self, key: &Key) -> Result<Option<DocumentRow>> {
+        self.unpacked("document", key, DocumentRow::decode)
+    }
+
+    fn collection_row(&self, tenant: &TenantId, collection: &CollectionId) -> Result<Option<CollectionRow>> {
+        self.unpacked("collection", &table::collection(tenant, collection), CollectionRow::decode)
+    }
+
+    /// How many bytes of the log of a collection are documents that exist.
+    fn document_bytes(&self, log: u64) -> Result<u64> {
+        Ok(self.unpacked("documents", &table::document_bytes(log), table::last_number)?.unwrap_or_default())
     }
 
     fn commit_span(&self, log: u64, key: &CommitKey) -> Result<Option<Span>> {

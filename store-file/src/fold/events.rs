@@ -26,6 +26,11 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span), 
         Line::Event(stored) => event(staged, owner, (stored, span), time),
         Line::EventKey(line) => key(staged, &owner.tenant, owner.log, line),
         Line::Trim(scope, floor) => trim(staged, &owner.tenant, scope, *floor),
+        Line::Collection(_) | Line::Document(_) | Line::DocumentGone(_) => match owner.generation {
+            0 => super::documents::line(staged, owner, (line, span)),
+            // Documents of a deleted thread are deleted with it.
+            _ => Ok(()),
+        },
         _ => super::outbox::line(staged, owner, (line, span)),
     }
 }

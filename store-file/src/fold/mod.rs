@@ -1,6 +1,7 @@
 //! What a group changes in the index: the same function for a commit that was just made and for a log that is read
 //! again.
 
+mod documents;
 mod entries;
 pub(crate) mod events;
 pub(crate) mod mailbox;
@@ -17,6 +18,7 @@ use store_core::{
 
 use self::entries::Appended;
 pub(crate) use self::{
+    documents::is_rewrite_due,
     runs::run_places,
     threads::{detach, places, put_thread, remove_thread},
 };
@@ -168,6 +170,7 @@ impl Work<'_, '_> {
             (Line::Outbox(_) | Line::OutboxState(_) | Line::OutboxGone(_), _) => {
                 outbox::line(self.staged, self.owner, (line, span))?;
             }
+            (Line::Document(_) | Line::DocumentGone(_), _) => documents::line(self.staged, self.owner, (line, span))?,
             (Line::DispatchState(_) | Line::Mailbox(_), _) => mailbox::line(self.staged, self.owner, (line, span))?,
             // Other lines of the mailbox stand in its own log.
             _ => {}

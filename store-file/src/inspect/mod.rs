@@ -3,6 +3,7 @@
 //! What a log gives is worked out by the very function that keeps the index up to date, into an index of its own. Every
 //! difference is a stale index; a repair writes what came out. A damaged log is never touched (VF-5).
 
+mod documents;
 mod events;
 mod log;
 mod mailbox;

@@ -19,6 +19,7 @@ pub(crate) struct EventKeyLine {
 pub(super) fn event(stored: &StoredEvent) -> String {
     tagged("event", |object| {
         object.maybe("thread_seq", stored.thread_seq.as_ref()).maybe("run_seq", stored.run_seq.as_ref());
+        object.field_unless_default("topic_seqs", &stored.topic_seqs);
         object.field("event", &stored.event);
     })
 }
@@ -44,7 +45,13 @@ pub(crate) fn event_lines(plan: EventPlan) -> Vec<Line> {
 
 pub(super) fn read_event(mut fields: Fields<'_>) -> Result<StoredEvent, DecodeError> {
     let (thread_seq, run_seq) = (fields.maybe("thread_seq")?, fields.maybe("run_seq")?);
-    Ok(StoredEvent::new(fields.take("event")?, thread_seq, run_seq))
+    let topic_seqs = fields.maybe("topic_seqs")?.unwrap_or_default();
+    let stored = StoredEvent::new(fields.take("event")?, thread_seq, run_seq).with_topic_seqs(topic_seqs);
+    if stored.topic_seqs.len() == stored.event.topics.len() {
+        Ok(stored)
+    } else {
+        Err(DecodeError::new("has another length than the topics").within("topic_seqs"))
+    }
 }
 
 /// The event of a line.

@@ -1,6 +1,7 @@
 //! The lines of a thread's log and of the root log, and how they are read back.
 
 mod commit;
+mod document;
 mod entry;
 mod event;
 mod fact;
@@ -10,7 +11,7 @@ mod pending;
 mod thread;
 
 use store_core::{
-    DispatchId, Entry, OutboxId, Run, Scope,
+    DispatchId, Document, DocumentRef, Entry, OutboxId, Run, Scope,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
     event::StoredEvent,
     log::Node,
@@ -21,6 +22,7 @@ use store_core::{
 
 pub(crate) use self::{
     commit::CommitLine,
+    document::{CollectionLine, decode_document},
     entry::{decode_entry, decode_run, entry},
     event::{EventKeyLine, decode_event, event_lines},
     fact::{Fact, Named},
@@ -69,6 +71,12 @@ pub(crate) enum Line {
     Interrupt(Box<InterruptLine>),
     /// The record of a thread's mailbox.
     Mailbox(Box<MailboxLine>),
+    /// The log of a collection begins.
+    Collection(CollectionLine),
+    /// A document as it was put.
+    Document(Box<Document>),
+    /// A document was deleted.
+    DocumentGone(Box<DocumentRef>),
     /// A kind of a newer release: kept, and nothing is derived from it.
     Unknown,
 }
@@ -94,6 +102,9 @@ impl Line {
             Self::DispatchGone(id) => with_field("dispatch_gone", "id", id),
             Self::Interrupt(line) => mailbox::interrupt(line),
             Self::Mailbox(line) => mailbox::mailbox(line),
+            Self::Collection(line) => line.encode(),
+            Self::Document(line) => with_field("document", "document", line),
+            Self::DocumentGone(line) => document::document_gone(line),
             Self::Unknown => "{}".to_owned(),
         }
     }
@@ -122,6 +133,12 @@ impl Line {
             }
             "outbox_state" => Self::OutboxState(Box::new(fields.take("row")?)),
             "outbox_gone" => Self::OutboxGone(fields.take("rows")?),
+            "collection" => Self::Collection(CollectionLine {
+                collection: fields.take("collection")?,
+                rewrites: fields.take("rewrites")?,
+            }),
+            "document" => Self::Document(Box::new(fields.take("document")?)),
+            "document_gone" => Self::DocumentGone(Box::new(fields.take("document")?)),
             "trim" => Self::Trim(fields.take("scope")?, fields.take("floor")?),
             _ => Self::Unknown,
         })

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use store_core::{Error, Result, Scope, TenantId, ThreadId};
+use store_core::{CollectionId, Error, Result, Scope, TenantId, ThreadId};
 
 use super::Shared;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     error,
     log::{Header, check_version, read_header},
     mutex::guard,
-    names::{log_path, scope_log_id},
+    names::{documents_log_id, log_path, rewrites_of, scope_log_id},
     vfs::{FilePath, VfsFile, read_exact_at},
 };
 
@@ -68,6 +68,31 @@ impl Shared {
             return Ok(());
         }
         self.check_damage(tenant, &scope_log_id(scope)?)
+    }
+
+    /// Refuses a collection with a damaged log: what the index holds of it may be a part. It may also have another log,
+    /// if one of the two is being rewritten.
+    pub(crate) fn check_collection(&self, tenant: &TenantId, collection: &CollectionId) -> Result<()> {
+        if self.damage.threads.is_empty() && self.damage.headless.is_empty() {
+            return Ok(());
+        }
+        let is_of = |name: &str| -> Result<bool> {
+            let Some(rewrites) = rewrites_of(name) else { return Ok(false) };
+            let path = log_path(tenant, &documents_log_id(collection, rewrites)?, 0)?;
+            Ok(without_generation(&path).is_some_and(|(own, _)| own == name))
+        };
+        for ((of, id), detail) in &self.damage.threads {
+            let path = log_path(of, id, 0)?;
+            if of == tenant && without_generation(&path).map_or(Ok(false), |(name, _)| is_of(name))? {
+                return Err(Error::new(detail.clone()));
+            }
+        }
+        for (name, (generation, place)) in &self.damage.headless {
+            if *generation == 0 && is_of(name)? {
+                return Err(Error::corrupt(place.as_str()));
+            }
+        }
+        Ok(())
     }
 
     /// A thread, as a snapshot of the index has it.

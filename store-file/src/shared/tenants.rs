@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use store_core::{
@@ -24,6 +24,8 @@ pub(crate) struct TenantState {
     pub(crate) live: Arc<LiveHub>,
     /// Rung when something may be claimable.
     pub(crate) notifier: Notifier,
+    /// Whether the log of a collection is to be rewritten.
+    rewrite_due: AtomicBool,
 }
 
 impl TenantState {
@@ -31,6 +33,16 @@ impl TenantState {
     pub(crate) fn end_waits(&self) {
         self.live.close();
         self.notifier.notify(Timestamp::MIN);
+    }
+
+    /// Notes that the log of a collection is to be rewritten.
+    pub(crate) fn note_rewrite_due(&self) {
+        self.rewrite_due.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a log was to be rewritten since the last call.
+    pub(crate) fn take_rewrite_due(&self) -> bool {
+        self.rewrite_due.swap(false, Ordering::SeqCst)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The keys of events, of their scopes, and of their logs.
 
-use store_core::{EventId, EventKey, RunId, Scope, TenantId, ThreadId, WriterId};
+use store_core::{EventId, EventKey, RunId, Scope, TenantId, ThreadId, TopicId, WriterId};
 
 use super::{EVENT, EVENT_KEY, EVENT_LOG, EVENT_PLACE, LOG_EVENT, LOG_EVENT_KEY, SCOPE, of_log, read_tenant_and_id};
 use crate::index::{Key, KeyReader};
@@ -45,7 +45,11 @@ pub(crate) fn read_scope(key: &[u8]) -> Option<(String, Scope)> {
     let mut reader = KeyReader::new(SCOPE, key)?;
     let tenant = reader.text()?;
     let (mark, id) = (reader.mark()?, reader.text()?);
-    let scope = if mark == 0 { Scope::Thread(ThreadId::new(id).ok()?) } else { Scope::Run(RunId::new(id).ok()?) };
+    let scope = match mark {
+        0 => Scope::Thread(ThreadId::new(id).ok()?),
+        1 => Scope::Run(RunId::new(id).ok()?),
+        _ => Scope::Topic(TopicId::new(id).ok()?),
+    };
     Some((tenant, scope))
 }
 
@@ -59,6 +63,7 @@ fn scoped(sort: u8, tenant: &TenantId, scope: &Scope) -> Key {
     match scope {
         Scope::Thread(thread) => key.mark(0).text(thread.as_str()),
         Scope::Run(run) => key.mark(1).text(run.as_str()),
+        Scope::Topic(topic) => key.mark(2).text(topic.as_str()),
     }
 }
 

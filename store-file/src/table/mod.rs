@@ -3,6 +3,7 @@
 //! A log has a number that is valid inside of the index only; what belongs to one log stands under that number, so that
 //! a deletion removes it batch by batch.
 
+mod documents;
 mod events;
 mod log;
 mod mailbox;
@@ -11,6 +12,10 @@ mod threads;
 
 use store_core::TenantId;
 
+pub(crate) use self::documents::{
+    all_documents, collection, collection_documents, collections, document, document_bytes, documents, documents_of,
+    is_of_documents, read_collection, read_document,
+};
 pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
     log_event_key, log_event_keys, log_events, read_event, read_event_key, read_log_event_key, read_scope, scope,
@@ -85,13 +90,32 @@ const PLACED: u8 = 41;
 const MAILBOX_FACT: u8 = 42;
 const LOG_MAILBOX: u8 = 43;
 
-/// The sorts that stand under a log's number, in the order in which a purge removes them.
-pub(crate) const OF_LOG: [u8; 13] =
-    [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN, INPUT, INPUT_RANK, DECISION];
+const DOCUMENT: u8 = 44;
+const COLLECTION: u8 = 45;
+const DOCUMENT_BYTES: u8 = 46;
+const LOG_DOCUMENT: u8 = 47;
 
-/// The sorts about events, outbox and mailbox that stand under a log's number. A deletion of the thread leaves what
-/// they lead to.
-pub(crate) const LEFT_BY_LOG: [u8; 4] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX, LOG_MAILBOX];
+/// The sorts that stand under a log's number, in the order in which a purge removes them.
+pub(crate) const OF_LOG: [u8; 14] = [
+    NODE,
+    ENTRY,
+    MARKS,
+    LEAF,
+    BRANCH,
+    SNAPSHOT,
+    STATE,
+    COMMIT_KEY,
+    CHILD,
+    LOG_RUN,
+    INPUT,
+    INPUT_RANK,
+    DECISION,
+    LOG_DOCUMENT,
+];
+
+/// The sorts about events, outbox, mailbox and documents of the tenant that stand under a log's number. A deletion of
+/// the thread leaves what they lead to.
+pub(crate) const LEFT_BY_LOG: [u8; 5] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX, LOG_MAILBOX, DOCUMENT_BYTES];
 
 /// What is known of a log.
 pub(crate) fn log(log: u64) -> Key {
@@ -125,6 +149,7 @@ pub(crate) fn describe(key: &[u8]) -> &'static str {
         Some(&STATE) => "the state",
         Some(&COMMIT_KEY) => "the commit keys",
         Some(&(PENDING | INPUT | INPUT_RANK | DECISION)) => "the pending input",
+        _ if is_of_documents(key) || key.first() == Some(&LOG_DOCUMENT) => "the documents",
         _ if is_of_events(key) => "the events",
         _ if is_of_outbox(key) => "the outbox",
         _ if is_of_mailbox(key) => "the mailbox",

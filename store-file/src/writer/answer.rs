@@ -2,6 +2,7 @@
 
 use store_core::{
     AppendedEvents, AppendedInputs, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed,
+    WrittenDocuments,
 };
 
 use super::{Ask, MailboxAnswer, OutboxAnswer, Wanted};
@@ -18,6 +19,7 @@ pub(crate) enum Answer {
     Revision(u64),
     Emitted(Box<AppendedEvents>),
     Trimmed(Trimmed),
+    Documents(Box<WrittenDocuments>),
     Outbox(Box<OutboxAnswer>),
     Mailbox(Box<MailboxAnswer>),
     Done,

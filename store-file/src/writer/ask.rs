@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store_core::{
     AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, ThreadPatch, TrimRequest,
-    in_flight::WorkGuard,
+    WriteDocuments, in_flight::WorkGuard,
 };
 
 use super::{MailboxAsk, OutboxAsk};
@@ -23,6 +23,7 @@ pub(crate) enum Ask {
     Reorder(Box<Reorder>),
     Emit(Box<AppendEvents>),
     Trim(Box<TrimRequest>),
+    Documents(Box<WriteDocuments>),
     Outbox(OutboxAsk),
     Mailbox(MailboxAsk),
 }

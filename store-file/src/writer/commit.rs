@@ -7,7 +7,7 @@ use store_core::{
     thread::{self, StoredThread, ThreadChange},
 };
 
-use super::{Answer, Round};
+use super::{Answer, Round, documents::DocumentLines};
 use crate::{
     line::{self, CommitLine, Line, OutboxLine, StateLine, ThreadLine},
     records::{self, stamp},
@@ -16,6 +16,7 @@ use crate::{
 
 impl Round<'_> {
     pub(super) fn commit(&mut self, commit: &Commit, now: Timestamp) -> Result<Answer> {
+        self.number_documents(&commit.documents)?;
         match commit::plan(&self.view(), commit, self.setting(now))? {
             CommitDecision::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
             CommitDecision::Write(plan) => {
@@ -26,8 +27,22 @@ impl Round<'_> {
         }
     }
 
-    fn put(&mut self, commit: &Commit, plan: Plan, now: Timestamp) -> Result<()> {
-        let Some(stored) = &plan.thread else { return self.put_without_thread(plan, now) };
+    fn put(&mut self, commit: &Commit, mut plan: Plan, now: Timestamp) -> Result<()> {
+        let mut documents = DocumentLines::from(std::mem::take(&mut plan.documents));
+        let of_thread = std::mem::take(&mut documents.of_thread);
+        if plan.thread.is_some() {
+            self.put_in_thread(commit, plan, of_thread)?;
+        } else {
+            self.put_without_thread(plan, now)?;
+        }
+        let put = self.put_documents(documents, now);
+        // The commit must not stay without its documents.
+        self.broken |= put.is_err();
+        put
+    }
+
+    fn put_in_thread(&mut self, commit: &Commit, plan: Plan, documents: Vec<Line>) -> Result<()> {
+        let Some(stored) = &plan.thread else { return Ok(()) };
         let mut lines = Vec::new();
         if plan.creates_thread {
             lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
@@ -55,7 +70,7 @@ impl Round<'_> {
             .map(|(stored, payload)| Line::Outbox(Box::new(OutboxLine { stored, payload })));
         let claimable_from = plan.mailbox.as_deref().and_then(MailboxPlan::claimable_from);
         let settlement = plan.mailbox.into_iter().flat_map(|plan| line::mailbox_lines(*plan));
-        for line in runs.chain(state).chain(queue).chain(events).chain(rows).chain(settlement) {
+        for line in runs.chain(state).chain(queue).chain(events).chain(rows).chain(documents).chain(settlement) {
             texts.push(line.encode());
             lines.push(line);
         }

@@ -9,7 +9,7 @@ use store_core::{
 use super::{Answer, Round};
 use crate::{
     line::{CommitLine, Line, event_lines},
-    names::Part,
+    names::{Part, events_log_id},
     records::oldest,
 };
 
@@ -42,7 +42,9 @@ impl Round<'_> {
                 let lines = event_lines(plan);
                 self.remember_fence(id.fence)?;
                 let (tenant, thread, _) = self.key.clone();
-                let put = self.enter((tenant, thread, Part::Events)).and_then(|()| self.put_events(lines));
+                let log = events_log_id(thread.as_str());
+                let put =
+                    log.and_then(|id| self.enter((tenant, id, Part::Events))).and_then(|()| self.put_events(lines));
                 // The claim number alone must not stay of an append that is refused.
                 self.broken |= put.is_err();
                 put?;

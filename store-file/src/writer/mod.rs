@@ -15,13 +15,14 @@
 //! - `round`: what is planned and not written yet, over any number of logs
 //! - `root_log`: facts about several threads
 //! - `write`: the end of a round: one batch of the journal, then the index
-//! - `commit`, `queue`, `events`, `outbox`, `mailbox`, `claims`: what each kind of request writes
+//! - `commit`, `queue`, `events`, `documents`, `outbox`, `mailbox`, `claims`: what each kind of request writes
 //! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer no caller received
 
 mod answer;
 mod ask;
 mod claims;
 mod commit;
+mod documents;
 mod events;
 mod give_back;
 mod mailbox;
@@ -198,7 +199,14 @@ impl Round<'_> {
     fn judge(&mut self, wanted: &Wanted) -> Result<Answer> {
         self.shared.check_writable()?;
         self.enter(wanted.key.clone())?;
-        if wanted.tenant.is_closed() { Err(Error::closed()) } else { self.plan(&wanted.ask) }
+        if wanted.tenant.is_closed() {
+            return Err(Error::closed());
+        }
+        let answer = self.plan(&wanted.ask);
+        if std::mem::take(&mut self.rewrite_due) {
+            wanted.tenant.note_rewrite_due();
+        }
+        answer
     }
 
     /// Whether there is space for what waits to be written.
@@ -218,6 +226,7 @@ impl Round<'_> {
             Ask::ResetFence => self.reset_fence().map(|()| Answer::Done),
             Ask::Append(_) | Ask::Change(_) | Ask::Retract(_) | Ask::Reorder(_) => self.queue(ask, now),
             Ask::Emit(request) => self.emit(request, now),
+            Ask::Documents(request) => self.documents(request, now),
             Ask::Trim(request) => self.trim(request, now),
             Ask::Outbox(ask) => self.outbox(ask, now),
             Ask::Mailbox(ask) => self.mailbox(ask, now),

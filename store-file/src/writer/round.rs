@@ -84,6 +84,11 @@ pub(crate) struct Round<'a> {
     pub(super) is_durable: bool,
     /// Something failed in the middle of a change: nothing of the round is written.
     pub(super) broken: bool,
+    /// The revision of the documents that a request puts, and how many requests of the round have put some.
+    pub(super) revision: u64,
+    pub(super) document_writes: u64,
+    /// Whether the log of a collection is to be rewritten.
+    pub(super) rewrite_due: bool,
     _poison: PoisonOnPanic<'a>,
 }
 
@@ -134,6 +139,9 @@ impl<'a> Round<'a> {
             how: How::AsAsked,
             is_durable: false,
             broken: false,
+            revision: 0,
+            document_writes: 0,
+            rewrite_due: false,
             _poison: PoisonOnPanic(shared),
         }
     }
@@ -234,6 +242,7 @@ impl<'a> Round<'a> {
             tenant: &self.key.0,
             told: &self.told,
             log: self.log,
+            revision: self.revision,
         }
     }
 

@@ -14,6 +14,7 @@ mod cold;
 mod cold_crashes;
 mod conformance;
 mod damage;
+mod documents;
 mod events;
 mod files;
 mod first_release;

@@ -11,6 +11,7 @@ use store_core::{
 };
 
 use crate::{
+    documents,
     work::{Under, Work},
     world::{Call, said, saying, thread},
 };
@@ -37,6 +38,7 @@ pub(crate) fn script() -> Vec<Step> {
         families(),
         fences(),
         work(),
+        documents::calls(),
         others(),
         much_later(),
     ];
@@ -46,7 +48,7 @@ pub(crate) fn script() -> Vec<Step> {
     steps.map(step).collect()
 }
 
-type Part = Vec<(&'static str, u64, Vec<Call>)>;
+pub(crate) type Part = Vec<(&'static str, u64, Vec<Call>)>;
 
 fn one(call: Call) -> (&'static str, u64, Vec<Call>) {
     ("default", 0, vec![call])

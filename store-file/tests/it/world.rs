@@ -15,11 +15,15 @@ use store_core::{
     ManualClock, Message, NewEntry, NewThread, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus,
     OutboxStore, PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Receipt, Reorder, RequeueOutbox, Result,
     RunFilter, RunQuery, Scope, SettleOutbox, Store, TenantId, TenantStores, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, UuidSource, event::EventCursors,
+    ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, UuidSource, WriteDocuments,
+    event::EventCursors,
 };
 use store_file::{FileConfig, FileStore};
 
-use crate::work::{Work, show_mailbox};
+use crate::{
+    documents,
+    work::{Work, show_mailbox},
+};
 
 /// When the clock of a test begins.
 pub(crate) const START: u64 = 1_763_700_000_000;
@@ -95,6 +99,7 @@ pub(crate) enum Call {
     Emit(Box<AppendEvents>),
     /// Events of a scope that are older than so many seconds go.
     Trim(Scope, u64),
+    Documents(Box<WriteDocuments>),
     /// Rows of the lane `mail` are claimed.
     Claim(u32),
     /// Every row that is claimed is settled like this.
@@ -148,6 +153,10 @@ impl Call {
             Self::Trim(scope, seconds) => {
                 let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(at(*seconds)));
                 stores.events.ok_or_else(missing)?.trim_events(trim).await.map(text)
+            }
+            Self::Documents(request) => {
+                let written = stores.documents.ok_or_else(missing)?;
+                documents::write(&*written, WriteDocuments::clone(request)).await
             }
             Self::Claim(_) | Self::Settle(_) | Self::Requeue | Self::PurgeRows(_) => {
                 self.make_of_outbox(&*stores.outbox.ok_or_else(missing)?).await
@@ -236,6 +245,7 @@ pub(crate) fn plain(mut receipt: Receipt) -> Receipt {
         event.cursors = EventCursors::default();
     }
     receipt.outbox.fill("row".parse().unwrap());
+    receipt.document_revision = receipt.document_revision.map(|_| 0);
     receipt
 }
 
@@ -286,6 +296,9 @@ pub(crate) async fn shown_of(stores: TenantStores) -> Result<String> {
     if let Some(events) = stores.events {
         show_events(&mut out, &*events).await?;
     }
+    if let Some(documents) = stores.documents {
+        documents::show(&mut out, &*documents).await?;
+    }
     if let Some(outbox) = stores.outbox {
         show_outbox(&mut out, &*outbox).await?;
     }
@@ -300,7 +313,7 @@ const SCOPES: [(&str, &str); 5] = [("a", "r-5"), ("e", "r-9"), ("d-2", "r-6"), (
 
 pub(crate) fn scopes() -> impl Iterator<Item = Scope> {
     let scopes = SCOPES.map(|(thread, run)| [Scope::Thread(thread.parse().unwrap()), Scope::Run(run.parse().unwrap())]);
-    scopes.into_iter().flatten()
+    scopes.into_iter().flatten().chain(["a", "t"].map(documents::topic))
 }
 
 async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {

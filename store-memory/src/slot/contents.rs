@@ -11,6 +11,7 @@ use store_core::{
 };
 
 use super::{DerivedLogData, InputQueue};
+use crate::tenant::ScopeDocuments;
 
 /// An entry of the log, with its node (its place in the tree of entries, which never changes) and its marks (what later
 /// entries say about it).
@@ -32,6 +33,8 @@ pub(crate) struct ThreadContents {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
     pub(crate) queue: InputQueue,
     commit_keys: BTreeMap<CommitKey, CommitKeyRecord>,
+    /// The documents of the thread, once it is deleted. Until then the index has them.
+    pub(crate) deleted_documents: ScopeDocuments,
 }
 
 impl ThreadContents {
@@ -44,6 +47,7 @@ impl ThreadContents {
             runs: BTreeMap::new(),
             queue: InputQueue::default(),
             commit_keys: BTreeMap::new(),
+            deleted_documents: ScopeDocuments::default(),
         }
     }
 
@@ -94,10 +98,10 @@ impl ThreadContents {
         self.commit_keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
-    /// Returns the number of items that `remove_up_to` removes: entries, commit keys, pending inputs, and runs with
-    /// decisions.
+    /// Returns the number of items that `remove_up_to` removes: entries, commit keys, pending inputs, runs with
+    /// decisions, and documents.
     pub(crate) fn item_count(&self) -> usize {
-        self.log.len() + self.commit_keys.len() + self.queue.item_count()
+        self.log.len() + self.commit_keys.len() + self.queue.item_count() + self.deleted_documents.len()
     }
 
     /// Removes up to `max_items` items of a deleted thread, the last first. Returns how many were removed.
@@ -107,7 +111,9 @@ impl ThreadContents {
             self.derived.remove_entry(&log_entry);
         }
         while initial_count - self.item_count() < max_items
-            && (self.commit_keys.pop_last().is_some() || self.queue.remove_last())
+            && (self.commit_keys.pop_last().is_some()
+                || self.queue.remove_last()
+                || self.deleted_documents.remove_last())
         {}
         initial_count - self.item_count()
     }

@@ -14,7 +14,7 @@ use store_core::{
     thread::{self, StoredThread, ThreadIdRecord},
 };
 
-use super::{events::Events, outbox::Outbox};
+use super::{documents::Documents, events::Events, outbox::Outbox};
 use crate::slot::ThreadSlot;
 
 /// The threads that a list contains.
@@ -64,6 +64,7 @@ pub(crate) struct Index {
     change_count: u64,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
+    pub(crate) documents: Documents,
 }
 
 fn thread_list_keys(thread: &Thread) -> impl Iterator<Item = ThreadListKey> {
@@ -98,9 +99,9 @@ impl From<run::RunListKey<'_>> for RunListKey {
 }
 
 impl Index {
-    /// Returns whether the index contains no events and no outbox rows. Threads are not considered.
-    pub(crate) fn has_no_events_or_outbox(&self) -> bool {
-        self.events.is_empty() && self.outbox.is_empty()
+    /// Returns whether the index contains no events, no outbox rows and no documents. Threads are not considered.
+    pub(crate) fn has_no_tenant_records(&self) -> bool {
+        self.events.is_empty() && self.outbox.is_empty() && self.documents.is_empty()
     }
 
     pub(crate) fn thread(&self, id: &ThreadId) -> Option<&ThreadRow> {

@@ -1,6 +1,7 @@
 //! The state of a tenant: its slots, the index over them, its mailbox, and deleted data that is not yet removed.
 
 mod deferred_drops;
+mod documents;
 mod events;
 mod index;
 mod outbox;
@@ -17,6 +18,7 @@ use store_core::{
 
 pub(crate) use self::{
     deferred_drops::DeferredDrops,
+    documents::{Documents, ScopeDocuments},
     events::Events,
     index::{Index, IndexRecords, ThreadListKey},
     outbox::Outbox,
@@ -34,9 +36,18 @@ pub(crate) struct SharedState {
     pub(crate) cursor_key: CursorKey,
     /// The incarnation of the newest mailbox.
     pub(crate) newest_incarnation: Lock<u64>,
+    /// The revision of the newest write of documents. All tenants share it, so that a tenant that was deleted and is
+    /// used again gives no revision twice (DO-3).
+    pub(crate) newest_document_revision: Lock<u64>,
 }
 
 impl SharedState {
+    pub(crate) fn next_document_revision(&self) -> u64 {
+        let mut newest = self.newest_document_revision.lock();
+        *newest += 1;
+        *newest
+    }
+
     /// Returns an incarnation that is higher than those of all earlier mailboxes of this store and of earlier stores
     /// (MB-25).
     fn next_incarnation(&self) -> u64 {
@@ -119,7 +130,7 @@ impl Tenant {
 
     /// Returns whether nothing is stored for the tenant, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().has_no_events_or_outbox()
+        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().has_no_tenant_records()
     }
 
     /// Removes all data of the tenant.

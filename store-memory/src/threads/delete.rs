@@ -57,13 +57,14 @@ pub(super) fn apply_deletion(
     let mut index = tenant.index.write();
     for id in deleted_ids {
         let Some(slot) = locked_slots.get_mut(id) else { continue };
-        if let Some(contents) = slot.contents.take() {
+        if let Some(mut contents) = slot.contents.take() {
             let record = thread::id_record_after_deletion(&slot.id_record, &contents.thread, now);
             index.put_id_record(id, slot, record);
             index.remove_thread(id);
             for run in contents.runs.keys() {
                 index.remove_run(run);
             }
+            contents.deleted_documents = index.documents.take_of_thread(id);
             deleted_contents.push(contents);
         }
     }

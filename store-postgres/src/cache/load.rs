@@ -7,9 +7,10 @@ use sqlx::{
     postgres::{PgArguments, PgRow},
 };
 use store_core::{
-    Error, Event, Json, Result, Run, Scope,
+    DocumentRef, Error, Event, EventId, Json, Result, Run, Scope, ThreadId, Timestamp,
     codec::{Codec, DecodeError},
     commit::CommitKeyRecord,
+    document::DocumentState,
     event::{EventKeyRecord, ScopeState, StoredEvent},
     log::{EntryMarks, Node},
     pending::{DecisionRecord, PendingInput, StoredInput},
@@ -30,8 +31,13 @@ pub(crate) async fn load_records(
     cache: &mut RecordCache,
     lookup: Lookup,
 ) -> Result<()> {
-    let arguments = lookup_arguments(cache, &lookup)?;
-    let rows = connection.read(|sql| &sql.load_records, arguments).await?;
+    let mut arguments = lookup_arguments(cache, &lookup)?;
+    let rows = if lookup.documents.is_empty() && lookup.events.is_empty() {
+        connection.read(|sql| &sql.load_records, arguments).await?
+    } else {
+        add_document_refs(&mut arguments, &lookup.documents)?;
+        connection.read(|sql| &sql.load_records_and_documents, arguments).await?
+    };
     let answer_rows: Vec<AnswerRow> = rows.iter().map(AnswerRow::of).collect::<Result<_>>()?;
     for clock_row in answer_rows.iter().filter(|row| row.kind == "clock") {
         connection.set_server_time(Duration::from_millis(unsigned(clock_row.first_number.unwrap_or_default())?));
@@ -58,7 +64,7 @@ fn lookup_arguments(cache: &RecordCache, lookup: &Lookup) -> Result<PgArguments>
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, cache.constants.tenant.as_str())?;
-    add(to, cache.id.as_ref().map(store_core::ThreadId::as_str))?;
+    add(to, cache.id.as_ref().map(ThreadId::as_str))?;
     add(to, lookup.head)?;
     add(to, texts(&lookup.threads))?;
     add(to, texts(&lookup.lineage))?;
@@ -81,11 +87,28 @@ fn lookup_arguments(cache: &RecordCache, lookup: &Lookup) -> Result<PgArguments>
     Ok(arguments)
 }
 
+/// Appends the threads, collections and keys of documents.
+pub(crate) fn add_document_refs<'d>(
+    to: &mut PgArguments,
+    documents: impl IntoIterator<Item = &'d DocumentRef>,
+) -> Result<()> {
+    let (mut threads, mut collections, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+    for document in documents {
+        threads.push(document.scope.thread().map(ThreadId::as_str));
+        collections.push(document.key.collection().as_str());
+        keys.push(document.key.encoded());
+    }
+    add(to, threads)?;
+    add(to, collections)?;
+    add(to, keys)
+}
+
 /// Returns the kind and the id of a scope as they are stored.
 pub(crate) fn scope_kind_and_id(scope: &Scope) -> (&'static str, &str) {
     match scope {
         Scope::Thread(id) => ("thread", id.as_str()),
         Scope::Run(id) => ("run", id.as_str()),
+        Scope::Topic(id) => ("topic", id.as_str()),
     }
 }
 
@@ -109,6 +132,7 @@ fn add_as_absent(cache: &mut RecordCache, lookup: &Lookup) {
     cache.scopes.extend(lookup.scopes.iter().map(|scope| (scope.clone(), None)));
     cache.events.extend(lookup.events.iter().map(|id| (id.clone(), None)));
     cache.event_keys.extend(lookup.event_keys.iter().map(|key| (key.clone(), None)));
+    cache.documents.extend(lookup.documents.iter().map(|document| (document.clone(), None)));
     if lookup.queue {
         cache.queue = Some(Vec::new());
     }
@@ -221,6 +245,17 @@ impl AnswerRow {
                 )?;
                 cache.events.insert(first_text.parse()?, Some(stored));
             }
+            "topic" => {
+                let id: EventId = first_text.parse()?;
+                if let Some(stored) = cache.events.get_mut(&id).and_then(Option::as_mut) {
+                    stored.topic_seqs.push(seq);
+                }
+            }
+            "document" => {
+                let (created_at, updated_at) = (decode_time(first_text)?, decode_time(second_text)?);
+                let state = DocumentState { revision: seq, created_at, updated_at };
+                cache.documents.extend(lookup.documents.iter().nth(index).map(|key| (key.clone(), Some(state))));
+            }
             "event key" => {
                 let record = decode::<EventKeyRecord>("event key", first_text)?;
                 cache.event_keys.extend(lookup.event_keys.iter().nth(index).map(|key| (key.clone(), Some(record))));
@@ -229,6 +264,11 @@ impl AnswerRow {
         }
         Ok(())
     }
+}
+
+/// Decodes a time that the server returned as text.
+fn decode_time(text: &str) -> Result<Timestamp> {
+    text.parse::<u64>().map_err(|_| corrupt("a time of a document")).and_then(Timestamp::from_millis)
 }
 
 /// Decodes the row of a thread.

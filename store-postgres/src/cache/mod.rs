@@ -18,9 +18,10 @@ use std::{
 };
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, Error, EventId, EventKey, IdSource, Json, Result, Run, RunId, Scope, TenantId,
-    ThreadId, WriterId,
+    CommitKey, CursorKey, DocumentChange, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, IdSource,
+    Json, Result, Run, RunId, Scope, TenantId, ThreadId, WriterId,
     commit::{CommitKeyRecord, Plan},
+    document::DocumentState,
     event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent},
     log::{EntryMarks, Node},
     pending::{DecisionRecord, QueuePlan, StoredInput},
@@ -30,7 +31,9 @@ use store_core::{
 use crate::{decide::CacheUpdate, write::WrittenThread};
 
 pub(crate) use self::{
-    load::{decode, decode_event, decode_thread_row, load_ancestors, load_records, scope_kind_and_id},
+    load::{
+        add_document_refs, decode, decode_event, decode_thread_row, load_ancestors, load_records, scope_kind_and_id,
+    },
     mailbox::{CachedClaim, DispatchChange, MailboxCache, MailboxChanges, MailboxDraft, MailboxLookup, load_mailbox},
     outbox::{OutboxCache, OutboxChanges, OutboxDraft, OutboxLookup, load_outbox},
 };
@@ -64,6 +67,8 @@ pub(crate) struct Lookup {
     pub(crate) scopes: BTreeSet<Scope>,
     pub(crate) events: BTreeSet<EventId>,
     pub(crate) event_keys: BTreeSet<(WriterId, EventKey)>,
+    /// Documents whose states are needed.
+    pub(crate) documents: BTreeSet<DocumentRef>,
     pub(crate) outbox: OutboxLookup,
     pub(crate) mailbox: MailboxLookup,
 }
@@ -104,6 +109,9 @@ pub(crate) struct RecordCache {
     scopes: HashMap<Scope, Option<ScopeState>>,
     events: HashMap<EventId, Option<StoredEvent>>,
     event_keys: HashMap<(WriterId, EventKey), Option<EventKeyRecord>>,
+    documents: HashMap<DocumentRef, Option<DocumentState>>,
+    /// What the decision expects of documents that were not loaded. It is assumed, and the server checks it.
+    expected_documents: RefCell<HashMap<DocumentRef, DocumentExpect>>,
     outbox: OutboxCache,
     pub(crate) mailbox: MailboxCache,
     missing: RefCell<Lookup>,
@@ -111,7 +119,8 @@ pub(crate) struct RecordCache {
     pub(crate) generated: Arc<GeneratedIds>,
     /// Whether all records were loaded after the decision began. If not, they may be outdated.
     pub(crate) is_fresh: bool,
-    /// Whether a record that may exist was assumed to be absent. If it exists, the server refuses the write.
+    /// Whether a record that may exist was assumed to be absent, or a document to be as expected. If that is wrong, the
+    /// server refuses the write.
     assumed_absence: Cell<bool>,
 }
 
@@ -158,6 +167,8 @@ impl RecordCache {
             scopes: HashMap::new(),
             events: HashMap::new(),
             event_keys: HashMap::new(),
+            documents: HashMap::new(),
+            expected_documents: RefCell::default(),
             outbox: OutboxCache::default(),
             mailbox: MailboxCache::default(),
             missing: RefCell::default(),
@@ -233,6 +244,15 @@ impl RecordCache {
         }
     }
 
+    /// Notes what the decision expects of documents. Documents that were not loaded are assumed to be like that, unless
+    /// the cache is fresh.
+    pub(crate) fn expect_documents(&self, changes: &[DocumentChange]) {
+        if !self.is_fresh {
+            let expected = changes.iter().map(|change| (change.document.clone(), change.expect));
+            *self.expected_documents.borrow_mut() = expected.collect();
+        }
+    }
+
     fn note_missing(&self, note: impl FnOnce(&mut Lookup)) -> Error {
         note(&mut self.missing.borrow_mut());
         Error::unavailable("the record was not loaded yet")
@@ -280,6 +300,7 @@ impl RecordCache {
         self.outbox = OutboxCache::default();
         self.mailbox = MailboxCache::default();
         self.event_keys.clear();
+        self.documents.clear();
     }
 
     /// Starts a decision. The records in the cache are older than the decision.
@@ -287,6 +308,8 @@ impl RecordCache {
         self.is_fresh = false;
         self.assumed_absence.set(false);
         self.generated = Arc::default();
+        self.documents.clear();
+        self.expected_documents.take();
     }
 
     /// Updates the cache after a write.

@@ -1,9 +1,10 @@
 //! The views through which the rules of core read the cached records.
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,
-    WriterId,
+    CommitKey, CursorKey, DocumentExpect, DocumentRef, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId,
+    Scope, TenantId, ThreadId, Timestamp, WriterId,
     commit::{CommitKeyRecord, CommitView, LogView},
+    document::{DocumentState, DocumentView, DocumentWriteView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{EntryMarks, MarkSource, Node, NodeSource},
     mailbox::MailboxView,
@@ -74,6 +75,48 @@ impl EventView for RecordCache {
 
     fn tenant_and_cursor_key(&self) -> (&TenantId, &CursorKey) {
         (&self.constants.tenant, &self.constants.cursor_key)
+    }
+}
+
+impl DocumentView for RecordCache {
+    fn document(&self, document: &DocumentRef) -> Result<Option<DocumentState>> {
+        if self.is_fresh || self.documents.contains_key(document) {
+            return self.find(&self.documents, document, |lookup| _ = lookup.documents.insert(document.clone()));
+        }
+        self.assumed_absence.set(true);
+        let revision = match self.expected_documents.borrow().get(document) {
+            Some(DocumentExpect::Revision(revision)) => Some(*revision),
+            Some(DocumentExpect::Present) => Some(1),
+            _ => None,
+        };
+        let time = Timestamp::MIN;
+        Ok(revision.map(|revision| DocumentState { revision, created_at: time, updated_at: time }))
+    }
+
+    /// Returns 0, because the server numbers the writes.
+    fn next_document_revision(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+impl DocumentWriteView for RecordCache {
+    fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
+        if self.id.is_some() {
+            return self.has_log();
+        }
+        if self.is_fresh || self.threads.contains_key(thread) {
+            return self.thread_exists(thread);
+        }
+        self.assumed_absence.set(true);
+        Ok(true)
+    }
+
+    fn id_record(&self, _thread: &ThreadId) -> Result<ThreadIdRecord> {
+        self.row().map(|row| row.id_record.clone())
+    }
+
+    fn fenced_mailbox(&self) -> Option<&dyn MailboxView> {
+        Some(self)
     }
 }
 

@@ -92,6 +92,7 @@ pub(super) fn write_result(connection: &Connection<'_>, batch: &Batch, rows: &[P
                 let state = record.map(|text| cache::decode::<ScopeState>("scope", &text)).transpose()?;
                 scopes.push((scope, state.unwrap_or_default()));
             }
+            "documents" => batch.documents.revision.set(unsigned(stamp)?),
             _ => done.push((stamp, log)),
         }
     }

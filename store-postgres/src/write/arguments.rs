@@ -7,7 +7,7 @@ use sqlx::{
 };
 use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp, codec::Codec};
 
-use super::{Batch, rows::NameRow};
+use super::{Batch, documents::DocumentRows, rows::NameRow};
 use crate::{cache, db::add};
 
 /// Returns the arguments for a batch, except the last one: the time of the decision plus the time that has passed
@@ -66,7 +66,18 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     add_event_columns(to, batch)?;
     add_outbox_columns(to, batch)?;
     add_mailbox_columns(to, batch)?;
+    if !batch.documents.is_empty() {
+        add_documents(to, &batch.documents)?;
+    }
     Ok(arguments)
+}
+
+fn add_documents(to: &mut PgArguments, rows: &DocumentRows) -> Result<()> {
+    add(to, rows.thread.as_deref())?;
+    add_json(to, rows.documents.iter())?;
+    add_json(to, rows.topic_events.iter())?;
+    add(to, rows.key.as_ref().map(|row| row.key.as_str()))?;
+    add(to, rows.key.as_ref().map(|row| row.record.as_str()))
 }
 
 fn add_thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
@@ -126,11 +137,11 @@ fn add_event_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
 }
 
 fn add_outbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
-    add_document(to, batch.outbox.iter().filter(|row| row.before > 0))?;
-    add_document(to, batch.outbox.iter().filter(|row| row.before == 0))?;
-    add_document(to, batch.outbox_ready.iter())?;
-    add_document(to, batch.outbox_removed.iter())?;
-    add_document(to, batch.outbox_groups.iter())
+    add_json(to, batch.outbox.iter().filter(|row| row.before > 0))?;
+    add_json(to, batch.outbox.iter().filter(|row| row.before == 0))?;
+    add_json(to, batch.outbox_ready.iter())?;
+    add_json(to, batch.outbox_removed.iter())?;
+    add_json(to, batch.outbox_groups.iter())
 }
 
 fn add_mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
@@ -215,12 +226,16 @@ fn add_thread_numbers(to: &mut PgArguments, numbers: impl Iterator<Item = i32>) 
     add(to, (!thread_numbers.is_empty()).then_some(thread_numbers))
 }
 
-/// Adds rows as one JSON document, or a null if there are no rows.
-fn add_document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
+/// Adds rows as one JSON text, or a null if there are no rows.
+fn add_json(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
+    add(to, json_of_rows(rows)?)
+}
+
+/// Returns rows as one JSON text; none if there are no rows.
+pub(super) fn json_of_rows(rows: impl Iterator<Item = impl Serialize>) -> Result<Option<String>> {
     let rows: Vec<_> = rows.collect();
     let failed = |_| Error::invalid("value", "it cannot be sent to the server");
-    let text = (!rows.is_empty()).then(|| serde_json::to_string(&rows).map_err(failed)).transpose()?;
-    add(to, text)
+    (!rows.is_empty()).then(|| serde_json::to_string(&rows).map_err(failed)).transpose()
 }
 
 /// Adds a column of rows, or a null if there are no rows.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod arguments;
+mod documents;
 mod fast_path;
 mod group_commit;
 mod rows;
@@ -13,7 +14,7 @@ use store_core::{
     Body, BodyKind, EntryId, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
     codec::Codec,
     commit::{Plan, PlannedEntry},
-    event::{EventPlan, ScopeState},
+    event::ScopeState,
     log::{EntryMarks, MarkSource, NodeSource, assigned_name},
     mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailboxThread},
     outbox::{self, OrderGroup, StoredOutboxRow},
@@ -21,10 +22,13 @@ use store_core::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
-use self::rows::{
-    CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, InputRow, InterruptRow, LeafRow, MailboxRow,
-    MarkRow, NameRow, OutboxChange, OutboxGroupRow, OutboxReady, OutboxRemoval, QueuedRow, RunRow, ScopeRow, StateRow,
-    ThreadRow,
+use self::{
+    documents::DocumentRows,
+    rows::{
+        CommitKeyRow, DecisionRow, EndedRow, EntryRow, EventKeyRow, EventRow, InputRow, InterruptRow, LeafRow,
+        MailboxRow, MarkRow, NameRow, OutboxChange, OutboxGroupRow, OutboxReady, OutboxRemoval, QueuedRow, RunRow,
+        ScopeRow, StateRow, ThreadRow,
+    },
 };
 use crate::{
     cache::{CachedThreadRow, DispatchChange, MailboxChanges, OutboxChanges, OutboxDraft, RecordCache},
@@ -35,6 +39,7 @@ use crate::{
 
 pub(crate) use self::{
     answer::{WriteResult, WrittenThread},
+    documents::WrittenRevision,
     group_commit::GroupCommit,
 };
 
@@ -59,6 +64,8 @@ pub(crate) struct Batch {
     scopes: Vec<ScopeRow>,
     events: Vec<EventRow>,
     event_keys: Vec<EventKeyRow>,
+    /// Documents, and what is written together with them.
+    documents: DocumentRows,
     outbox: Vec<OutboxChange>,
     outbox_ready: Vec<OutboxReady>,
     outbox_removed: Vec<OutboxRemoval>,
@@ -123,11 +130,16 @@ impl Batch {
         }
         self.add_leaf_changes(thread_number, (head_before, thread.head_seq), cache, plan)?;
         self.add_names(thread_number, cache, plan)?;
-        self.keys.extend(plan.key.iter().map(|record| CommitKeyRow {
+        let key = plan.key.as_ref().map(|record| CommitKeyRow {
             thread: thread_number,
             key: record.key.to_string(),
             record: record.encode(),
-        }));
+        });
+        if plan.documents.revision.is_some() {
+            self.documents.key = key
+        } else {
+            self.keys.extend(key)
+        }
         if plan.state.clear {
             self.cleared_states.push(thread_number);
         }
@@ -141,19 +153,6 @@ impl Batch {
             self.runs.push(RunRow { thread: thread_number, is_new, run: run.clone() });
         }
         self.add_queue_rows(thread_number, &plan.queue)
-    }
-
-    /// Adds everything that an append of events writes.
-    pub(crate) fn add_events(&mut self, cache: &RecordCache, plan: &EventPlan) {
-        let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
-        self.events.extend(plan.events.iter().map(|stored| EventRow { stored: stored.clone(), key: key.clone() }));
-        for (scope, after) in &plan.scopes {
-            self.add_scope(scope, cache.scope_before(scope), after.clone());
-        }
-        if let Some((writer, key, record)) = &plan.key {
-            let (writer, key, record) = (writer.to_string(), key.to_string(), record.encode());
-            self.event_keys.push(EventKeyRow { writer, key, record });
-        }
     }
 
     /// Adds changes of the outbox. New rows come with their payloads.
@@ -247,6 +246,7 @@ impl Batch {
     pub(crate) const fn is_empty(&self) -> bool {
         self.threads.is_empty()
             && self.scopes.is_empty()
+            && self.documents.is_empty()
             && self.outbox.is_empty()
             && self.outbox_ready.is_empty()
             && self.outbox_removed.is_empty()
@@ -423,7 +423,7 @@ impl Batch {
 
     /// Returns whether the batch can be written in one statement with others.
     fn can_group(&self) -> bool {
-        self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES
+        self.fits_fast_path() && self.entry_bytes() <= MAX_GROUPED_BYTES && self.documents.is_empty()
     }
 
     /// Returns whether the batch writes to one thread only, which exists before and after the batch, and does not clear
@@ -488,6 +488,12 @@ async fn write_alone(
         add(&mut arguments, signed(decision_time.current_time().as_millis())?)?;
         Ok(arguments)
     };
-    let rows = connection.write_with_arguments_at_send(|sql| &sql.write, arguments_at_send).await?;
+    let has_documents = !batch.documents.is_empty();
+    let rows = connection
+        .write_with_arguments_at_send(
+            |sql| if has_documents { &sql.write_with_documents } else { &sql.write },
+            arguments_at_send,
+        )
+        .await?;
     answer::write_result(connection, batch, &rows).map_err(StatementFailure::after_answer)
 }

@@ -19,6 +19,7 @@ mod fixture;
 mod inspect;
 mod notifications;
 mod pooled;
+mod processes;
 mod server_messages;
 mod tenants;
 mod thread_positions;

@@ -7,3 +7,4 @@ conformance_tests::event_store!(crate::fixture::pooled_fixture());
 conformance_tests::outbox_store!(crate::fixture::pooled_fixture());
 conformance_tests::mailbox_store!(crate::fixture::pooled_fixture());
 conformance_tests::live_channel!(crate::fixture::pooled_fixture());
+conformance_tests::document_store!(crate::fixture::pooled_fixture());

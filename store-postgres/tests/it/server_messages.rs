@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
-    AppendPending, ClaimRequest, ClaimedDispatch, Commit, ErrorKind, Expect, Interrupt, Limits, MailboxStore, Message,
-    NewDispatch, NewEntry, NewInput, PendingInput, Settlement, Store, TenantId, ThreadId, WorkerId,
+    AppendEvents, AppendPending, ClaimRequest, ClaimedDispatch, Commit, DocumentChange, DocumentExpect, DocumentKey,
+    ErrorKind, Expect, Interrupt, Json, KeySegment, Limits, MailboxStore, Message, NewDispatch, NewEntry, NewEvent,
+    NewInput, PendingInput, Scope, Settlement, Store, TenantId, ThreadId, WorkerId, WriteDocuments,
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 
@@ -44,6 +45,38 @@ async fn a_commit_is_one_round_trip() {
         version = own_commits.commit(commit_with_message(&id, &format!("here-{number}"))).await.unwrap().version;
     }
     assert_eq!((median(round_trips_of_commits), median(round_trips_of_conflicts)), (1, 1));
+}
+
+/// PO-4, DO-9: once the statement is prepared, a commit with documents and with an event in a topic takes one round
+/// trip. Its key returns the receipt with the revision of the documents. A write of documents takes one round trip too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_of_documents_is_one_round_trip() {
+    let test_schema = SchemaGuard::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(server_socket()).await;
+    let store = open_through(&proxy, &test_schema, 1).await;
+    let (commits, documents, id) = (commits(&store), stores(&store).documents.unwrap(), thread("t"));
+    let key = |number: u64| DocumentKey::new("c".parse().unwrap(), [KeySegment::Number(number)]).unwrap();
+    let (mut revision, mut of_commits, mut of_writes) = (None, Vec::new(), Vec::new());
+    for number in 0..20 {
+        let expect = revision.map_or(DocumentExpect::Absent, DocumentExpect::Revision);
+        let put = DocumentChange::put(key(1), Json::parse("1").unwrap()).expecting(expect);
+        let check = DocumentChange::check(key(2).in_thread(id.clone()), DocumentExpect::Absent);
+        let event = NewEvent::new("fact".parse().unwrap(), [Scope::Topic("facts".parse().unwrap())]);
+        let commit = commit_with_message(&id, &number.to_string())
+            .with_documents([put, check])
+            .with_events(AppendEvents::new([event]));
+        wait_until_quiet(&proxy).await;
+        let receipt = commits.commit(commit.clone()).await.unwrap();
+        of_commits.push(proxy.round_trips());
+        let repeated = commits.commit(commit).await.unwrap();
+        assert_eq!(repeated.document_revision, receipt.document_revision);
+        let written = DocumentExpect::Revision(receipt.document_revision.unwrap());
+        let put = DocumentChange::put(key(1), Json::parse("2").unwrap()).expecting(written);
+        wait_until_quiet(&proxy).await;
+        revision = documents.write_documents(WriteDocuments::new([put])).await.unwrap().revision;
+        of_writes.push(proxy.round_trips());
+    }
+    assert_eq!((median(of_commits), median(of_writes)), (1, 1));
 }
 
 /// PO-4: concurrent commits of several threads share statements, and each gets its own answer. If another process wrote

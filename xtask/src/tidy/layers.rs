@@ -21,11 +21,23 @@ const LAYERS: &[&[&str]] = &[
     // What all handles share, and what the rules of core look at.
     &["remembered", "shared", "space", "records", "dispatches", "dispatch_lists", "view"],
     // Changes.
-    &["writer", "purge", "deletion", "refresh", "opening"],
+    &["writer", "purge", "rewrite", "deletion", "refresh", "opening"],
     // The contracts.
     &[
-        "tenant", "commit", "runs", "entries", "threads", "pending", "events", "outbox", "mailbox", "store", "inspect",
-        "compress", "lib",
+        "tenant",
+        "commit",
+        "runs",
+        "entries",
+        "threads",
+        "pending",
+        "events",
+        "outbox",
+        "mailbox",
+        "documents",
+        "store",
+        "inspect",
+        "compress",
+        "lib",
     ],
 ];
 

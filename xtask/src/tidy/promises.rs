@@ -24,7 +24,11 @@ const SUITES: &[&str] = &[
     "outbox_store",
     "mailbox_store",
     "live_channel",
+    "document_store",
 ];
+
+/// The backends that have documents.
+const DOCUMENT_BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres"];
 
 /// The backends, and whether they also keep threads.
 const BACKENDS: &[(&str, bool)] = &[
@@ -40,8 +44,12 @@ fn check_suites(sources: &[Source], findings: &mut Vec<String>) {
     for (backend, keeps_threads) in BACKENDS {
         let path = format!("{backend}/tests/it/conformance.rs");
         let text = sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str());
-        let required_suites =
-            SUITES.iter().filter(|suite| *keeps_threads || matches!(**suite, "mailbox_store" | "live_channel"));
+        let is_required = |suite: &&&str| match **suite {
+            "mailbox_store" | "live_channel" => true,
+            "document_store" => DOCUMENT_BACKENDS.contains(backend),
+            _ => *keeps_threads,
+        };
+        let required_suites = SUITES.iter().filter(is_required);
         for suite in required_suites.filter(|suite| !text.contains(&format!("conformance_tests::{suite}!"))) {
             findings.push(format!("{path}: the suite of `{suite}` is missing"));
         }

@@ -1,5 +1,6 @@
 //! Compares the cost of calls with much data and with little: on a long and on a short history (PR-15, EN-10, EN-14,
-//! CX-12), in stores with and without other tenants (TN-6), and on a mailbox with many and with few dispatches (MB-28).
+//! CX-12), in stores with and without other tenants (TN-6), on a mailbox with many and with few dispatches (MB-28), and
+//! with many and with few documents (DO-6).
 //!
 //! One loop takes the samples of both sizes alternately, so that other load of the machine affects both. A line of the
 //! table says "grows too much" if its medians differ by more than 2 µs and their ratio is above 1.2. For an operation
@@ -7,6 +8,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
+mod documents;
 mod events_and_input;
 mod history;
 mod mailbox;
@@ -23,8 +25,8 @@ use crate::{mailbox::ExistingDispatches, measured_store::Backend};
 
 const HELP: &str = "\
 Compares what operations cost with little and with much data: on threads of 100 and of 100,000 entries or events, in
-mailboxes of 100 and of 100,000 dispatches, in tenants of 100 and of 100,000 threads, and with 0 and with 200 other
-tenants. On stores that have only a mailbox, only the parts of the mailbox are measured.
+mailboxes of 100 and of 100,000 dispatches, in tenants of 100 and of 100,000 threads, in stores of 100 and of 100,000
+documents, and with 0 and with 200 other tenants. On stores that have only a mailbox, only the parts of the mailbox are measured.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
@@ -33,21 +35,22 @@ Options:
   --samples N      how often each call is measured on each of the two sizes [default: 400]
   --entries N      length of the long thread [default: 100000]
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
+  --documents N    how many documents the large store has [default: 100000]
   --threads N      how many threads the large tenant has [default: 100000]
   --tenants N      how many other tenants there are, with 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, file-sync, sqlite, or one on a server: postgres, nats
                    (at AGENTSTORE_TEST_POSTGRES_URL, AGENTSTORE_TEST_NATS_URL)
-  --part NAME      only one part: history (entries), around (events and pending input), threads, tenants;
+  --part NAME      only one part: history (entries), around (events and pending input), threads, documents, tenants;
                    or a part of the mailbox: waiting (with many dispatches on other threads), queue (with many
                    dispatches on the same thread), ended (with many dispatches that have ended), interrupts,
                    drain (the last claims of a long queue)
 ";
 
 /// The parts of the measurement. Each part opens its own stores. The lines of a part are printed when it has ended.
-const PARTS: [&str; 9] =
-    ["history", "around", "threads", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
+const PARTS: [&str; 10] =
+    ["history", "around", "threads", "documents", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
 /// The parts that need a store with threads.
-const PARTS_WITH_THREADS: [&str; 4] = ["history", "around", "threads", "tenants"];
+const PARTS_WITH_THREADS: [&str; 5] = ["history", "around", "threads", "documents", "tenants"];
 
 /// The options of the command line.
 #[derive(Debug, Clone)]
@@ -56,6 +59,7 @@ pub(crate) struct Options {
     pub(crate) samples: usize,
     pub(crate) entries: u64,
     pub(crate) dispatches: u64,
+    pub(crate) documents: u64,
     pub(crate) threads: usize,
     pub(crate) tenants: usize,
     pub(crate) only_backend: Option<String>,
@@ -79,6 +83,7 @@ fn parse_options() -> Result<Option<Options>> {
         samples: 400,
         entries: 100_000,
         dispatches: 100_000,
+        documents: 100_000,
         threads: 100_000,
         tenants: 200,
         only_backend: None,
@@ -91,6 +96,7 @@ fn parse_options() -> Result<Option<Options>> {
             Arg::Long("samples") => options.samples = parser.value()?.parse()?,
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
             Arg::Long("dispatches") => options.dispatches = parser.value()?.parse()?,
+            Arg::Long("documents") => options.documents = parser.value()?.parse()?,
             Arg::Long("threads") => options.threads = parser.value()?.parse()?,
             Arg::Long("tenants") => options.tenants = parser.value()?.parse()?,
             Arg::Long("only") => options.only_backend = Some(parser.value()?.parse()?),
@@ -123,6 +129,7 @@ fn run(options: &Options) -> Result<bool> {
                     "history" => history::measure(backend, options).await,
                     "around" => events_and_input::measure(backend, options).await,
                     "threads" => threads::measure(backend, options).await,
+                    "documents" => documents::measure(backend, options).await,
                     "waiting" => mailbox::measure(backend, ExistingDispatches::OtherThreads, options).await,
                     "queue" => mailbox::measure(backend, ExistingDispatches::SameThread, options).await,
                     "ended" => mailbox::measure(backend, ExistingDispatches::Finished, options).await,

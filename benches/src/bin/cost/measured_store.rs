@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
-use store_core::{CommitCoordinator, IdSource, Store, TenantId, TenantStores, ThreadRunStore, UuidSource};
+use store_core::{
+    CommitCoordinator, IdSource, Store, TenantId, TenantStores, ThreadRunStore, UuidSource, layers::LayerStore,
+};
 use store_file::{Durability, FileConfig, FileStore};
 use store_memory::{MemoryConfig, MemoryStore};
 use store_nats::{NatsConfig, NatsStore, TestPrefix};
@@ -149,6 +151,11 @@ impl MeasuredStore {
     /// Returns the coordinator that writes to the threads of the default tenant.
     pub(crate) fn commits(&self) -> Result<&dyn CommitCoordinator> {
         self.tenant_stores.commits.as_deref().context("the store has no threads")
+    }
+
+    /// Returns the documents of the default tenant, with the events that layers use.
+    pub(crate) fn layer_store(&self) -> Result<LayerStore> {
+        Ok(LayerStore::new(&self.tenant_stores)?)
     }
 
     /// Returns the threads of the default tenant.

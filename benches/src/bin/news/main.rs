@@ -1,5 +1,5 @@
-//! Measures how soon a process receives what another process wrote: an event that it subscribes to (EV-21), or a
-//! dispatch that it waits for (LV-9).
+//! Measures how soon a process receives what another process wrote: an event that it subscribes to (EV-21), a change of
+//! config that it watches (CF-9), or a dispatch that it waits for (LV-9).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -12,7 +12,12 @@ use std::{
 };
 
 use agentstore::{
-    AppendEvents, IdSource, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores, ThreadId, UuidSource,
+    AppendEvents, DocumentExpect, IdSource, Json, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores, ThreadId,
+    UuidSource,
+    layers::{
+        LayerStore,
+        config::{ConfigLayer, ConfigName, ConfigStoreExt},
+    },
 };
 use anyhow::{Context, Result};
 use lexopt::{Arg, Parser, ValueExt};
@@ -24,8 +29,8 @@ use crate::receive::run_receiver;
 
 const HELP: &str = "\
 Measures how long it takes from the answer to a write until another process receives what was written: an event that the
-other process subscribes to, or a dispatch that it waits for and claims. These are two measurements. A measurement is
-left out if the store does not support it, or if a second process cannot open the store for it.
+other process subscribes to, a change of config that it watches, or a dispatch that it waits for and claims. These are
+three measurements. A measurement is left out if the store does not support it, or if a second process cannot open the store for it.
 
 Usage: cargo run --release -p benches --bin news -- [OPTIONS] URL
 
@@ -40,15 +45,17 @@ const PAUSE: Duration = Duration::from_millis(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AwaitedWrite {
     Events,
+    Config,
     Work,
 }
 
 impl AwaitedWrite {
-    const ALL: [Self; 2] = [Self::Events, Self::Work];
+    const ALL: [Self; 3] = [Self::Events, Self::Config, Self::Work];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Events => "events",
+            Self::Config => "config",
             Self::Work => "work",
         }
     }
@@ -56,6 +63,7 @@ impl AwaitedWrite {
     fn is_supported(self, tenant_stores: &TenantStores) -> bool {
         match self {
             Self::Events => tenant_stores.events.is_some(),
+            Self::Config => tenant_stores.documents.is_some(),
             Self::Work => tenant_stores.mailbox.is_some() && tenant_stores.wake_ups.is_some(),
         }
     }
@@ -124,6 +132,11 @@ fn monotonic_micros() -> i64 {
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
+/// Returns the config record that is changed.
+fn measured_config() -> Result<ConfigName> {
+    Ok(ConfigName::new("news", "record")?)
+}
+
 /// Returns the thread that all events and dispatches belong to.
 fn measured_thread() -> Result<ThreadId> {
     Ok(ThreadId::new("news")?)
@@ -137,16 +150,16 @@ fn measure(
 ) -> Result<()> {
     let (stores, url, tenant) = store_and_tenant;
     let tenant_stores = stores.tenant(tenant)?;
-    if awaited == AwaitedWrite::Events {
-        // Because of this event, the tenant and the scope exist when the other process subscribes.
-        runtime.block_on(append_or_enqueue(awaited, &tenant_stores, "before"))?;
+    if awaited != AwaitedWrite::Work {
+        // Because of this write, the tenant and the scope exist when the other process subscribes.
+        runtime.block_on(write(awaited, &tenant_stores, "before"))?;
     }
     let mut receiver = ReceivingProcess::start(awaited, url, tenant)?;
     receiver.read_line()?;
     let mut delays = Vec::new();
     for number in 0..times {
         std::thread::sleep(PAUSE);
-        runtime.block_on(append_or_enqueue(awaited, &tenant_stores, &format!("n-{number}")))?;
+        runtime.block_on(write(awaited, &tenant_stores, &format!("n-{number}")))?;
         let write_time = monotonic_micros();
         delays.push((receiver.read_line()?.parse::<i64>()? - write_time).max(0));
     }
@@ -158,12 +171,16 @@ fn measure(
     Ok(())
 }
 
-async fn append_or_enqueue(awaited: AwaitedWrite, tenant_stores: &TenantStores, name: &str) -> Result<()> {
+async fn write(awaited: AwaitedWrite, tenant_stores: &TenantStores, name: &str) -> Result<()> {
     match awaited {
         AwaitedWrite::Events => {
             let event = NewEvent::new(name.parse()?, [Scope::Thread(measured_thread()?)]);
             let events = tenant_stores.events.as_ref().context("the store has no events")?;
             events.append_events(AppendEvents::new([event])).await?;
+        }
+        AwaitedWrite::Config => {
+            let config = ConfigLayer::new(LayerStore::new(tenant_stores)?);
+            let _record = config.put_config(measured_config()?, Json::of(name)?, DocumentExpect::Any).await?;
         }
         AwaitedWrite::Work => {
             let mailbox = tenant_stores.mailbox.as_ref().context("the store has no mailbox")?;

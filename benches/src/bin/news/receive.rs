@@ -1,13 +1,19 @@
 //! The process that waits for the writes of the measuring process. It prints a line when it is ready. Then, until it is
-//! killed, it prints the time at which it receives each event or dispatch.
+//! killed, it prints the time at which it receives each event, change or dispatch.
 
 use std::time::Duration;
 
-use agentstore::{ClaimRequest, OpenOptions, Scope, Settlement, Subscribe, SubscriptionStart, TenantId, TenantStores};
+use agentstore::{
+    ClaimRequest, OpenOptions, Scope, Settlement, Subscribe, SubscriptionStart, TenantId, TenantStores,
+    layers::{
+        LayerStore,
+        config::{ConfigLayer, ConfigStore, ConfigUpdate},
+    },
+};
 use anyhow::{Context, Result};
 use futures_util::StreamExt;
 
-use crate::{AwaitedWrite, measured_thread, monotonic_micros};
+use crate::{AwaitedWrite, measured_config, measured_thread, monotonic_micros};
 
 /// A lease that does not expire before its dispatch is settled.
 const LEASE: Duration = Duration::from_mins(10);
@@ -19,6 +25,7 @@ pub(crate) async fn run_receiver(awaited: AwaitedWrite, url: &str, tenant: Tenan
     let tenant_stores = stores.tenant(&tenant)?;
     match awaited {
         AwaitedWrite::Events => receive_events(tenant_stores).await?,
+        AwaitedWrite::Config => receive_changes(&tenant_stores).await?,
         AwaitedWrite::Work => receive_dispatches(tenant_stores).await?,
     }
     Ok(stores.close().await?)
@@ -32,6 +39,18 @@ async fn receive_events(tenant_stores: TenantStores) -> Result<()> {
     while let Some(event) = events.next().await {
         event?;
         println!("{}", monotonic_micros());
+    }
+    Ok(())
+}
+
+async fn receive_changes(tenant_stores: &TenantStores) -> Result<()> {
+    let config = ConfigLayer::new(LayerStore::new(tenant_stores)?);
+    let mut updates = config.watch_config(&measured_config()?.namespace).await?;
+    while let Some(update) = updates.next().await {
+        match update? {
+            ConfigUpdate::Present(_) => println!("open"),
+            ConfigUpdate::Changed(..) => println!("{}", monotonic_micros()),
+        }
     }
     Ok(())
 }

@@ -8,9 +8,10 @@ use std::{
 };
 
 use agentstore::{
-    AgentId, AppendEvents, ClaimRequest, Commit, CommitCoordinator, CommitKey, Detail, Error, Expect, IdSource, Json,
-    MailboxStore, Message, NewDispatch, NewEntry, NewEvent, NewOutboxRow, Result, RunChange, RunId, RunStatus, Scope,
-    Settlement, Store, TenantId, ThreadId, UuidSource, WorkerId,
+    AgentId, AppendEvents, ClaimRequest, CollectionId, Commit, CommitCoordinator, CommitKey, Detail, DocumentChange,
+    DocumentExpect, DocumentKey, DocumentStore, Error, Expect, IdSource, Json, KeySegment, MailboxStore, Message,
+    NewDispatch, NewEntry, NewEvent, NewOutboxRow, Result, RunChange, RunId, RunStatus, Scope, Settlement, Store,
+    TenantId, ThreadId, TopicId, UuidSource, WorkerId, WriteDocuments,
 };
 
 /// A load that can be measured, with a name that does not change between releases.
@@ -29,11 +30,15 @@ pub(super) struct Scenario {
 enum WorkKind {
     /// Each commit has one entry. Each caller commits to its own thread and expects the version of that thread.
     Entry,
+    /// The same with a document and an event of a topic. Each caller has its own document and its own topic.
+    EntryWithDocument,
     /// Each commit has one entry and a commit key. All callers commit to the same thread.
     OneThread,
     /// Each commit has an entry, a run, an event, an outbox row and a commit key. Each caller commits to its own
     /// thread.
     Turn,
+    /// Each write puts one document. Each caller puts its own document and expects its revision.
+    Documents,
     /// Dispatches that are enqueued, claimed and settled in batches.
     Dispatches,
 }
@@ -51,9 +56,10 @@ const fn scenario(name: &'static str, work: WorkKind, callers: usize, bytes: usi
     Scenario { name, work, callers, bytes }
 }
 
-pub(super) const SCENARIOS: [Scenario; 11] = [
+pub(super) const SCENARIOS: [Scenario; 14] = [
     scenario("commit-1", WorkKind::Entry, 1, SMALL_BODY_BYTES),
     scenario("commit-1-4k", WorkKind::Entry, 1, LARGE_BODY_BYTES),
+    scenario("commit-1-with-document", WorkKind::EntryWithDocument, 1, SMALL_BODY_BYTES),
     scenario("commit-8", WorkKind::Entry, 8, SMALL_BODY_BYTES),
     scenario("commit-64", WorkKind::Entry, 64, SMALL_BODY_BYTES),
     scenario("commit-64-4k", WorkKind::Entry, 64, LARGE_BODY_BYTES),
@@ -62,6 +68,8 @@ pub(super) const SCENARIOS: [Scenario; 11] = [
     scenario("turn-1", WorkKind::Turn, 1, SMALL_BODY_BYTES),
     scenario("turn-8", WorkKind::Turn, 8, SMALL_BODY_BYTES),
     scenario("turn-64", WorkKind::Turn, 64, SMALL_BODY_BYTES),
+    scenario("document-1", WorkKind::Documents, 1, SMALL_BODY_BYTES),
+    scenario("document-8", WorkKind::Documents, 8, SMALL_BODY_BYTES),
     scenario("dispatch-8", WorkKind::Dispatches, 8, SMALL_BODY_BYTES),
 ];
 
@@ -112,7 +120,11 @@ impl Scenario {
 
     /// Returns the unit that is counted.
     pub(super) fn unit(&self) -> &'static str {
-        if self.needs_only_a_mailbox() { "dispatches" } else { "commits" }
+        match self.work {
+            WorkKind::Documents => "documents",
+            WorkKind::Dispatches => "dispatches",
+            _ => "commits",
+        }
     }
 
     /// Returns the number of loops with which the limit is measured.
@@ -152,6 +164,11 @@ impl Scenario {
                     let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("measuring a mailbox"))?;
                     tokio::spawn(run_dispatches(mailbox, caller_name, self.bytes, until))
                 }
+                WorkKind::Documents => {
+                    let documents = tenant_stores.documents.clone();
+                    let documents = documents.ok_or_else(|| unsupported("measuring documents"))?;
+                    tokio::spawn(run_documents(documents, caller_name, self.bytes, until))
+                }
                 work => {
                     let commits = tenant_stores.commits.clone().ok_or_else(|| unsupported("measuring commits"))?;
                     let thread = ThreadId::new(if work == WorkKind::OneThread { &unique_name } else { &caller_name })?;
@@ -182,7 +199,7 @@ impl Scenario {
             // A caller of `WorkKind::Entry` is the only writer of its thread and knows the version of the thread. The
             // commits of the other scenarios have a key.
             let commit = match self.work {
-                WorkKind::Entry => commit.expecting(expect),
+                WorkKind::Entry | WorkKind::EntryWithDocument => commit.expecting(expect),
                 _ => commit.with_key(CommitKey::new(format!("{caller_name}-{}", measurement.count))?),
             };
             let start = Instant::now();
@@ -198,6 +215,11 @@ impl Scenario {
 
     fn build_commit(self, thread: &ThreadId) -> Result<Commit> {
         let commit = Commit::new(thread.clone()).entry(NewEntry::new(Message::user("x".repeat(self.bytes))));
+        if self.work == WorkKind::EntryWithDocument {
+            let change = DocumentChange::put(document_key(thread.as_str())?, Json::parse("{}")?);
+            let event = NewEvent::new("bench.document".parse()?, [Scope::Topic(TopicId::new(thread.as_str())?)]);
+            return Ok(commit.with_documents([change]).with_events(AppendEvents::new([event])));
+        }
         if self.work != WorkKind::Turn {
             return Ok(commit);
         }
@@ -209,6 +231,31 @@ impl Scenario {
             .with_events(AppendEvents::new([event]))
             .with_outbox([row]))
     }
+}
+
+fn document_key(name: &str) -> Result<DocumentKey> {
+    DocumentKey::new(CollectionId::new("bench")?, [KeySegment::id(name)?])
+}
+
+async fn run_documents(
+    documents: Arc<dyn DocumentStore>,
+    caller_name: String,
+    bytes: usize,
+    until: Instant,
+) -> Result<Measurement> {
+    let (key, value) = (document_key(&caller_name)?, Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?);
+    let (mut measurement, mut expect) = (Measurement::default(), DocumentExpect::Absent);
+    while Instant::now() < until {
+        let change = DocumentChange::put(key.clone(), value.clone()).expecting(expect);
+        let start = Instant::now();
+        let written = documents.write_documents(WriteDocuments::new([change])).await?;
+        measurement.call_durations.push(start.elapsed());
+        measurement.count += 1;
+        expect = written.revision.map_or(expect, DocumentExpect::Revision);
+        // A store that never waits would not let the tasks of other callers run.
+        tokio::task::yield_now().await;
+    }
+    Ok(measurement)
 }
 
 async fn run_dispatches(

@@ -50,9 +50,13 @@ impl Comparable for Receipt {
         let events: Vec<_> = receipt
             .events
             .drain(..)
-            .map(|event| (event.cursors.thread.is_some(), event.cursors.run.is_some()))
+            .map(|event| {
+                let cursors = event.cursors;
+                (cursors.thread.is_some(), cursors.run.is_some(), cursors.topics.len())
+            })
             .collect();
         let rows = receipt.outbox.drain(..).count();
+        receipt.document_revision = self.document_revision.map(|_| 0);
         format!("{receipt:?}, events {events:?}, {rows} rows")
     }
 }
@@ -179,6 +183,7 @@ compare_debug_text!(
     store_core::PendingQueue,
     store_core::ThreadId,
     store_core::Trimmed,
+    store_core::DeletedDocuments,
     store_core::OutboxCounts,
     store_core::Timestamp,
 );

@@ -2,6 +2,7 @@
 
 mod body;
 mod comparable;
+mod documents;
 mod dropped;
 mod events;
 mod generate;
@@ -204,7 +205,9 @@ async fn compare_all(pair: &mut StoreModelPair) -> StepResult {
         pair.compare_list(&ListOp::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
     }
     pair.compare_list(&ListOp::Outbox { filter: OutboxFilterOp::default(), direction }, 1_000, None).await?;
+    pair.compare_documents().await?;
     for number in 0..generate::SMALL_NUMBER_LIMIT {
+        pair.compare_topic(number).await?;
         let (thread, run) = (number, number);
         let (filter, direction) = (EntryFilterOp::default(), Direction::Forward);
         pair.compare_list(&ListOp::Entries { thread, filter, direction }, 1_000, None).await?;

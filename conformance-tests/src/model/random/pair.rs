@@ -1,11 +1,11 @@
 //! A store and the model as a pair. Every step runs on both, and their results are compared.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, Error, EventStore,
-    Limits, MailboxStore, ManualClock, NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result, Store,
-    TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
+    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, DocumentRef, Error,
+    EventStore, Limits, MailboxStore, ManualClock, NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result,
+    Store, TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
 };
 
 use super::{
@@ -68,13 +68,15 @@ pub(super) struct StoreModelPair {
     /// The number of entries and inputs that were made so far.
     draft_count: u64,
     /// Commits with a key, as the store and as the model received them.
-    keyed_commits: Vec<(Commit, Commit)>,
+    pub(super) keyed_commits: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
     pub(super) keyed_appends: Vec<AppendEvents>,
     /// Claimed dispatches, as the store and as the model returned them.
     pub(super) claimed_dispatches: Vec<(ClaimedDispatch, ClaimedDispatch)>,
     /// Claimed rows of the outbox, as the store and as the model returned them.
     pub(super) claimed_rows: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
+    /// The revisions of documents when they were last put: that of the store, and that of the model.
+    pub(super) document_revisions: BTreeMap<DocumentRef, (u64, u64)>,
     /// The earliest time to which store time may be set back.
     earliest_time: Timestamp,
 }
@@ -106,6 +108,7 @@ impl StoreModelPair {
             keyed_appends: Vec::new(),
             claimed_dispatches: Vec::new(),
             claimed_rows: Vec::new(),
+            document_revisions: BTreeMap::new(),
             earliest_time: Timestamp::MIN,
         })
     }
@@ -174,6 +177,7 @@ impl StoreModelPair {
                 Box::pin(self.run_event_step(op)).await
             }
             Op::Mailbox(op) => Box::pin(self.run_mailbox_step(op)).await,
+            Op::Document(op) => Box::pin(self.run_document_step(op)).await,
             Op::Outbox(op) => Box::pin(self.run_outbox_step(op)).await,
             Op::Commit(op) => Box::pin(self.run_commit(op)).await,
             Op::DropCommit { commit, polls } => Box::pin(self.run_dropped_commit(commit, *polls)).await,

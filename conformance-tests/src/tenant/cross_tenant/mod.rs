@@ -1,6 +1,7 @@
 //! For each contract: fifty tenants have records with similar and equal ids, and no tenant reaches the records of
 //! another.
 
+mod documents;
 mod events;
 mod logs;
 mod mailbox;
@@ -55,6 +56,7 @@ fn actions_for(contract: Contract) -> Box<dyn TenantActions> {
         Contract::EventStore => Box::new(events::EventActions),
         Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchActions),
         Contract::OutboxStore => Box::new(outbox::OutboxRowActions),
+        Contract::DocumentStore => Box::new(documents::DocumentActions),
     }
 }
 

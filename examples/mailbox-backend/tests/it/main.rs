@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue panics at that line")]
 
+mod claims;
 mod conformance;
 mod fixture;
+mod gaps;
 mod guide;
 
-pub(crate) use self::fixture::fixture;
+pub(crate) use self::fixture::{document_fixture, fixture};

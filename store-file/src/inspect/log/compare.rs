@@ -2,7 +2,11 @@
 
 use store_core::{Result, RunId, inspect::FindingKind};
 
-use super::{super::events, Check, replay::Replayed};
+use super::{
+    super::{documents, events},
+    Check,
+    replay::Replayed,
+};
 use crate::{
     codec::Rows,
     decoded::remove_run,
@@ -35,6 +39,7 @@ impl Check<'_> {
             }
         }
         different = different.or(events::missing(rebuilt, &snapshot, &self.owner.tenant)?);
+        different = different.or(documents::differs(rebuilt, &snapshot, &self.owner)?);
         different = different.or(replayed.outbox.differs(self.shared, &self.owner)?);
         let mark = table::log_mailbox(self.owner.log).into_bytes();
         if rebuilt.get(&mark)?.is_some() && snapshot.get(&mark)?.is_none() {
@@ -82,6 +87,7 @@ impl Check<'_> {
             }
         }
         events::restore(&replayed.index, &mut staged, tenant)?;
+        documents::restore(&replayed.index, &mut staged, &index.snapshot(), &self.owner)?;
         replayed.outbox.restore(self.shared, &mut staged, &self.owner)?;
         if replayed.index.get(table::log_mailbox(*log).as_bytes())?.is_some() {
             staged.put(table::log_mailbox(*log), []);
@@ -94,5 +100,5 @@ impl Check<'_> {
 
 /// Whether several logs may say something of what a key stands for.
 fn is_shared(key: &[u8]) -> bool {
-    table::is_of_events(key) || table::is_of_outbox(key) || table::is_of_mailbox(key)
+    table::is_of_events(key) || table::is_of_outbox(key) || table::is_of_mailbox(key) || table::is_of_documents(key)
 }

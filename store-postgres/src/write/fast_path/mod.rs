@@ -3,6 +3,7 @@
 //! If they have changed another record that belongs to one of the threads, nothing at all is written. The text of the
 //! statement depends on which parts there are, never on their values.
 
+mod documents;
 mod log;
 mod outside_log;
 
@@ -85,6 +86,7 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     add_threads(&batches, &mut statement, &guards)?;
     log::add_parts(&batches, &mut statement)?;
     outside_log::add_parts(&batches, &mut statement)?;
+    documents::add_part(&batches, &mut statement)?;
     Ok(statement.end(
         "SELECT 'done', updated.n, clock.now, updated.stamp, updated.log, NULL::text, NULL::text FROM clock, updated",
     ))

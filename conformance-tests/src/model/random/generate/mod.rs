@@ -2,8 +2,10 @@
 //! are wrong in various ways.
 
 mod delivery;
+mod document;
 
 use delivery::{commit_with_rows, mailbox_ops, outbox_filter, outbox_ops, outbox_row};
+use document::document_ops;
 use proptest::{collection::vec, option, prelude::*, sample::select, strategy::BoxedStrategy};
 use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, RunPhase, ThreadOrder};
 
@@ -31,8 +33,8 @@ fn once_in<S: Strategy>(times: u32, strategy: S) -> impl Strategy<Value = Option
     option::weighted((1.0 / f64::from(times)).min(0.9), strategy)
 }
 
-/// Generates histories of `steps` steps. Most histories use all operations. Some are mainly about the outbox or the
-/// mailbox.
+/// Generates histories of `steps` steps. Most histories use all operations. Some are mainly about the outbox, the
+/// mailbox or documents.
 ///
 /// One step in a thousand is left out. Because every step can be left out, proptest can shorten a history by leaving
 /// out more steps.
@@ -45,10 +47,17 @@ pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
         5 => environment_ops(),
     ];
     let mailbox_steps = prop_oneof![20 => mailbox_ops(), 2 => commit_ops(), 2 => read_ops(), 4 => environment_ops()];
+    let document_steps = prop_oneof![
+        20 => document_ops(),
+        3 => thread_ops(),
+        2 => commit_ops(),
+        4 => environment_ops(),
+    ];
     prop_oneof![
         4 => history_of(op(), steps),
         1 => history_of(outbox_steps.boxed(), steps),
         1 => history_of(mailbox_steps.boxed(), steps),
+        1 => history_of(document_steps.boxed(), steps),
     ]
 }
 
@@ -63,6 +72,7 @@ fn op() -> BoxedStrategy<Op> {
         6 => event_ops(),
         4 => outbox_ops(),
         4 => mailbox_ops(),
+        5 => document_ops(),
         22 => commit_ops(),
         14 => read_ops(),
         6 => environment_ops(),

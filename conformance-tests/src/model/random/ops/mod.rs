@@ -1,10 +1,14 @@
 //! Operations as data, so that a history can be shortened and printed. Small numbers stand for ids, indexes and values.
 
 mod delivery;
+mod document;
 
 use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, RunPhase, ThreadOrder};
 
-pub(super) use self::delivery::{MailboxOp, OutboxFilterOp, OutboxOp, RowOp, SettleOp};
+pub(super) use self::{
+    delivery::{MailboxOp, OutboxFilterOp, OutboxOp, RowOp, SettleOp},
+    document::{ActionOp, ChangeOp, DocumentOp, ExpectOp, KeyOp},
+};
 
 /// One step of a history.
 #[derive(Debug, Clone)]
@@ -81,6 +85,8 @@ pub(super) enum Op {
     Mailbox(MailboxOp),
     /// A step of the outbox.
     Outbox(OutboxOp),
+    /// A step of documents or topics.
+    Document(DocumentOp),
     Commit(CommitOp),
     /// A commit whose future is polled `polls` times and then dropped.
     DropCommit {

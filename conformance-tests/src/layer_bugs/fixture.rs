@@ -1,0 +1,164 @@
+//! The fixture that opens the model with a planted bug of a layer.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, DeleteDocuments, DocumentQuery, DocumentStoreExt, IgnoreProgress, Limits, Page, PageRequest, Result,
+    Store, TenantId, TenantStores,
+    layers::{
+        LayerStore,
+        audit::{AuditLog, AuditStore},
+        config::{ConfigLayer, ConfigStore},
+    },
+};
+
+use super::{
+    audit::BuggyAudit,
+    bug::LayerBug,
+    config::BuggyConfig,
+    document::{FaultyCommits, FaultyDocuments},
+};
+use crate::{
+    case::Need,
+    fixture::{Fixture, Gap, OpenedStore, UnmetReason},
+    model::ModelFixture,
+};
+
+/// Opens models with a planted bug of a layer.
+#[derive(Debug, Clone, Copy)]
+pub struct LayerBugFixture {
+    model: ModelFixture,
+    bug: LayerBug,
+}
+
+impl LayerBugFixture {
+    /// Returns a fixture that opens models with this planted bug.
+    #[must_use]
+    pub const fn new(bug: LayerBug) -> Self {
+        Self { model: ModelFixture { bug: None }, bug }
+    }
+
+    fn with_bug(self, mut opened: OpenedStore) -> OpenedStore {
+        opened.store = Arc::new(FaultyStore { store: opened.store, bug: self.bug });
+        opened
+    }
+}
+
+#[async_trait]
+impl Fixture for LayerBugFixture {
+    fn name(&self) -> String {
+        format!("model, {:?}", self.bug)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.model.capabilities()
+    }
+
+    fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
+        self.model.why_unmet(need)
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    async fn open(&self, limits: Limits) -> Result<OpenedStore> {
+        Ok(self.with_bug(self.model.open(limits).await?))
+    }
+
+    async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
+        let reopened = self.model.reopen(opened).await?;
+        let forgotten = match self.bug {
+            LayerBug::ReopenForgetsProfiles => Some("layer.profiles"),
+            LayerBug::ReopenForgetsDefinitions => Some("layer.registry.definitions"),
+            _ => None,
+        };
+        if let Some(documents) = reopened.store.tenant(&TenantId::default_tenant())?.documents
+            && let Some(collection) = forgotten
+        {
+            let all = DeleteDocuments::new(DocumentQuery::new(collection.parse()?));
+            documents.delete_documents(all, &IgnoreProgress).await?;
+        }
+        Ok(self.with_bug(reopened))
+    }
+
+    async fn open_second_time(&self, opened: &OpenedStore) -> Result<Arc<dyn Store>> {
+        let store = self.model.open_second_time(opened).await?;
+        Ok(Arc::new(FaultyStore { store, bug: self.bug }))
+    }
+
+    async fn advance(&self, opened: &OpenedStore, by: Duration) {
+        self.model.advance(opened, by).await;
+    }
+
+    async fn set_back(&self, opened: &OpenedStore, by: Duration) {
+        self.model.set_back(opened, by).await;
+    }
+
+    async fn damage(&self, opened: OpenedStore, seed: u64) -> Result<OpenedStore> {
+        self.model.damage(opened, seed).await
+    }
+
+    fn config(&self, stores: &TenantStores) -> Result<Arc<dyn ConfigStore>> {
+        let layers = LayerStore::new(stores)?;
+        let (inner, audit) = (ConfigLayer::new(layers.clone()), AuditLog::new(layers));
+        Ok(Arc::new(BuggyConfig::new(inner, audit, self.bug)))
+    }
+
+    fn audit(&self, stores: &TenantStores) -> Result<Arc<dyn AuditStore>> {
+        let layers = LayerStore::new(stores)?;
+        Ok(Arc::new(BuggyAudit::new(AuditLog::new(layers.clone()), layers, self.bug)))
+    }
+}
+
+/// A store whose documents have a planted bug of a layer.
+struct FaultyStore {
+    store: Arc<dyn Store>,
+    bug: LayerBug,
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let mut stores = self.store.tenant(tenant)?;
+        let parts = (stores.documents.take(), stores.events.clone(), stores.commits.take());
+        if let (Some(documents), Some(events), Some(commits)) = parts {
+            let documents = Arc::new(FaultyDocuments { documents, events, bug: self.bug });
+            let faulty = FaultyCommits { commits, documents: Arc::clone(&documents), bug: self.bug };
+            stores.documents = Some(documents);
+            stores.commits = Some(Arc::new(faulty));
+        }
+        Ok(stores)
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        self.store.list_tenants(page).await
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        self.store.delete_tenant(tenant).await
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.store.sync().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.close().await
+    }
+
+    fn inspector(&self) -> Option<&dyn store_core::inspect::Inspector> {
+        self.store.inspector()
+    }
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore").field("bug", &self.bug).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! Cases that this store cannot pass.
+
+/// Cases for documents that use threads, although they do not declare that they need them.
+pub(crate) const CASES_WITH_THREADS: &[&str] = &[
+    "document::a_lower_claim_writes_no_document",
+    "document::a_claim_covers_its_own_thread_only",
+    "document::a_commit_writes_documents_in_its_step",
+    "document::a_commit_may_have_only_documents",
+    "document::a_refused_commit_changes_no_document",
+    "document::documents_are_judged_after_the_guard",
+    "document::documents_are_part_of_the_content_of_a_commit",
+    "document::a_commit_names_documents_of_its_own_thread",
+    "document::one_of_several_commits_with_one_revision_succeeds",
+    "document::a_dropped_call_on_documents_is_all_or_nothing",
+    "document::an_unknown_outcome_on_documents_can_be_resolved",
+    "document::a_list_has_one_collection_and_one_scope",
+    "document::a_cursor_belongs_to_one_list_of_documents",
+    "document::documents_are_loaded_in_the_order_given",
+    "document::documents_of_a_prefix_are_counted",
+    "document::documents_of_a_prefix_are_deleted",
+    "document::a_document_of_a_thread_needs_the_thread",
+    "document::documents_are_deleted_with_their_thread",
+    "document::a_recreated_thread_has_no_old_documents",
+    "document::every_thread_has_its_own_documents",
+    "document::a_write_concerns_one_thread_at_most",
+    "document::documents_do_not_change_their_thread",
+    "document::no_document_outlives_a_deletion_that_it_races_with",
+    "document::a_commit_appends_to_topics",
+    "document::a_topic_can_be_subscribed",
+    "document::topics_outlive_threads",
+    "errors::messages_are_short_and_lower_case",
+    "ids::unusual_ids_work_everywhere",
+];

@@ -1,0 +1,165 @@
+//! The contract of the audit log, and its implementation over events.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+
+use super::{
+    AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit,
+    rules::{admits, all_topic, planned, record_of, restored_value, topic_of_query},
+};
+use crate::{
+    error::{Error, Result},
+    event::{AppendEvents, EventFilter, EventQuery, Scope},
+    id::EventId,
+    json::Json,
+    layers::{LayerStore, TrimFeed, TrimmedFeed},
+    log::Direction,
+    page::{Cursor, MAX_PAGE, MAX_RECORDS_READ, Page, PageRequest},
+    progress::Progress,
+    time::Timestamp,
+};
+
+/// The audit log of a tenant. Its records are append only: no method changes one (AU-2).
+///
+/// Most records are written by the layers, together with the change that they are about (AU-1).
+#[async_trait]
+pub trait AuditStore: Send + Sync {
+    /// Writes a record about something that no layer changes, such as a restart.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no action and no value; the errors of
+    /// [`append_events`](crate::EventWriter::append_events). After an `Unknown` outcome, look for the record.
+    async fn append_audit(
+        &self,
+        audit: NewAudit,
+        resource: AuditResource,
+        before: Option<Json>,
+        after: Option<Json>,
+    ) -> Result<AuditRecord>;
+
+    /// Loads a record; none if there is no audit record with this id.
+    ///
+    /// # Errors
+    /// `Corrupt` if the record cannot be read; any error of reading.
+    async fn load_audit(&self, id: &EventId) -> Result<Option<AuditRecord>>;
+
+    /// Lists records, newest first, in pages (AU-3).
+    ///
+    /// # Errors
+    /// `Invalid` for a limit out of range; `InvalidCursor`; `CursorExpired` if the record of the cursor was purged.
+    async fn list_audit(&self, query: AuditQuery) -> Result<Page<AuditRecord>>;
+
+    /// Removes the records that are older than a time (AU-5). [`retention_limit`] gives the usual time.
+    ///
+    /// It may be stopped between two batches, and can be repeated.
+    ///
+    /// # Errors
+    /// The errors of [`trim_events`](crate::EventRetention::trim_events).
+    async fn purge_audit(&self, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed>;
+}
+
+/// How long audit records are kept if the caller does not say otherwise (AU-5).
+pub const AUDIT_RETENTION: Duration = Duration::from_hours(90 * 24);
+
+/// Returns the time before which audit records are purged by default.
+#[must_use]
+pub fn retention_limit(now: Timestamp) -> Timestamp {
+    now.saturating_sub(AUDIT_RETENTION)
+}
+
+/// The audit log over the events of a tenant.
+#[derive(Clone)]
+pub struct AuditLog {
+    store: LayerStore,
+}
+
+impl AuditLog {
+    /// Makes the audit log over a store.
+    #[must_use]
+    pub const fn new(store: LayerStore) -> Self {
+        Self { store }
+    }
+
+    /// Returns the value with which a layer restores `resource` from a record (AU-6).
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such record; the errors of [`restored_value`].
+    pub(in crate::layers) async fn value_to_restore(&self, from: &EventId, resource: &AuditResource) -> Result<Json> {
+        let record = self.load_audit(from).await?.ok_or_else(|| Error::not_found("audit record", from))?;
+        restored_value(&record, resource)
+    }
+}
+
+impl fmt::Debug for AuditLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuditLog").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl AuditStore for AuditLog {
+    async fn append_audit(
+        &self,
+        audit: NewAudit,
+        resource: AuditResource,
+        before: Option<Json>,
+        after: Option<Json>,
+    ) -> Result<AuditRecord> {
+        let event = planned(&audit, &resource, before.as_ref(), after.as_ref())?;
+        let mut appended = self.store.events.append_events(AppendEvents::new([event])).await?.events;
+        let record = appended.pop().map(record_of).transpose()?.flatten();
+        record.ok_or_else(|| Error::corrupt("the store did not return the audit record that it wrote"))
+    }
+
+    async fn load_audit(&self, id: &EventId) -> Result<Option<AuditRecord>> {
+        self.store.events.load_event(id).await?.map_or(Ok(None), record_of)
+    }
+
+    async fn list_audit(&self, query: AuditQuery) -> Result<Page<AuditRecord>> {
+        let limit = query.page.checked_limit()?;
+        let scope = Scope::Topic(topic_of_query(&query)?);
+        let events = EventQuery::new(scope.clone()).with_direction(Direction::Backward).with_filter(filter_of(&query)?);
+        // One record more than the page has shows whether the page is the last one.
+        let mut request = PageRequest::first(u32::try_from(limit + 1).unwrap_or(MAX_PAGE).min(MAX_PAGE));
+        request.cursor.clone_from(&query.page.cursor);
+        let (mut found, mut read) = (Vec::new(), 0);
+        loop {
+            let page = self.store.events.list_events(events.clone().with_page(request.clone())).await?;
+            read += page.items.len().max(1);
+            for event in page.items {
+                // On the way back times never grow, so no later event of the walk is new enough.
+                if query.from.is_some_and(|time| event.created_at < time) {
+                    return Ok(finish(found, None));
+                }
+                let position = event.cursor(&scope).cloned();
+                let Some(record) = record_of(event)?.filter(|record| admits(&query, record)) else { continue };
+                if found.len() == limit {
+                    let next = found.last().and_then(|(_, position): &(_, Option<Cursor>)| position.clone());
+                    return Ok(finish(found, next));
+                }
+                found.push((record, position));
+            }
+            let Some(next) = page.next else { return Ok(finish(found, None)) };
+            // The layer's filters may leave out many records, so the page ends before it has read too many (PG-10).
+            if read >= MAX_RECORDS_READ {
+                return Ok(finish(found, Some(next)));
+            }
+            request.cursor = Some(next);
+        }
+    }
+
+    async fn purge_audit(&self, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {
+        self.store.trim_topics(&all_topic()?, request, progress).await
+    }
+}
+
+/// Returns the filters that the event store itself applies.
+fn filter_of(query: &AuditQuery) -> Result<EventFilter> {
+    let kinds = query.actions.as_ref().map(|actions| actions.iter().map(AuditAction::kind).collect::<Result<Vec<_>>>());
+    Ok(EventFilter { kinds: kinds.transpose()?, created_before: query.before, ..EventFilter::default() })
+}
+
+fn finish(found: Vec<(AuditRecord, Option<Cursor>)>, next: Option<Cursor>) -> Page<AuditRecord> {
+    Page { items: found.into_iter().map(|(record, _)| record).collect(), next }
+}

@@ -1,0 +1,109 @@
+//! Removing versions that nothing needs, beside runs that pin them.
+
+use async_trait::async_trait;
+
+use super::{
+    keys::{self, DEFINITIONS, Holder, MARKS, PINS, VERSIONS},
+    record::{Definition, DefinitionRef, VersionRef},
+    request::{PurgeVersions, PurgedVersions},
+    store::{RegistryLayer, RegistryReader, RegistryRetention},
+};
+use crate::{
+    document::{DeleteDocuments, DocumentChange, DocumentExpect, WriteDocuments},
+    error::{Error, ErrorKind, Result},
+    ext::DocumentStoreExt,
+    json::Json,
+    limits::length,
+    progress::IgnoreProgress,
+    run::{RunPhase, RunReader},
+};
+
+impl RegistryLayer {
+    /// Writes changes. Returns the revision, or none if an expectation does not hold.
+    async fn try_write(&self, changes: impl IntoIterator<Item = DocumentChange>) -> Result<Option<u64>> {
+        match self.store.documents.write_documents(WriteDocuments::new(changes)).await {
+            Ok(written) => Ok(Some(written.revision.unwrap_or_default())),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether something pins a version: a publication, a protection, or a run that is not done.
+    async fn is_needed(&self, version: &VersionRef, runs: &dyn RunReader) -> Result<bool> {
+        for pin in self.store.list_all(keys::query(PINS, version.segments()?)?).await? {
+            let Holder::Run(run) = Holder::from_pin(&pin)? else { return Ok(true) };
+            // The commit that pins also writes the run. So a run that does not exist was deleted with its thread.
+            if runs.load_run(&run).await?.is_some_and(|run| run.status.phase() != RunPhase::Done) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes a version unless something needs it. Returns whether it was removed.
+    ///
+    /// It is marked first, and from then on nothing can pin it. The pins are read after that: one that came before the
+    /// mark is seen, and one that comes later is refused.
+    async fn remove_unless_needed(&self, version: &VersionRef, runs: &dyn RunReader) -> Result<bool> {
+        let (document, mark) = (version.in_collection(VERSIONS)?, version.in_collection(MARKS)?);
+        let exists = DocumentChange::check(document.clone(), DocumentExpect::Present);
+        let marked = self.try_write([DocumentChange::put(mark.clone(), Json::parse("{}")?), exists]).await?;
+        let Some(revision) = marked else { return Ok(false) };
+        // If another purge has marked the version again, that one decides.
+        let unmark = DocumentChange::delete(mark).expecting(DocumentExpect::Revision(revision));
+        if self.is_needed(version, runs).await? {
+            self.try_write([unmark]).await?;
+            return Ok(false);
+        }
+        let pins = DeleteDocuments::new(keys::query(PINS, version.segments()?)?);
+        self.store.documents.delete_documents(pins, &IgnoreProgress).await?;
+        Ok(self.try_write([unmark, DocumentChange::delete(document)]).await?.is_some())
+    }
+
+    async fn purge_definition(
+        &self,
+        definition: &Definition,
+        request: &PurgeVersions,
+        runs: &dyn RunReader,
+    ) -> Result<Vec<VersionRef>> {
+        let versions = self.store.list_all(keys::query(VERSIONS, definition.name.segments()?)?).await?;
+        let old = length(versions.len()).saturating_sub(request.keep_newest);
+        let mut purged = Vec::new();
+        for (document, _) in versions.iter().zip(0..old) {
+            let version = VersionRef::from_document(document)?;
+            let stays = version.version == definition.current || self.is_needed(&version, runs).await?;
+            if !stays && (request.dry_run || self.remove_unless_needed(&version, runs).await?) {
+                purged.push(version);
+            }
+        }
+        Ok(purged)
+    }
+}
+
+#[async_trait]
+impl RegistryRetention for RegistryLayer {
+    async fn protect_version(&self, version: &VersionRef) -> Result<()> {
+        let write = WriteDocuments::new(Holder::Protection.pin_changes(version)?);
+        match self.store.documents.write_documents(write).await {
+            Err(error) if error.kind() == ErrorKind::Conflict && self.load_version(version).await?.is_none() => {
+                Err(Error::not_found("version", version.to_string()))
+            }
+            written => written.map(drop),
+        }
+    }
+
+    async fn unprotect_version(&self, version: &VersionRef) -> Result<()> {
+        let change = DocumentChange::delete(Holder::Protection.pin(version)?);
+        self.store.documents.write_documents(WriteDocuments::new([change])).await.map(drop)
+    }
+
+    async fn purge_versions(&self, request: PurgeVersions, runs: &dyn RunReader) -> Result<PurgedVersions> {
+        let prefix = request.definition.as_ref().map(DefinitionRef::segments).transpose()?.unwrap_or_default();
+        let mut purged = PurgedVersions::default();
+        for document in self.store.list_all(keys::query(DEFINITIONS, prefix)?).await? {
+            let definition = Definition::from_document(&document)?;
+            purged.versions.extend(self.purge_definition(&definition, &request, runs).await?);
+        }
+        Ok(purged)
+    }
+}
