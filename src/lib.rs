@@ -105,3 +105,9 @@ pub struct Readme;
 #[doc = include_str!("../docs/histories.md")]
 #[derive(Debug)]
 pub struct HistoriesPage;
+
+/// Runs the example of the page about settings and definitions as a test.
+#[cfg(all(doctest, feature = "worker"))]
+#[doc = include_str!("../docs/agent-definitions.md")]
+#[derive(Debug)]
+pub struct DefinitionsPage;

@@ -72,13 +72,15 @@ fn noun(flag: &str) -> &str {
 
 /// Reads a JSON value, if one is given.
 pub(crate) fn read_json(argument: Option<&DocumentArg>, flag: &str) -> Result<Option<Json>> {
-    let parse = |text: &str| {
-        Json::parse(text).map_err(|error| match std::error::Error::source(&error) {
-            Some(source) => format!("it is not a JSON value ({source})"),
-            None => error.to_string(),
-        })
-    };
-    argument.map(|argument| argument.read(flag, parse)).transpose()
+    argument.map(|argument| argument.read(flag, parse_json)).transpose()
+}
+
+/// Parses a JSON value. The error says why the text is none.
+pub(crate) fn parse_json(text: &str) -> Result<Json, String> {
+    Json::parse(text).map_err(|error| match std::error::Error::source(&error) {
+        Some(source) => format!("it is not a JSON value ({source})"),
+        None => error.to_string(),
+    })
 }
 
 fn read_stdin(flag: &str) -> Result<Vec<u8>> {

@@ -220,6 +220,7 @@ fn conflict_advice(detail: &Detail) -> &'static str {
         Detail::Conflict { what: "the decision of the ticket", .. } => {
             "the ticket is decided: `agentstore pending list THREAD` shows the decision if no run has consumed it yet"
         }
+        Detail::DocumentConflict { .. } => "read the value again, then repeat the command with its current revision",
         _ => "read the thread again with `agentstore threads`, then repeat with the current version",
     }
 }
@@ -270,6 +271,12 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
         "tenant" => "`agentstore tenants` lists the tenants",
         "run" => "`agentstore runs` lists the runs",
         "entry" | "checkpoint" | "snapshot" => "`agentstore tree THREAD` shows the entries of a thread",
+        "config record" => "`agentstore config list NAMESPACE` lists the records of a namespace",
+        "profile value" => "`agentstore profile list OWNER` lists the values of an owner",
+        "definition" => "`agentstore registry list` lists the definitions",
+        "version" => "`agentstore registry show KIND/ID --versions` lists the versions of a definition",
+        "publication" => "`agentstore registry list --publications` lists the publications",
+        "audit record" => "`agentstore audit list` lists the records",
         _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! The `agentstore` command: reads and writes stores, imports and exports sessions, verifies and repairs.
 
 mod args;
+mod change_args;
 mod child;
 mod command;
 mod context_diff;
@@ -9,6 +10,7 @@ mod entry_ref;
 mod failure;
 mod guard_args;
 mod json_merge;
+mod json_text;
 mod list;
 mod message;
 mod model_args;

@@ -3,8 +3,9 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    Capabilities, CommitCoordinator, Create, EntryQuery, Error, MailboxStore, OpenOptions, PageRequest, PendingStore,
-    StoreUrl, Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore,
+    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EntryQuery, Error, MailboxStore, OpenOptions,
+    PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread, ThreadId,
+    ThreadRunStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -129,6 +130,26 @@ impl Session {
     /// Returns the mailbox of the tenant.
     pub(crate) fn mailbox(&self) -> Result<Arc<dyn MailboxStore>> {
         Ok(self.stores.mailbox(&self.tenant)?)
+    }
+
+    /// Returns the config of the tenant.
+    pub(crate) fn config(&self) -> Result<Arc<dyn ConfigStore>> {
+        Ok(self.stores.config(&self.tenant)?)
+    }
+
+    /// Returns the profiles of the tenant.
+    pub(crate) fn profiles(&self) -> Result<Arc<dyn ProfileStore>> {
+        Ok(self.stores.profiles(&self.tenant)?)
+    }
+
+    /// Returns the registry of the tenant.
+    pub(crate) fn registry(&self) -> Result<Arc<dyn RegistryStore>> {
+        Ok(self.stores.registry(&self.tenant)?)
+    }
+
+    /// Returns the audit log of the tenant.
+    pub(crate) fn audit(&self) -> Result<Arc<dyn AuditStore>> {
+        Ok(self.stores.audit(&self.tenant)?)
     }
 
     /// Returns the thread with this id, or an error if it does not exist.

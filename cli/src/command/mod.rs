@@ -1,11 +1,13 @@
 //! The commands, one file each, and how each of them uses the store.
 
 mod append;
+mod audit;
 mod bench;
 mod check;
 mod checkpoint;
 mod compact;
 mod compare;
+mod config;
 mod conformance;
 mod context;
 mod continue_in;
@@ -22,6 +24,8 @@ mod maintain;
 mod migrate;
 mod outbox;
 mod pending;
+mod profile;
+mod registry;
 mod repair;
 mod rewind;
 mod runs;
@@ -79,6 +83,10 @@ pub(crate) enum SessionCommand {
     Pending(pending::Args),
     Outbox(outbox::Args),
     Mailbox(mailbox::Args),
+    Config(config::Args),
+    Profile(profile::Args),
+    Registry(registry::Args),
+    Audit(audit::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -156,6 +164,10 @@ impl SessionCommand {
             Self::Pending(args) => args.access(),
             Self::Outbox(args) => args.access(),
             Self::Mailbox(args) => args.access(),
+            Self::Config(args) => args.access(),
+            Self::Profile(args) => args.access(),
+            Self::Registry(args) => args.access(),
+            Self::Audit(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -178,6 +190,9 @@ impl SessionCommand {
             Self::Fork(args) => args.read_document_args(),
             Self::Pending(args) => args.read_document_args(),
             Self::Mailbox(args) => args.read_document_args(),
+            Self::Config(args) => args.read_document_args(),
+            Self::Profile(args) => args.read_document_args(),
+            Self::Registry(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -203,6 +218,10 @@ impl SessionCommand {
             Self::Pending(args) => pending::run(args, session, out).await,
             Self::Outbox(args) => outbox::run(args, session, out).await,
             Self::Mailbox(args) => mailbox::run(args, session, out).await,
+            Self::Config(args) => config::run(args, session, out).await,
+            Self::Profile(args) => profile::run(args, session, out).await,
+            Self::Registry(args) => registry::run(args, session, out).await,
+            Self::Audit(args) => audit::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

@@ -1,17 +1,21 @@
 //! A temporary store, and functions that run the command on it.
 
 use std::{
-    io::{PipeWriter, Write},
+    io::{BufRead, BufReader, PipeWriter, Write},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A store in a temporary folder.
+/// A store in a temporary folder, or another store with a temporary folder beside it.
 pub(crate) struct TestStore {
     folder: TempDir,
+    url: String,
 }
 
 /// The exit code and the output of the command.
@@ -24,7 +28,18 @@ pub(crate) struct CommandOutput {
 
 impl TestStore {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file:{}", folder.path().join("data").display());
+        Self { folder, url }
+    }
+
+    /// Returns the store at a URL.
+    pub(crate) fn at(url: String) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), url }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -43,18 +58,26 @@ impl TestStore {
 
     /// Runs the command on the store, with this standard input.
     pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> CommandOutput {
-        run(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), input)
+        run(&[&["--store", &self.url], args].concat(), input)
     }
 
     /// Runs the command on the store, with `output` as its standard output.
     pub(crate) fn run_with_stdout(&self, args: &[&str], output: impl Into<Stdio>) -> CommandOutput {
-        run_with_stdout(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), "", output)
+        run_with_stdout(&[&["--store", &self.url], args].concat(), "", output)
     }
 
     /// Runs the command with `--json`. It must succeed. Returns its document.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let response = self.run(&[args, &["--json"]].concat()).expect_success();
         serde_json::from_str(&response.out).unwrap_or_else(|error| panic!("{error}: {}", response.out))
+    }
+
+    /// Writes a file beside the store. Returns its path.
+    pub(crate) fn write_file(&self, name: &str, text: &str) -> String {
+        let path = self.sibling_path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
     }
 
     /// Appends a message to a thread, and returns the receipt.
@@ -90,6 +113,42 @@ impl CommandOutput {
     }
 }
 
+/// A command that prints a JSON document on each line until it is killed. Dropping this value kills it.
+pub(crate) struct Follower {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Follower {
+    /// Starts the command on a store.
+    pub(crate) fn start(store: &TestStore, args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+            .args([&["--store", store.url(), "--json"], args].concat())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines }
+    }
+
+    /// Waits for the next document.
+    pub(crate) fn next(&self) -> Value {
+        let line = self.lines.recv_timeout(Duration::from_secs(60));
+        let line = line.unwrap_or_else(|error| panic!("the command printed no further line: {error}"));
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
 /// Returns the writing end of a pipe whose reading end is closed.
 pub(crate) fn closed_pipe() -> PipeWriter {
     std::io::pipe().unwrap().1
@@ -108,6 +167,7 @@ fn run_with_stdout(args: &[&str], input: &str, output: impl Into<Stdio>) -> Comm
         .env_remove("AGENTSTORE_URL")
         .env_remove("AGENTSTORE_MAILBOX")
         .env_remove("AGENTSTORE_TENANT")
+        .env_remove("AGENTSTORE_ACTOR")
         .stdin(Stdio::piped())
         .stdout(output)
         .stderr(Stdio::piped())

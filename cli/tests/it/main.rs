@@ -8,10 +8,13 @@
 )]
 
 mod advice;
+mod audit;
 mod bench;
 mod branches;
+mod config;
 mod conformance;
 mod damage;
+mod definitions_page;
 mod demo;
 mod documents;
 mod events;
@@ -26,7 +29,9 @@ mod nats;
 mod outbox;
 mod pending;
 mod postgres;
+mod profiles;
 mod providers;
+mod registry;
 mod removal;
 mod threads;
 mod usage;

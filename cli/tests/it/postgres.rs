@@ -1,44 +1,44 @@
 //! Tests of the command with a store on a PostgreSQL server.
 
+use std::ops::Deref;
+
 use agentstore::{
     IdSource, UuidSource,
     postgres::{PostgresConfig, TestSchema},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::helpers::{CommandOutput, run, value_at};
+use crate::helpers::{TestStore, run, value_at};
+
+/// Runs a test on a store in a folder, and on one on the server.
+pub(crate) fn on_files_and_postgres(test: fn(&TestStore)) {
+    test(&TestStore::new());
+    test(&PostgresTestStore::new());
+}
 
 /// A store in a schema of its own. The schema is removed when this value is dropped.
-pub(crate) struct PostgresTestStore {
-    url: String,
-}
+pub(crate) struct PostgresTestStore(TestStore);
 
 impl PostgresTestStore {
     pub(crate) fn new() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
-        Self {
-            url: format!("{server}{separator}allow_unsafe=true&schema=test_{}", UuidSource.next_id().replace('-', "")),
-        }
+        let schema = UuidSource.next_id().replace('-', "");
+        Self(TestStore::at(format!("{server}{separator}allow_unsafe=true&schema=test_{schema}")))
     }
+}
 
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
+impl Deref for PostgresTestStore {
+    type Target = TestStore;
 
-    fn run(&self, args: &[&str]) -> CommandOutput {
-        run(&[&["--store", &self.url], args].concat(), "")
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        let response = self.run(&[args, &["--json"]].concat()).expect_success();
-        serde_json::from_str(&response.out).unwrap_or_else(|error| panic!("{error}: {}", response.out))
+    fn deref(&self) -> &TestStore {
+        &self.0
     }
 }
 
 impl Drop for PostgresTestStore {
     fn drop(&mut self) {
-        let schema = TestSchema::from_config(PostgresConfig::new(&self.url).unwrap());
+        let schema = TestSchema::from_config(PostgresConfig::new(self.url()).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(schema.remove()).unwrap();
     }

@@ -22,6 +22,10 @@ const COMMANDS: &[&str] = &[
     "label",
     "maintain",
     "mailbox",
+    "config",
+    "profile",
+    "registry",
+    "audit",
     "delete",
     "tenants",
     "verify",
@@ -44,6 +48,10 @@ fn the_help_says_what_exit_codes_mean() {
         "compact",
         "step",
         "compare",
+        "config",
+        "profile",
+        "registry",
+        "audit",
     ] {
         let response = run(&[command, "--help"], "").expect_success();
         for part in ["Example", "Exit codes: 0 ", "2 "] {
@@ -90,6 +98,17 @@ fn invalid_arguments_exit_with_2() {
         (&["bench", "--mailbox", "memory:"], "`bench` works on one store"),
         (&["migrate", "--mailbox", "memory:"], "`migrate` works on one store"),
         (&["conformance", "--mailbox", "memory:"], "`conformance` works on one store"),
+        (&["config", "set", "limits", "tokens", "--value", "1", "--text", "1"], "cannot be used with"),
+        (
+            &["config", "set", "limits", "tokens", "--value", "1", "--expect", "many"],
+            "it is neither a number nor `absent`",
+        ),
+        (&["profile", "get", "u1", "language"], "expected `user:ID`, `agent:ID`, `system`"),
+        (&["registry", "show", "coder"], "expected `KIND/ID` or `KIND/ID@VERSION`"),
+        (&["registry", "archive", "agent/coder@1", "--store", "memory:"], "not one of its versions"),
+        (&["registry", "diff", "agent/coder@1", "3", "--store", "memory:"], "two versions of one definition"),
+        (&["audit", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
+        (&["audit", "list", "--resource", "/"], "a part of its path is empty"),
         (&["mailbox", "work"], "--exec"),
         (&["mailbox", "work", "--exec", "true", "--lease", "soon"], "expected a length of time such as"),
     ] {

@@ -1,0 +1,204 @@
+//! `audit list`: lists audit records, and follows the log.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use agentstore::{
+    AuditAction, AuditQuery, AuditRecord, AuditResource, Clock, EventId, EventKind, ResourceFilter, SystemClock,
+    TextFilter, Timestamp,
+};
+use serde_json::json;
+
+use super::{Ending, RecordDocument, record_line};
+use crate::{
+    args,
+    failure::Result,
+    json_text,
+    output::{JsonList, Output},
+    pages,
+    session::Session,
+    text,
+};
+
+/// How long `--follow` waits before it looks for new records.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// List audit records, the newest first; with `--follow`, the oldest first, and then new ones until Ctrl-C
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore audit list --resource config/prompts/coder --diff\n  \
+    agentstore audit list --actor 'user:*' --since 2026-11-30 --json | jq .records[].resource\n  \
+    agentstore audit list --resource config/ --follow --json\n\n\
+    The resource of a config record is `config/NAMESPACE/ID`. With `--follow --json` each record is a document on its own \
+    line.")]
+pub(super) struct Args {
+    /// Only records about this resource; with a `/` at the end, about everything below it
+    #[arg(long, value_name = "RESOURCE", value_parser = parse_resource)]
+    resource: Option<ResourceFilter>,
+    /// Only records of this actor; with a `*` at the end, of all actors whose names begin so
+    #[arg(long, value_name = "NAME", value_parser = parse_actor)]
+    actor: Option<TextFilter>,
+    /// Only records of this action, such as update; can be given more than once
+    #[arg(long = "action", value_name = "ACTION")]
+    actions: Vec<EventKind>,
+    /// Only records since this time: an age such as `7d`, a date, or a time such as `2026-11-30T09:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    since: Option<Since>,
+    /// The greatest number of records to list; all if not given
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true, conflicts_with = "follow")]
+    limit: u64,
+    /// Also print what each change changed
+    #[arg(long)]
+    diff: bool,
+    /// After the stored records, also print new ones, including those that other processes write
+    #[arg(long)]
+    follow: bool,
+}
+
+/// The time from which records are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Age(Duration),
+    Time(Timestamp),
+}
+
+fn parse_since(text: &str) -> Result<Since, String> {
+    if let Ok(age) = args::parse_age(text) {
+        return Ok(Since::Age(age));
+    }
+    let in_utc = || text.parse::<jiff::civil::DateTime>()?.to_zoned(jiff::tz::TimeZone::UTC).map(|it| it.timestamp());
+    let time = text.parse::<jiff::Timestamp>().or_else(|_| in_utc());
+    let millis = time.ok().and_then(|time| u64::try_from(time.as_millisecond()).ok());
+    let time = millis.and_then(|millis| Timestamp::from_millis(millis).ok());
+    time.map(Since::Time)
+        .ok_or_else(|| "expected an age such as `7d`, a date, or a time such as `2026-11-30T09:00:00Z`".to_owned())
+}
+
+fn parse_resource(text: &str) -> Result<ResourceFilter, String> {
+    let filter = match text.strip_suffix('/') {
+        Some(folder) => AuditResource::new(folder).map(ResourceFilter::Below),
+        None => AuditResource::new(text).map(ResourceFilter::Exact),
+    };
+    filter.map_err(|error| error.to_string())
+}
+
+fn parse_actor(text: &str) -> Result<TextFilter, String> {
+    Ok(match text.strip_suffix('*') {
+        Some(prefix) => TextFilter::Prefix(prefix.to_owned()),
+        None => TextFilter::Exact(text.to_owned()),
+    })
+}
+
+impl Args {
+    fn query(&self) -> AuditQuery {
+        let mut query = AuditQuery::new();
+        query.resource.clone_from(&self.resource);
+        query.actor.clone_from(&self.actor);
+        query.actions = (!self.actions.is_empty()).then(|| self.actions.iter().map(AuditAction::from_name).collect());
+        query.from = self.since.map(|since| match since {
+            Since::Age(age) => SystemClock.now().saturating_sub(age),
+            Since::Time(time) => time,
+        });
+        query
+    }
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let query = args.query();
+    if args.follow {
+        return follow(query, args.diff, session, out).await;
+    }
+    let records = list(query, args.limit, session).await?;
+    if out.is_json() {
+        let mut list = JsonList::begin(out, &json!({}), "records")?;
+        records.iter().try_for_each(|record| list.item(&RecordDocument::from(record)))?;
+        list.end()?;
+    } else if records.is_empty() {
+        out.print_line("the audit log has no such records")?;
+    } else if args.diff {
+        records.iter().try_for_each(|record| print_with_difference(record, out))?;
+    } else {
+        print(&records, out)?;
+    }
+    Ok(Ending::Success)
+}
+
+async fn list(query: AuditQuery, limit: u64, session: &Session) -> Result<Vec<AuditRecord>> {
+    let audit = session.audit()?;
+    let (mut records, mut remaining) = (Vec::new(), limit);
+    if remaining == 0 {
+        return Ok(records);
+    }
+    pages::for_each(
+        async |page| audit.list_audit(query.clone().with_page(page)).await,
+        |record| {
+            records.push(record);
+            remaining -= 1;
+            Ok(remaining > 0)
+        },
+    )
+    .await?;
+    Ok(records)
+}
+
+fn print(records: &[AuditRecord], out: &mut Output) -> Result<()> {
+    let row = |record: &AuditRecord| {
+        vec![
+            record.id.to_string(),
+            text::format_time(record.time),
+            record.actor.to_string(),
+            record.action.name().to_owned(),
+            record.resource.to_string(),
+        ]
+    };
+    let rows: Vec<_> = records.iter().map(row).collect();
+    out.print_list(&["record", "time", "actor", "action", "resource"], &rows)
+}
+
+fn print_with_difference(record: &AuditRecord, out: &mut Output) -> Result<()> {
+    out.print_line(out.style(record_line(record)).bold())?;
+    json_text::print_difference(record.before.as_ref(), record.after.as_ref(), out)
+}
+
+/// Prints the records that a query finds, and then new ones.
+async fn follow(mut query: AuditQuery, diff: bool, session: &Session, out: &mut Output) -> Result<Ending> {
+    // The records with the time of the newest one. The next query finds them again.
+    let mut printed: BTreeSet<EventId> = BTreeSet::new();
+    loop {
+        let found = list(query.clone(), u64::MAX, session).await?;
+        for record in found.iter().rev().filter(|record| !printed.contains(&record.id)) {
+            if out.is_json() {
+                out.print_document(&RecordDocument::from(record))?;
+            } else if diff {
+                print_with_difference(record, out)?;
+            } else {
+                out.print_line(record_line(record))?;
+            }
+        }
+        out.flush()?;
+        if let Some(newest) = found.first() {
+            query.from = Some(newest.time);
+            printed = found.iter().filter(|it| it.time == newest.time).map(|it| it.id.clone()).collect();
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use agentstore::Timestamp;
+
+    use super::{Since, parse_since};
+
+    #[test]
+    fn a_time_is_an_age_a_date_or_a_point_in_time() {
+        let time = |millis| Ok(Since::Time(Timestamp::from_millis(millis).unwrap()));
+        assert_eq!(parse_since("7d"), Ok(Since::Age(Duration::from_hours(7 * 24))));
+        assert_eq!(parse_since("1970-01-02"), time(86_400_000));
+        assert_eq!(parse_since("1970-01-02T00:01"), time(86_460_000));
+        assert_eq!(parse_since("1970-01-02T01:00:00.5+01:00"), time(86_400_500));
+        for text in ["", "soon", "1960-01-01", "2026-13-01"] {
+            assert!(parse_since(text).is_err(), "{text}");
+        }
+    }
+}
