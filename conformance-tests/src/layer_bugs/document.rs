@@ -79,14 +79,13 @@ impl FaultyDocuments {
             .changes
             .iter()
             .any(|change| change.op == DocumentOp::Delete && collection(&change.document.key) == "versions");
-        let waits = match self.bug {
-            LayerBug::PinsUnguarded => deletes_a_version,
-            LayerBug::VersionsUnguarded | LayerBug::PublicationsUnguarded | LayerBug::ProfileOperationUnguarded => true,
-            _ => false,
+        let pause = match self.bug {
+            // Longer than the commit that pins waits.
+            LayerBug::PinsUnguarded if deletes_a_version => 40,
+            LayerBug::VersionsUnguarded | LayerBug::PublicationsUnguarded | LayerBug::ProfileOperationUnguarded => 4,
+            _ => return,
         };
-        if waits {
-            tokio::time::sleep(Duration::from_millis(4)).await;
-        }
+        tokio::time::sleep(Duration::from_millis(pause)).await;
     }
 }
 
@@ -169,7 +168,8 @@ impl CommitCoordinator for FaultyCommits {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
         change_changes(self.bug, &mut commit.documents);
         if self.bug == LayerBug::PinsUnguarded && !commit.documents.is_empty() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            // Meanwhile a purge has read the pins.
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.commits.commit(commit).await
     }

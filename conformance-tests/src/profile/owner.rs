@@ -61,12 +61,12 @@ pub(super) async fn owners_with_equal_ids_are_apart(given: &Given) -> Verdict {
 pub(super) async fn keys_are_kept_as_given(given: &Given) -> Verdict {
     let names = ["key", "Key", " key", "key ", "a/b", "a", "b", "../key", "é", "e\u{301}"];
     for name in names {
-        write(given, &ada(), [put(name, &format!("{name:?}"))]).await?;
+        write(given, &ada(), [put(name, &format!("\"{name}\""))]).await?;
         put_value(given, &ProfileOwner::Agent(id(name)), "key", "1").await?;
     }
     for name in names {
         let found = super::helpers::load(given, &ada(), name).await?;
-        expect_eq(found.map(|value| value.value.to_string()), Some(format!("{name:?}")))?;
+        expect_eq(found.map(|value| value.value.to_string()), Some(format!("\"{name}\"")))?;
         expect_profile(given, &ProfileOwner::Agent(id(name)), "key=1").await?;
     }
     Ok(())

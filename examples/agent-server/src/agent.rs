@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agentstore::{
     AgentId, Commit, CommitCoordinator, DefinitionRef, DefinitionVersion, Expect, Json, Manifest, ManifestChoice,
-    Message, NewEntry, NewVersion, Publication, PublicationId, PublishAll, RegistryStore, RollbackPublication,
-    Run, RunChange, RunId, RunOutcome, RunStatus, Stores, TenantId, ThreadId, VersionRef, pin_changes, unpin_changes,
+    Message, NewEntry, NewVersion, Publication, PublicationId, PublishAll, RegistryStore, RollbackPublication, Run,
+    RunChange, RunId, RunOutcome, RunStatus, Stores, TenantId, ThreadId, VersionRef, pin_changes, unpin_changes,
 };
 use anyhow::{Context, Result};
 

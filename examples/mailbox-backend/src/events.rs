@@ -8,7 +8,9 @@ use store_core::{
     EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
     Subscription, TenantId, TrimRequest, Trimmed, WriterId,
     document::DocumentWriteView,
-    event::{self, AppendOptions, EventKeyRecord, EventPlan, EventSource, EventView, Followers, ScopeState, StoredEvent},
+    event::{
+        self, AppendOptions, EventKeyRecord, EventPlan, EventSource, EventView, Followers, ScopeState, StoredEvent,
+    },
     length,
 };
 

@@ -94,9 +94,8 @@ impl Store for MapStore {
         // The new incarnation is greater than that of any earlier mailbox, including those of an earlier store (MB-25).
         let next_incarnation = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
         let last_revision = state.last_revision;
-        let new_data = || {
-            TenantData::new(tenant.clone(), self.shared.cursor_key.clone(), next_incarnation, last_revision)
-        };
+        let new_data =
+            || TenantData::new(tenant.clone(), self.shared.cursor_key.clone(), next_incarnation, last_revision);
         let incarnation = state.tenants.entry(tenant.clone()).or_insert_with(new_data).incarnation;
         state.last_incarnation = state.last_incarnation.max(incarnation);
         let handle = MapTenant::new(Arc::clone(&self.shared), tenant.clone(), incarnation);

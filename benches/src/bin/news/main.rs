@@ -12,8 +12,8 @@ use std::{
 };
 
 use agentstore::{
-    AppendEvents, DocumentExpect, IdSource, Json, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores, ThreadId,
-    UuidSource,
+    AppendEvents, DocumentExpect, IdSource, Json, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores,
+    ThreadId, UuidSource,
     layers::{
         LayerStore,
         config::{ConfigLayer, ConfigName, ConfigStoreExt},

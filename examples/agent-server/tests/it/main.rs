@@ -25,7 +25,9 @@ fn check_two_servers(server: &mut Server, other: &mut Server) {
     assert_eq!(server.ask("start r-2 What is a thread?"), "r-2 uses agent/assistant@2");
     assert_eq!(server.ask("rollback 1 p-3"), "snapshot 3 is p-3: agent/assistant@3");
     assert_eq!(server.ask("start r-3 What is a run?"), "r-3 uses agent/assistant@3");
-    for (run, used) in [("r-1", r#"1: "Answer briefly.""#), ("r-2", r#"2: "Answer in rhymes.""#), ("r-3", r#"3: "Answer briefly.""#)] {
+    for (run, used) in
+        [("r-1", r#"1: "Answer briefly.""#), ("r-2", r#"2: "Answer in rhymes.""#), ("r-3", r#"3: "Answer briefly.""#)]
+    {
         let expected = format!("{run} uses agent/assistant@{used}, with temperature=0.2");
         for server in [&mut *server, &mut *other] {
             assert_eq!(server.ask(&format!("show {run}")), expected);

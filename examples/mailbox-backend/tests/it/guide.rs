@@ -5,8 +5,14 @@ use std::{fs, path::Path};
 use conformance_tests::model::Bug;
 
 /// The files that the guide quotes.
-const QUOTED_FILES: &[&str] =
-    &["src/mailbox.rs", "src/data.rs", "src/documents.rs", "src/store.rs", "tests/it/conformance.rs", "tests/it/fixture.rs"];
+const QUOTED_FILES: &[&str] = &[
+    "src/mailbox.rs",
+    "src/data.rs",
+    "src/documents.rs",
+    "src/store.rs",
+    "tests/it/conformance.rs",
+    "tests/it/fixture.rs",
+];
 
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()

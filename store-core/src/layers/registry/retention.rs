@@ -1,5 +1,7 @@
 //! Removing versions that nothing needs, beside runs that pin them.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use super::{
@@ -67,12 +69,19 @@ impl RegistryLayer {
         runs: &dyn RunReader,
     ) -> Result<Vec<VersionRef>> {
         let versions = self.store.list_all(keys::query(VERSIONS, definition.name.segments()?)?).await?;
+        let marks = self.store.list_all(keys::query(MARKS, definition.name.segments()?)?).await?;
+        let marked = marks.iter().map(VersionRef::from_document).collect::<Result<BTreeSet<_>>>()?;
         let old = length(versions.len()).saturating_sub(request.keep_newest);
         let mut purged = Vec::new();
         for (document, _) in versions.iter().zip(0..old) {
             let version = VersionRef::from_document(document)?;
-            let stays = version.version == definition.current || self.is_needed(&version, runs).await?;
-            if !stays && (request.dry_run || self.remove_unless_needed(&version, runs).await?) {
+            if version.version == definition.current {
+                continue;
+            }
+            // A version that a stopped purge has marked must lose its mark if something needs it.
+            let must_decide = !request.dry_run && marked.contains(&version);
+            let is_free = must_decide || !self.is_needed(&version, runs).await?;
+            if is_free && (request.dry_run || self.remove_unless_needed(&version, runs).await?) {
                 purged.push(version);
             }
         }
