@@ -102,11 +102,17 @@ pub trait Fixture: Send + Sync + 'static {
 
     /// Returns the config over the documents and events of a tenant. Only fixtures with planted bugs return another
     /// one than the layer of core.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
     fn config(&self, stores: &TenantStores) -> Result<Arc<dyn ConfigStore>> {
         Ok(Arc::new(ConfigLayer::new(LayerStore::new(stores)?)))
     }
 
     /// Returns the audit log over the events of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
     fn audit(&self, stores: &TenantStores) -> Result<Arc<dyn AuditStore>> {
         Ok(Arc::new(AuditLog::new(LayerStore::new(stores)?)))
     }

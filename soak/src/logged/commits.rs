@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use agentstore::{
-    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, Settlement,
-    ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, Error, EventStore, OutboxStore, PendingStore, Receipt, Result,
+    Settlement, ThreadRunStore,
 };
 use async_trait::async_trait;
 
@@ -71,7 +71,7 @@ impl CommitCoordinator for LoggedCommits {
         self.inner.outbox()
     }
 
-    fn documents(&self) -> Option<Arc<dyn store_core::DocumentStore>> {
+    fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
         self.inner.documents()
     }
 }

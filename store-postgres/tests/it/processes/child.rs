@@ -9,7 +9,7 @@ use store_core::{
     Store, SubscriptionStart, TenantId, WriteDocuments,
     layers::{
         LayerStore,
-        config::{ConfigChange, ConfigEntryKind, ConfigLayer, ConfigName, ConfigPosition, ConfigStore},
+        config::{ConfigChange, ConfigEntryKind, ConfigLayer, ConfigName, ConfigStore},
     },
 };
 use store_postgres::{PostgresConfig, PostgresStore};
