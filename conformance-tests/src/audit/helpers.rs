@@ -1,11 +1,11 @@
 //! Helpers that write and list audit records.
 
-use std::sync::Arc;
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use store_core::{
     PageRequest,
     layers::{
-        audit::{AuditAction, AuditQuery, AuditRecord, AuditResource, AuditStore, NewAudit, TextFilter},
+        audit::{AuditAction, AuditQuery, AuditRecord, AuditResource, AuditStore, AuditStream, NewAudit, TextFilter},
         config::ConfigChange,
     },
 };
@@ -15,6 +15,9 @@ use crate::{
     config::helpers::{put, write},
     given::{Given, id, read_all_pages},
 };
+
+/// How long a record of a subscription may take.
+const LONG_WAIT: Duration = Duration::from_secs(30);
 
 /// The audit log of the tenant `default`.
 pub(super) fn audit(given: &Given) -> Result<Arc<dyn AuditStore>, Failure> {
@@ -68,4 +71,11 @@ pub(super) async fn expect_records(given: &Given, query: &AuditQuery, expected: 
 pub(super) async fn newest(given: &Given) -> Result<AuditRecord, Failure> {
     let page = audit(given)?.list_audit(AuditQuery::new().with_page(PageRequest::first(1))).await?;
     expect_some(page.items.into_iter().next(), "audit record")
+}
+
+/// The next record of a subscription.
+pub(super) async fn next_record(records: &mut AuditStream) -> Result<AuditRecord, Failure> {
+    let next = poll_fn(|context| records.as_mut().poll_next(context));
+    let next = tokio::time::timeout(LONG_WAIT, next).await.map_err(|_| Failure::new("no further record"))?;
+    Ok(expect_some(next, "audit record")??)
 }

@@ -10,7 +10,9 @@ use store_core::{
     },
 };
 
-use super::helpers::{audit, exactly, expect_records, list, newest, put_as_ada, resource, restart, write_audited};
+use super::helpers::{
+    audit, exactly, expect_records, list, newest, next_record, put_as_ada, resource, restart, write_audited,
+};
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
@@ -145,4 +147,20 @@ pub(super) async fn a_cursor_belongs_to_one_order(given: &Given) -> Verdict {
         expect_kind(audit(given)?.list_audit(first(other).after(cursor.clone())).await, ErrorKind::InvalidCursor)?;
     }
     expect_eq(newest(given).await?.resource.as_str(), "f/a")
+}
+
+/// A subscription gives the stored records that pass the filters, oldest first, and then each new one.
+pub(super) async fn a_subscription_gives_old_and_new_records(given: &Given) -> Verdict {
+    for (actor, path) in [("ada", "a/1"), ("bob", "a/2"), ("ada", "b/1"), ("ada", "a/3")] {
+        restart(given, actor, path).await?;
+    }
+    let query = AuditQuery::new().by(exactly("ada")).about(ResourceFilter::Below(resource("a")));
+    let mut records = audit(given)?.subscribe_audit(query).await?;
+    for path in ["a/1", "a/3"] {
+        expect_eq(next_record(&mut records).await?.resource, resource(path))?;
+    }
+    for (actor, path) in [("bob", "a/4"), ("ada", "b/2"), ("ada", "a/5")] {
+        restart(given, actor, path).await?;
+    }
+    expect_eq(next_record(&mut records).await?, newest(given).await?)
 }

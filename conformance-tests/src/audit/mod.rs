@@ -33,6 +33,7 @@ macro_rules! audit {
             list: records_of_a_time_are_listed ["AU-3"] [Time];
             list: all_filters_must_hold ["AU-3", "PG-9"] [];
             list: a_cursor_belongs_to_one_order ["AU-3", "PG-6"] [];
+            list: a_subscription_gives_old_and_new_records ["AU-3"] [];
             purge: old_records_are_purged_from_every_order ["AU-5"] [Time];
             purge: a_dry_run_counts_old_records ["AU-5"] [Time];
             restore: the_value_after_a_change_is_restored ["AU-6"] [];

@@ -7,7 +7,10 @@ use store_core::{
     Error, ErrorKind, EventId, Json, Page, PageRequest, Progress, Result, Scope, TrimBefore, TrimRequest,
     layers::{
         LayerStore, TrimFeed, TrimmedFeed,
-        audit::{AuditLog, AuditQuery, AuditRecord, AuditResource, AuditStore, NewAudit, ResourceFilter, TextFilter},
+        audit::{
+            AuditLog, AuditQuery, AuditRecord, AuditResource, AuditStore, AuditStream, NewAudit, ResourceFilter,
+            TextFilter,
+        },
     },
 };
 
@@ -95,6 +98,11 @@ impl AuditStore for BuggyAudit {
             page.items.reverse();
         }
         Ok(page)
+    }
+
+    async fn subscribe_audit(&self, query: AuditQuery) -> Result<AuditStream> {
+        let query = if self.bug == LayerBug::SubscriptionUnfiltered { AuditQuery::new() } else { query };
+        self.inner.subscribe_audit(query).await
     }
 
     async fn purge_audit(&self, mut request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {

@@ -85,6 +85,8 @@ bugs! {
     SecondFilterIgnored = "audit::all_filters_must_hold",
     /// A cursor of another order begins the list again.
     CursorOfAnotherOrder = "audit::a_cursor_belongs_to_one_order",
+    /// A subscription gives the records of all actors and resources.
+    SubscriptionUnfiltered = "audit::a_subscription_gives_old_and_new_records",
     /// A purge leaves the records in the order of their actors and resources.
     PurgeOfOneOrder = "audit::old_records_are_purged_from_every_order",
     /// A dry run of a purge removes records.

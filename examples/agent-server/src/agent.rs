@@ -67,7 +67,9 @@ impl Agent {
         let run = self.run(&id).await?;
         let manifest = self.manifest_of(&run).await?;
         let answer = self.show(id.clone(), settings).await?;
+        let thread = self.commits.threads().load_thread(&run.thread).await?.context("the thread was deleted")?;
         let commit = Commit::new(run.thread)
+            .expecting(Expect::Version(thread.version))
             .entry(NewEntry::new(Message::assistant(answer.clone())))
             .with_run(RunChange::new(id.clone(), RunStatus::done(RunOutcome::NaturalEnd)))
             .with_documents(unpin_changes(&id, names_of(&manifest))?);

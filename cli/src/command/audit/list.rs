@@ -1,10 +1,10 @@
 //! `audit list`: lists audit records, and follows the log.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{future::poll_fn, time::Duration};
 
 use agentstore::{
-    AuditAction, AuditQuery, AuditRecord, AuditResource, Clock, EventId, EventKind, ResourceFilter, SystemClock,
-    TextFilter, Timestamp,
+    AuditAction, AuditQuery, AuditRecord, AuditResource, Clock, EventKind, ResourceFilter, SystemClock, TextFilter,
+    Timestamp,
 };
 use serde_json::json;
 
@@ -18,9 +18,6 @@ use crate::{
     session::Session,
     text,
 };
-
-/// How long `--follow` waits before it looks for new records.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// List audit records, the newest first; with `--follow`, the oldest first, and then new ones until Ctrl-C
 #[derive(Debug, clap::Args)]
@@ -159,27 +156,20 @@ fn print_with_difference(record: &AuditRecord, out: &mut Output) -> Result<()> {
 }
 
 /// Prints the records that a query finds, and then new ones.
-async fn follow(mut query: AuditQuery, diff: bool, session: &Session, out: &mut Output) -> Result<Ending> {
-    // The records with the time of the newest one. The next query finds them again.
-    let mut printed: BTreeSet<EventId> = BTreeSet::new();
-    loop {
-        let found = list(query.clone(), u64::MAX, session).await?;
-        for record in found.iter().rev().filter(|record| !printed.contains(&record.id)) {
-            if out.is_json() {
-                out.print_document(&RecordDocument::from(record))?;
-            } else if diff {
-                print_with_difference(record, out)?;
-            } else {
-                out.print_line(record_line(record))?;
-            }
+async fn follow(query: AuditQuery, diff: bool, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut records = session.audit()?.subscribe_audit(query).await?;
+    while let Some(record) = poll_fn(|context| records.as_mut().poll_next(context)).await {
+        let record = record?;
+        if out.is_json() {
+            out.print_document(&RecordDocument::from(&record))?;
+        } else if diff {
+            print_with_difference(&record, out)?;
+        } else {
+            out.print_line(record_line(&record))?;
         }
         out.flush()?;
-        if let Some(newest) = found.first() {
-            query.from = Some(newest.time);
-            printed = found.iter().filter(|it| it.time == newest.time).map(|it| it.id.clone()).collect();
-        }
-        tokio::time::sleep(PAUSE).await;
     }
+    Ok(Ending::Success)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn check_two_servers(server: &mut Server, other: &mut Server) {
     }
     let answer = server.ask("finish r-1");
     assert_eq!(answer, r#"r-1 uses agent/assistant@1: "Answer briefly.", with temperature=0.2"#);
-    assert_eq!(server.ask("finish r-1"), "error: run `r-1` is done and never changes");
+    assert_eq!(server.ask("finish r-1"), "error: run: run `r-1` cannot go from done to done");
     assert_eq!(server.ask("publish p-1 Answer."), "error: publication `p-1` already exists");
     assert_eq!(server.ask("show r-4"), "error: there is no run r-4");
     assert_eq!(server.ask("sing"), "error: there is no such command; `help` lists them");

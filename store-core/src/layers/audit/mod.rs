@@ -13,5 +13,5 @@ pub use self::{
     query::{AuditQuery, ResourceFilter, TextFilter},
     record::{AuditAction, AuditRecord, AuditResource, NewAudit, Restoration},
     rules::{planned, restored_value},
-    store::{AUDIT_RETENTION, AuditLog, AuditStore, retention_limit},
+    store::{AUDIT_RETENTION, AuditLog, AuditStore, AuditStream, retention_limit},
 };

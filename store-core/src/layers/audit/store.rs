@@ -1,8 +1,10 @@
 //! The contract of the audit log, and its implementation over events.
 
-use std::{fmt, time::Duration};
+use std::{fmt, future, pin::Pin, time::Duration};
 
 use async_trait::async_trait;
+use futures_core::Stream;
+use futures_util::StreamExt;
 
 use super::{
     AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit,
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    event::{AppendEvents, EventFilter, EventQuery, Scope},
+    event::{AppendEvents, EventFilter, EventQuery, Scope, Subscribe, SubscriptionStart},
     id::EventId,
     json::Json,
     layers::{LayerStore, TrimFeed, TrimmedFeed},
@@ -19,6 +21,9 @@ use crate::{
     progress::Progress,
     time::Timestamp,
 };
+
+/// A stream of audit records. It does not end, except after an error.
+pub type AuditStream = Pin<Box<dyn Stream<Item = Result<AuditRecord>> + Send>>;
 
 /// The audit log of a tenant. Its records are append only: no method changes one (AU-2).
 ///
@@ -49,6 +54,13 @@ pub trait AuditStore: Send + Sync {
     /// # Errors
     /// `Invalid` for a limit out of range; `InvalidCursor`; `CursorExpired` if the record of the cursor was purged.
     async fn list_audit(&self, query: AuditQuery) -> Result<Page<AuditRecord>>;
+
+    /// Gives the stored records of a query, oldest first, and then each new one once, also those that other processes
+    /// write (AU-3). The page of the query has no effect.
+    ///
+    /// # Errors
+    /// As [`subscribe`](crate::EventSubscriber::subscribe). An error inside the stream ends the stream.
+    async fn subscribe_audit(&self, query: AuditQuery) -> Result<AuditStream>;
 
     /// Removes the records that are older than a time (AU-5). [`retention_limit`] gives the usual time.
     ///
@@ -147,6 +159,17 @@ impl AuditStore for AuditLog {
             }
             request.cursor = Some(next);
         }
+    }
+
+    async fn subscribe_audit(&self, query: AuditQuery) -> Result<AuditStream> {
+        let scope = Scope::Topic(topic_of_query(&query)?);
+        let subscription = self.store.events.subscribe(Subscribe::new(scope, SubscriptionStart::First)).await?;
+        let records = subscription.events.filter_map(move |event| {
+            let record = event.and_then(record_of).transpose();
+            let passes = |record: &Result<_>| record.as_ref().map_or(true, |record| admits(&query, record));
+            future::ready(record.filter(passes))
+        });
+        Ok(Box::pin(records))
     }
 
     async fn purge_audit(&self, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {
