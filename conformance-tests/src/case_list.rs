@@ -144,8 +144,8 @@ macro_rules! live_channel {
 }
 
 /// Runs every case of documents and topics, those that all contracts share, and one for each atomic step that the
-/// layers rely on, each as a test of its own. `$fixture` is an expression that makes a fixture. Its path must begin with
-/// `crate`: `crate::fixture()`.
+/// layers rely on, each as a test of its own. `$fixture` is an expression that makes a fixture. Its path must begin
+/// with `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! document_store {
     ($fixture:expr) => {

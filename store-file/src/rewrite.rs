@@ -1,8 +1,8 @@
 //! The logs of collections of documents are rewritten when more than half of one is overwritten or deleted (DO-10).
 //!
 //! A rewrite makes a new log, which takes all further writes. Then it moves what exists from the old log to the new
-//! one, in bounded steps, between which other calls write. When nothing of the old log exists, it is purged. A rewrite that
-//! was cut short goes on at the next one: each of its steps leaves the two logs and the index in a whole state.
+//! one, in bounded steps, between which other calls write. When nothing of the old log exists, it is purged. A rewrite
+//! that was cut short goes on at the next one: each of its steps leaves the two logs and the index in a whole state.
 
 use std::collections::BTreeSet;
 

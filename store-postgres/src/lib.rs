@@ -3,7 +3,8 @@
 //! # Layout
 //! - `config`, `url`: the options with which a store is opened
 //! - `store`: opening and closing a store, and its tenants
-//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `documents`, `mailbox`, `commit`: the contracts of a tenant
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `documents`, `mailbox`, `commit`: the contracts of a
+//!   tenant
 //! - `cache`: the records that the process keeps of a thread, in the form in which the rules of core read them
 //! - `decide`: the loop that runs a rule, loads the records that are missing and writes the result
 //! - `write`: writing the result of a decision in one statement

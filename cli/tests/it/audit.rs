@@ -31,7 +31,8 @@ fn value_of(store: &TestStore) -> Value {
     value_at(&store.json(&["config", "get", "prompts", "coder"]), "/value").clone()
 }
 
-/// Tests AU-1 and AU-3: each change of a config record has a record, which is found by resource, actor, action and time.
+/// Tests AU-1 and AU-3: each change of a config record has a record, which is found by resource, actor, action and
+/// time.
 #[test]
 fn records_say_who_changed_what() {
     on_files_and_postgres(|store| {

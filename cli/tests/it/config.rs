@@ -14,7 +14,8 @@ fn records(store: &TestStore, namespace: &str) -> Vec<(Value, Value)> {
     records.iter().map(|record| (value_at(record, "/id").clone(), value_at(record, "/value").clone())).collect()
 }
 
-/// Tests CF-1, CF-2 and CF-5: records are set from an argument, a file and standard input, and read, listed and deleted.
+/// Tests CF-1, CF-2 and CF-5: records are set from an argument, a file and standard input, and read, listed and
+/// deleted.
 #[test]
 fn records_are_set_read_listed_and_deleted() {
     on_files_and_postgres(|store| {

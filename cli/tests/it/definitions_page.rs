@@ -41,8 +41,8 @@ fn without_times(text: &str) -> String {
     text.char_indices().map(|(at, c)| if c.is_ascii_digit() && is_of_time(at) { '0' } else { c }).collect()
 }
 
-/// Compares the page with what its commands print now. Times and generated ids may differ. With `AGENTSTORE_WRITE_PAGES`
-/// it writes the page.
+/// Compares the page with what its commands print now. Times and generated ids may differ. With
+/// `AGENTSTORE_WRITE_PAGES` it writes the page.
 #[test]
 fn the_commands_of_the_page_print_what_it_shows() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/agent-definitions.md");

@@ -176,7 +176,8 @@ fn an_archived_definition_is_not_published() {
     });
 }
 
-/// Tests RG-6 and RG-8: the id of a publication is used once, and each publication follows the one it was compared with.
+/// Tests RG-6 and RG-8: the id of a publication is used once, and each publication follows the one it was compared
+/// with.
 #[test]
 fn a_publication_is_refused_if_its_id_is_in_use() {
     let store = TestStore::new();

@@ -25,11 +25,11 @@ pub trait EventWriter: Send + Sync {
     /// - Of several appends that expect the same number of events in a scope, exactly one succeeds (EV-9).
     /// - No reader sees an event before one with a smaller sequence number in the same scope (EV-13).
     ///
-    /// # Errors
-    /// `Invalid` for a draft without a scope, with two threads, two runs or a topic twice, or with schema version 0
-    /// (EV-2), for a key without a writer (EV-7), and for an expectation about a scope that no draft has (EV-8);
-    /// `IdempotencyMismatch` (EV-6); `Conflict` if the counter of a scope has another value (EV-8); `ClaimLost` and `StaleEpoch` under a
-    /// fence (CM-44); `LimitExceeded`. After an `Unknown` outcome, repeat the append with its key.
+    /// # Errors `Invalid` for a draft without a scope, with two threads, two runs or a topic twice, or with schema
+    /// version 0 (EV-2), for a key without a writer (EV-7), and for an expectation about a scope that no draft has
+    /// (EV-8); `IdempotencyMismatch` (EV-6); `Conflict` if the counter of a scope has another value (EV-8); `ClaimLost`
+    /// and `StaleEpoch` under a fence (CM-44); `LimitExceeded`. After an `Unknown` outcome, repeat the append with its
+    /// key.
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents>;
 }
 

@@ -1,5 +1,5 @@
-//! Documents and events in a batch. The SQL function `write_documents` writes documents, events in topics, and the commit
-//! key of a commit that puts documents.
+//! Documents and events in a batch. The SQL function `write_documents` writes documents, events in topics, and the
+//! commit key of a commit that puts documents.
 
 use std::sync::{
     Arc,

@@ -28,9 +28,9 @@ use crate::{
 
 /// Publish the definitions of a folder as one publication; the difference from the latest publication is shown first
 ///
-/// The folder contains a file `KIND/ID.json` for each definition, such as `agent/coder.json`. A definition whose content
-/// has not changed keeps its version. The publication has the definitions of the folder and no others. If nothing
-/// differs, nothing is published.
+/// The folder contains a file `KIND/ID.json` for each definition, such as `agent/coder.json`. A definition whose
+/// content has not changed keeps its version. The publication has the definitions of the folder and no others. If
+/// nothing differs, nothing is published.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore registry publish ./definitions --dry-run\n  \
     agentstore registry publish ./definitions --id release-7 --actor user:ada --yes\n\n\

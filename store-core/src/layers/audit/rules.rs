@@ -37,7 +37,8 @@ fn folder_topic(folder: &str) -> Result<TopicId> {
     topic_of("layer.audit.below", folder)
 }
 
-/// Returns the audit record of a change that a layer makes, or none if the change carries none or changes nothing (AU-1).
+/// Returns the audit record of a change that a layer makes, or none if the change carries none or changes nothing
+/// (AU-1).
 pub(in crate::layers) fn audit_of_change(
     audit: Option<&NewAudit>,
     resource: &AuditResource,
