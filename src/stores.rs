@@ -14,13 +14,18 @@ use store_core::{
     },
 };
 
-use crate::{composed::ComposedStore, log_files::LogFiles, options::unsupported};
+use crate::{
+    composed::{ComposedStore, MergedAudit, OtherPart},
+    log_files::LogFiles,
+    options::unsupported,
+};
 
 /// An opened store with all its parts.
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
-/// to one store, because one commit writes to all of them atomically (CP-2). Only the mailbox may belong to another
-/// store: see [`with_mailbox`](Self::with_mailbox).
+/// to one store, because one commit writes to all of them atomically (CP-2). So does the registry. Another store may
+/// have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
+/// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     store: Arc<dyn Store>,
@@ -29,6 +34,8 @@ pub struct Stores {
     backend: &'static str,
     /// The properties of the mailbox's store, if the mailbox belongs to another store.
     mailbox: Option<SeparateMailbox>,
+    /// The store of config, profiles and audit log, if they belong to another store.
+    settings: Option<Arc<dyn Store>>,
 }
 
 /// The properties of another store, from which only the mailbox is used.
@@ -43,7 +50,7 @@ impl Stores {
     /// Returns the parts of a store that the caller has opened.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, log_files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None }
+        Self { store, log_files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None, settings: None }
     }
 
     /// Sets the name of the backend, which metrics use as a label; `other` by default.
@@ -85,8 +92,40 @@ impl Stores {
         other.mailbox(&TenantId::default_tenant())?;
         let (capabilities, clock) = (other.mailbox_capabilities().clone(), Arc::clone(other.mailbox_clock()));
         let mailbox = Some(SeparateMailbox { capabilities, clock, backend: other.mailbox_backend() });
-        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&other.store)));
+        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&other.store), OtherPart::Mailbox));
         Ok(Self { store, mailbox, ..self })
+    }
+
+    /// Takes config, profiles and the audit log from another store, and everything else from this one (CP-2).
+    ///
+    /// The registry stays in this store, and its audit records with it: `audit` reads the logs of both stores as one.
+    /// [`subscribe_audit`](AuditStore::subscribe_audit) gives the records of each store in their order.
+    ///
+    /// `delete_tenant` deletes a tenant from the other store first, and then from this one. If it is interrupted,
+    /// repeat the call to finish it. If `other` is the same store as this one, nothing changes.
+    ///
+    /// # Errors
+    /// `Unsupported` if `other` has no documents; `Closed` if `other` was closed.
+    ///
+    /// # Example
+    ///
+    #[cfg_attr(feature = "memory", doc = "```")]
+    #[cfg_attr(not(feature = "memory"), doc = "```ignore")]
+    /// # async fn example() -> agentstore::Result<()> {
+    /// let settings = agentstore::open("memory:").await?;
+    /// let stores = agentstore::open("memory:").await?.with_settings(&settings)?;
+    /// let _config = stores.config(&agentstore::TenantId::default_tenant())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_settings(self, other: &Self) -> Result<Self> {
+        if Arc::ptr_eq(&self.store, &other.store) {
+            return Ok(self);
+        }
+        layer_store(&*other.store, &TenantId::default_tenant())?;
+        let settings = Some(Arc::clone(&other.store));
+        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&other.store), OtherPart::Settings));
+        Ok(Self { store, settings, ..self })
     }
 
     /// Adds access to the log files of the backend.
@@ -197,7 +236,7 @@ impl Stores {
     /// # Errors
     /// `Unsupported` if the store has no documents; otherwise as [`Store::tenant`].
     pub fn config(&self, tenant: &TenantId) -> Result<Arc<dyn ConfigStore>> {
-        Ok(Arc::new(ConfigLayer::new(self.layer_store(tenant)?)))
+        Ok(Arc::new(ConfigLayer::new(self.settings(tenant)?)))
     }
 
     /// Returns the audit log of a tenant.
@@ -205,7 +244,12 @@ impl Stores {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn audit(&self, tenant: &TenantId) -> Result<Arc<dyn AuditStore>> {
-        Ok(Arc::new(AuditLog::new(self.layer_store(tenant)?)))
+        let audit = AuditLog::new(self.settings(tenant)?);
+        if self.settings.is_none() || self.tenant(tenant)?.documents.is_none() {
+            return Ok(Arc::new(audit));
+        }
+        let of_registry = AuditLog::new(layer_store(&*self.store, tenant)?);
+        Ok(Arc::new(MergedAudit::new(audit, of_registry)))
     }
 
     /// Returns the profiles and the shared state of a tenant (PF).
@@ -213,7 +257,7 @@ impl Stores {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn profiles(&self, tenant: &TenantId) -> Result<Arc<dyn ProfileStore>> {
-        Ok(Arc::new(ProfileLayer::new(self.layer_store(tenant)?)))
+        Ok(Arc::new(ProfileLayer::new(self.settings(tenant)?)))
     }
 
     /// Returns the registry of a tenant (RG): definitions with versions, publications, manifests.
@@ -221,15 +265,12 @@ impl Stores {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn registry(&self, tenant: &TenantId) -> Result<Arc<dyn RegistryStore>> {
-        Ok(Arc::new(RegistryLayer::new(self.layer_store(tenant)?)))
+        Ok(Arc::new(RegistryLayer::new(layer_store(&*self.store, tenant)?)))
     }
 
-    fn layer_store(&self, tenant: &TenantId) -> Result<LayerStore> {
-        let stores = self.tenant(tenant)?;
-        if stores.documents.is_none() {
-            return Err(unsupported("keeping documents (open a store that does: `memory:`)"));
-        }
-        LayerStore::new(&stores)
+    /// Returns what config, profiles and the audit log are kept in.
+    fn settings(&self, tenant: &TenantId) -> Result<LayerStore> {
+        layer_store(&**self.settings.as_ref().unwrap_or(&self.store), tenant)
     }
 
     /// Returns the file that contains the log of a thread, so that other tools can read it (FI-1). Returns none for an
@@ -255,6 +296,16 @@ impl Stores {
     pub async fn close(&self) -> Result<()> {
         self.store.close().await
     }
+}
+
+fn layer_store(store: &dyn Store, tenant: &TenantId) -> Result<LayerStore> {
+    let stores = store.tenant(tenant)?;
+    if stores.documents.is_none() {
+        return Err(unsupported(
+            "keeping documents (open a store that does: `memory:`, `file:PATH` or `postgres://…`)",
+        ));
+    }
+    LayerStore::new(&stores)
 }
 
 impl fmt::Debug for Stores {

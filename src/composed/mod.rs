@@ -1,7 +1,8 @@
-//! A composition of two stores: everything of one store, with the mailbox of another.
+//! A composition of two stores: everything of one store, with a part of another.
 
+mod audit;
 mod commits;
-mod tenants;
+mod merged_list;
 
 use std::sync::Arc;
 
@@ -10,35 +11,46 @@ use store_core::{
     Capabilities, Page, PageRequest, Processes, Result, Store, TenantId, TenantStores, inspect::Inspector,
 };
 
-use self::commits::NonSettlingCommits;
+pub(crate) use self::audit::MergedAudit;
+use self::{commits::NonSettlingCommits, merged_list::ListSource};
 
-/// The store of the threads, with the mailbox of another store. Events, pending input and the outbox always come from
-/// the thread store (CP-2), so they have no field of their own.
+/// What a composition uses of its second store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OtherPart {
+    /// The mailbox, with the live channel and the wake-ups.
+    Mailbox,
+    /// Config, profiles and the audit log, which `Stores` builds over the documents and the events of the second store.
+    Settings,
+}
+
+/// The store of the threads, with a part of another store. Events, pending input, the outbox and documents always come
+/// from the thread store (CP-2), so they have no field of their own.
 pub(crate) struct ComposedStore {
     thread_store: Arc<dyn Store>,
-    mailbox_store: Arc<dyn Store>,
+    other_store: Arc<dyn Store>,
+    part: OtherPart,
     capabilities: Capabilities,
 }
 
 impl ComposedStore {
-    /// Combines the threads of one store with the mailbox of another.
-    pub(crate) fn new(thread_store: Arc<dyn Store>, mailbox_store: Arc<dyn Store>) -> Self {
-        let capabilities = combined_capabilities(thread_store.capabilities(), mailbox_store.capabilities());
-        Self { thread_store, mailbox_store, capabilities }
+    /// Combines the threads of one store with a part of another.
+    pub(crate) fn new(thread_store: Arc<dyn Store>, other_store: Arc<dyn Store>, part: OtherPart) -> Self {
+        let mut capabilities = combined_capabilities(thread_store.capabilities(), other_store.capabilities());
+        capabilities.fenced = part == OtherPart::Settings && thread_store.capabilities().fenced;
+        Self { thread_store, other_store, part, capabilities }
     }
 }
 
 /// Returns the capabilities of the composition. For durability, record size and number of processes, the weaker store
 /// decides. Time and events are those of the thread store.
-fn combined_capabilities(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
+fn combined_capabilities(threads: &Capabilities, other: &Capabilities) -> Capabilities {
     let mut combined = threads.clone();
-    combined.survives = threads.survives.min(mailbox.survives);
-    combined.max_record_bytes = threads.max_record_bytes.min(mailbox.max_record_bytes);
+    combined.survives = threads.survives.min(other.survives);
+    combined.max_record_bytes = threads.max_record_bytes.min(other.max_record_bytes);
     combined.processes = threads.processes;
-    if mailbox.processes == Processes::One {
+    if other.processes == Processes::One {
         combined.processes = Processes::One;
     }
-    combined.fenced = false;
     combined
 }
 
@@ -46,7 +58,10 @@ fn combined_capabilities(threads: &Capabilities, mailbox: &Capabilities) -> Capa
 impl Store for ComposedStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.thread_store.tenant(tenant)?;
-        let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox_store.tenant(tenant)?;
+        if self.part == OtherPart::Settings {
+            return Ok(stores);
+        }
+        let TenantStores { mailbox, live, wake_ups, .. } = self.other_store.tenant(tenant)?;
         // Wake-ups announce work in a mailbox. Those of the thread store would announce work in a mailbox that is not
         // used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
@@ -56,13 +71,14 @@ impl Store for ComposedStore {
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        tenants::list(&*self.thread_store, &*self.mailbox_store, page).await
+        let sources: [&dyn ListSource<TenantId>; 2] = [&&*self.thread_store, &&*self.other_store];
+        merged_list::list(sources[0], sources[1], TenantId::cmp, page).await
     }
 
-    /// Deletes the tenant from the mailbox first, because without work no worker writes to the threads again. If the
-    /// call is interrupted between the two stores, the tenant is still listed.
+    /// Deletes the tenant from the other store first: without work in a mailbox, no worker writes to the threads again.
+    /// If the call is interrupted between the two stores, the tenant is still listed.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        self.mailbox_store.delete_tenant(tenant).await?;
+        self.other_store.delete_tenant(tenant).await?;
         self.thread_store.delete_tenant(tenant).await
     }
 
@@ -72,15 +88,15 @@ impl Store for ComposedStore {
 
     async fn sync(&self) -> Result<()> {
         self.thread_store.sync().await?;
-        self.mailbox_store.sync().await
+        self.other_store.sync().await
     }
 
     async fn close(&self) -> Result<()> {
-        let (mailbox, threads) = (self.mailbox_store.close().await, self.thread_store.close().await);
-        mailbox.and(threads)
+        let (other, threads) = (self.other_store.close().await, self.thread_store.close().await);
+        other.and(threads)
     }
 
-    /// Returns the inspector of the thread store. To inspect the mailbox, open its own store.
+    /// Returns the inspector of the thread store. To inspect the other one, open it alone.
     fn inspector(&self) -> Option<&dyn Inspector> {
         self.thread_store.inspector()
     }

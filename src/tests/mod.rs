@@ -6,6 +6,8 @@ mod history;
 mod memory;
 mod nats;
 mod postgres;
+#[cfg(feature = "memory")]
+mod settings;
 mod sqlite_mailbox;
 #[cfg(all(feature = "worker", feature = "memory", feature = "file"))]
 mod worker;
