@@ -138,3 +138,25 @@ async fn a_tenant_is_deleted_from_both_stores() {
     bed.stores.close().await.unwrap();
     assert_eq!(bed.settings.config(&bed.tenant).err().unwrap().kind(), ErrorKind::Closed);
 }
+
+/// Tests WK-9, AU-5, CF-7 and RG-11: maintenance removes from both stores what is older than it is to be kept.
+#[cfg(feature = "worker")]
+#[tokio::test]
+async fn maintenance_covers_both_stores() {
+    let bed = bed().await;
+    bed.change(9).await;
+    let maintain = async |retention: &crate::Retention, dry: bool| {
+        let maintenance = crate::Maintenance::new(&bed.stores, &bed.tenant).unwrap().with_retention(retention.clone());
+        let summary = if dry { maintenance.dry() } else { maintenance }.run_once().await.unwrap();
+        (summary.audit_records, summary.config_entries, summary.versions)
+    };
+    let mut retention = crate::Retention::default();
+    assert_eq!(maintain(&retention, false).await, (0, 0, 0));
+    // The clock of the store has passed the time of the last record.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    let now = std::time::Duration::ZERO;
+    (retention.audit, retention.config_feed, retention.versions) = (Some(now), Some(now), Some(2));
+    assert_eq!(maintain(&retention, true).await, (9, 5, 2));
+    assert_eq!(maintain(&retention, false).await, (9, 5, 2));
+    assert_eq!(maintain(&retention, false).await, (0, 0, 0));
+}

@@ -51,6 +51,16 @@ pub(crate) struct Args {
     /// How long to keep threads that do not change and have no open run, pending input or child threads
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     threads: args::RetentionAge,
+    /// How long to keep audit records
+    #[arg(long, value_name = "AGE", default_value = "90d", value_parser = args::parse_retention_age)]
+    audit: args::RetentionAge,
+    /// How long to keep entries of the config feed; config records stay
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    config_feed: args::RetentionAge,
+    /// Keep this many of the newest versions of each definition, and those that are published, protected or pinned by an
+    /// open run; all if not given
+    #[arg(long, value_name = "N")]
+    versions: Option<u64>,
     /// Compress the logs of threads that did not change for this time; only for `file:` stores
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     compress_after: args::RetentionAge,
@@ -70,6 +80,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let mut retention = Retention::default();
     (retention.dispatches, retention.outbox) = (args.dispatches.0, args.outbox.0);
     (retention.events, retention.threads) = (args.events.0, args.threads.0);
+    (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
+    retention.versions = args.versions;
     let mut maintenance =
         Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
     if args.dry_run {
@@ -177,6 +189,9 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
         age_text(retention.threads),
         String::new(),
         age_text(retention.events),
+        age_text(retention.audit),
+        age_text(retention.config_feed),
+        retention.versions.map_or_else(|| "forever".to_owned(), |count| format!("the newest {count}")),
     ];
     let more = if round.summary.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry_run { "would be removed" } else { "removed" }, "kept for"]);
@@ -192,7 +207,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
     out.flush()
 }
 
-fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 6] {
+fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 9] {
     [
         ("expired claims", summary.reclaimed),
         ("dispatches", summary.dispatches),
@@ -200,6 +215,9 @@ fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 6] {
         ("idle threads", summary.threads),
         ("deleted threads", summary.deleted),
         ("events", summary.events),
+        ("audit records", summary.audit_records),
+        ("config entries", summary.config_entries),
+        ("versions", summary.versions),
     ]
 }
 

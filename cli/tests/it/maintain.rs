@@ -72,6 +72,31 @@ fn maintain_once_removes_records_of_the_given_age() {
     store.run(&["maintain", "--events", "soon"]).expect_failure(2, &["or `never`"]);
 }
 
+/// Tests WK-9, AU-5 and CF-7 for the command: audit records and entries of the config feed are removed by age, and the
+/// config records stay.
+#[test]
+fn maintain_removes_audit_records_and_config_entries() {
+    let store = TestStore::new();
+    for value in ["1", "2", "3"] {
+        store.json(&["config", "set", "limits", "tokens", "--value", value, "--actor", "user:ada"]);
+    }
+    let removed = |args: &[&str]| {
+        let report = store.json(&[&["maintain"], args].concat());
+        ["audit_records", "config_entries", "versions"].map(|what| value_at(&report, &format!("/did/{what}")).clone())
+    };
+    assert_eq!(removed(&["--once"]), [0, 0, 0]);
+    let all = ["--audit", "0s", "--config-feed", "0s", "--versions", "1"];
+    assert_eq!(removed(&[&["--dry-run"], &all[..]].concat()), [3, 3, 0]);
+    assert_eq!(removed(&["--once", "--config-feed", "0s"]), [0, 3, 0]);
+    let response = store.run(&[&["maintain", "--once"], &all[..]].concat()).expect_success().out;
+    let rows: Vec<_> = response.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for row in ["audit records 3 0s", "config entries 0 0s", "versions 0 the newest 1"] {
+        assert!(rows.contains(&row.to_owned()), "{response}");
+    }
+    assert_eq!(value_at(&store.json(&["config", "get", "limits", "tokens"]), "/value"), 3);
+    assert_eq!(value_at(&store.json(&["audit", "list"]), "/records"), &json!([]));
+}
+
 /// Tests WK-9 for the command: it repeats its round until a signal ends it, and then prints the sum of all rounds.
 #[test]
 fn the_maintain_command_runs_until_it_is_stopped() {

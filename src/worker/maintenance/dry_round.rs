@@ -29,6 +29,7 @@ impl Steps {
         let pruned = self.find_idle_threads(&mut idle_threads).await;
         is_limit_reached |= failures.add_step("prune threads", &mut summary.threads, Self::step_result(pruned));
         failures.add_step("trim events", &mut summary.events, self.trim_or_count_events(&idle_threads).await);
+        self.add_layer_steps(&mut failures, summary).await;
         failures.add_step("compress logs", &mut 0, Self::step_result(self.compress_logs(summary).await.map(|()| 0)));
         summary.more |= is_limit_reached;
         failures.finish(summary)

@@ -1,16 +1,17 @@
 //! Removes finished work, and ends expired claims.
 
 mod dry_round;
+mod layers;
 mod steps;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::Serialize;
-use store_core::{Error, IgnoreProgress, Progress, Result, TenantId};
+use store_core::{Error, IgnoreProgress, Progress, Result, TenantId, layers::audit::AUDIT_RETENTION};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use self::steps::Steps;
+use self::{layers::Layers, steps::Steps};
 use super::{LoopHandle, options::jittered};
 use crate::{Stores, options::unsupported};
 
@@ -29,12 +30,21 @@ pub struct Retention {
     /// The time from the last write of a thread to its pruning; absent by default. A thread with open runs, pending
     /// input or children is not pruned.
     pub threads: Option<Duration>,
+    /// The age at which audit records are removed; 90 days by default (AU-5).
+    pub audit: Option<Duration>,
+    /// The age at which entries of the config feed are removed; absent by default. Config records stay (CF-7).
+    pub config_feed: Option<Duration>,
+    /// The number of the newest versions of each definition that are kept; absent by default, so all are kept. The
+    /// current version stays, and so do published and protected ones and those that an open run pins (RG-11).
+    pub versions: Option<u64>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         const DAY: Duration = Duration::from_hours(24);
-        Self { dispatches: Some(DAY), outbox: Some(DAY), events: None, threads: None }
+        let (events, threads, config_feed, versions) = (None, None, None, None);
+        let audit = Some(AUDIT_RETENTION);
+        Self { dispatches: Some(DAY), outbox: Some(DAY), events, threads, audit, config_feed, versions }
     }
 }
 
@@ -87,6 +97,12 @@ pub struct MaintenanceSummary {
     pub threads: u64,
     /// Deleted threads whose data was removed.
     pub deleted: u64,
+    /// Removed audit records.
+    pub audit_records: u64,
+    /// Removed entries of the config feed.
+    pub config_entries: u64,
+    /// Removed versions of definitions.
+    pub versions: u64,
     /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
     pub logs: u64,
     /// The size of the files of these logs before, in bytes.
@@ -106,6 +122,10 @@ impl MaintenanceSummary {
     fn add(&mut self, other: &Self) {
         let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more, .. } = other;
         let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
+        let Self { audit_records, config_entries, versions, .. } = other;
+        self.audit_records += audit_records;
+        self.config_entries += config_entries;
+        self.versions += versions;
         self.logs += logs;
         self.log_bytes_before += log_bytes_before;
         self.log_bytes_after += log_bytes_after;
@@ -129,6 +149,7 @@ impl Maintenance {
     pub fn new(stores: &Stores, tenant: &TenantId) -> Result<Self> {
         let steps = Steps {
             stores: stores.tenant(tenant)?,
+            layers: Layers::of(stores, tenant)?,
             tenant: tenant.clone(),
             log_files: stores.log_files().cloned(),
             compress_after: None,

@@ -11,7 +11,7 @@ use store_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{MaintenanceSummary, Retention};
+use super::{MaintenanceSummary, Retention, layers::Layers};
 use crate::{CompressLogs, LogFiles, worker::telemetry};
 
 /// The maximum number of records that one call ends or removes. Between two calls the store can serve other callers,
@@ -21,6 +21,7 @@ pub(super) const MAX_PER_CALL: u32 = 1_000;
 /// The stores and settings of the steps.
 pub(super) struct Steps {
     pub(super) stores: TenantStores,
+    pub(super) layers: Layers,
     pub(super) tenant: TenantId,
     pub(super) log_files: Option<Arc<dyn LogFiles>>,
     pub(super) compress_after: Option<Duration>,
@@ -36,7 +37,7 @@ pub(super) struct Steps {
 /// The number of records that a step ended or removed, and the error that ended the step early.
 pub(super) type StepResult = (u64, Option<Error>);
 
-const NOTHING_DONE: StepResult = (0, None);
+pub(super) const NOTHING_DONE: StepResult = (0, None);
 
 /// The failures of a round.
 #[derive(Default)]
@@ -77,6 +78,7 @@ impl Steps {
         failures.add_step("prune threads", &mut summary.threads, self.prune_threads().await);
         failures.add_step("purge deleted threads", &mut summary.deleted, self.purge_deleted().await);
         failures.add_step("trim events", &mut summary.events, self.trim_or_count_events(&HashSet::new()).await);
+        self.add_layer_steps(&mut failures, summary).await;
         failures.add_step("compress logs", &mut 0, (0, self.compress_logs(summary).await.err()));
         failures.add_step("measure", &mut 0, (0, self.record_gauges().await.err()));
         failures.finish(summary)
@@ -153,13 +155,15 @@ impl Steps {
 
     async fn purge_deleted(&self) -> StepResult {
         let Some(threads) = &self.stores.threads else { return NOTHING_DONE };
-        match threads
-            .purge_deleted(&StoppableProgress { stopping: self.stopping.clone(), told: Arc::new(IgnoreProgress) })
-            .await
-        {
+        match threads.purge_deleted(&self.until_stopped()).await {
             Ok(count) => (count, None),
             Err(error) => (0, Some(error)),
         }
+    }
+
+    /// Stops a call when maintenance is asked to stop.
+    pub(super) fn until_stopped(&self) -> impl Progress + use<> {
+        StoppableProgress { stopping: self.stopping.clone(), told: Arc::new(IgnoreProgress) }
     }
 
     /// Compresses the logs of threads that were not written for a while. A dry run only counts them.

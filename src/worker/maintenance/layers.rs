@@ -1,0 +1,76 @@
+//! The steps about config, the audit log and the registry. A dry run counts what they would remove.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ErrorKind, PurgeVersions, Result, TenantId,
+    layers::{TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, registry::RegistryStore},
+};
+
+use super::{
+    MaintenanceSummary,
+    steps::{NOTHING_DONE, RoundFailures, StepResult, Steps},
+};
+use crate::Stores;
+
+/// The layers that the stores have.
+pub(super) struct Layers {
+    config: Option<Arc<dyn ConfigStore>>,
+    audit: Option<Arc<dyn AuditStore>>,
+    registry: Option<Arc<dyn RegistryStore>>,
+}
+
+impl Layers {
+    pub(super) fn of(stores: &Stores, tenant: &TenantId) -> Result<Self> {
+        Ok(Self {
+            config: if_supported(stores.config(tenant))?,
+            audit: if_supported(stores.audit(tenant))?,
+            registry: if_supported(stores.registry(tenant))?,
+        })
+    }
+}
+
+fn if_supported<T>(layer: Result<T>) -> Result<Option<T>> {
+    match layer {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+        layer => layer.map(Some),
+    }
+}
+
+fn step_result(trimmed: Result<TrimmedFeed>) -> StepResult {
+    trimmed.map_or_else(|error| (0, Some(error)), |trimmed| (trimmed.removed, None))
+}
+
+impl Steps {
+    pub(super) async fn add_layer_steps(&self, failures: &mut RoundFailures, summary: &mut MaintenanceSummary) {
+        failures.add_step("purge audit records", &mut summary.audit_records, self.purge_audit().await);
+        failures.add_step("trim the config feed", &mut summary.config_entries, self.trim_config_feed().await);
+        failures.add_step("purge versions", &mut summary.versions, self.purge_versions().await);
+    }
+
+    async fn trim_config_feed(&self) -> StepResult {
+        let (Some(config), Some(age)) = (&self.layers.config, self.retention.config_feed) else { return NOTHING_DONE };
+        step_result(config.trim_config_feed(self.trim_request(age), &self.until_stopped()).await)
+    }
+
+    async fn purge_audit(&self) -> StepResult {
+        let (Some(audit), Some(age)) = (&self.layers.audit, self.retention.audit) else { return NOTHING_DONE };
+        step_result(audit.purge_audit(self.trim_request(age), &self.until_stopped()).await)
+    }
+
+    async fn purge_versions(&self) -> StepResult {
+        let (Some(registry), Some(threads)) = (&self.layers.registry, &self.stores.threads) else {
+            return NOTHING_DONE;
+        };
+        let Some(keep) = self.retention.versions else { return NOTHING_DONE };
+        let mut request = PurgeVersions::keeping_newest(keep);
+        request.dry_run = self.is_dry_run;
+        let purged = registry.purge_versions(request, &**threads).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.versions.len() as u64, None))
+    }
+
+    fn trim_request(&self, age: Duration) -> TrimFeed {
+        let request = TrimFeed::new(self.clock.now().saturating_sub(age));
+        if self.is_dry_run { request.dry() } else { request }
+    }
+}
