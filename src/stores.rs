@@ -28,14 +28,17 @@ use crate::{
 /// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
+    /// All parts together.
     store: Arc<dyn Store>,
+    /// The store of the threads alone.
+    thread_store: Arc<dyn Store>,
     log_files: Option<Arc<dyn LogFiles>>,
     clock: Arc<dyn Clock>,
     backend: &'static str,
     /// The properties of the mailbox's store, if the mailbox belongs to another store.
     mailbox: Option<SeparateMailbox>,
     /// The store of config, profiles and audit log, if they belong to another store.
-    settings: Option<Arc<dyn Store>>,
+    settings: Option<SeparateSettings>,
 }
 
 /// The properties of another store, from which only the mailbox is used.
@@ -46,11 +49,27 @@ struct SeparateMailbox {
     backend: &'static str,
 }
 
+/// The store of config, profiles and audit log.
+#[derive(Clone)]
+struct SeparateSettings {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+}
+
 impl Stores {
     /// Returns the parts of a store that the caller has opened.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, log_files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None, settings: None }
+        let thread_store = Arc::clone(&store);
+        Self {
+            store,
+            thread_store,
+            log_files: None,
+            clock: Arc::new(SystemClock),
+            backend: "other",
+            mailbox: None,
+            settings: None,
+        }
     }
 
     /// Sets the name of the backend, which metrics use as a label; `other` by default.
@@ -86,7 +105,7 @@ impl Stores {
     /// # Errors
     /// `Unsupported` if `other` has no mailbox; `Closed` if `other` was closed.
     pub fn with_mailbox(self, other: &Self) -> Result<Self> {
-        if Arc::ptr_eq(&self.store, &other.store) {
+        if Arc::ptr_eq(&self.thread_store, &other.store) {
             return Ok(self);
         }
         other.mailbox(&TenantId::default_tenant())?;
@@ -119,13 +138,16 @@ impl Stores {
     /// # }
     /// ```
     pub fn with_settings(self, other: &Self) -> Result<Self> {
-        if Arc::ptr_eq(&self.store, &other.store) {
+        let settings = other.settings.clone().unwrap_or_else(|| SeparateSettings {
+            store: Arc::clone(&other.thread_store),
+            clock: Arc::clone(&other.clock),
+        });
+        if Arc::ptr_eq(&self.thread_store, &settings.store) {
             return Ok(self);
         }
-        layer_store(&*other.store, &TenantId::default_tenant())?;
-        let settings = Some(Arc::clone(&other.store));
-        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&other.store), OtherPart::Settings));
-        Ok(Self { store, settings, ..self })
+        layer_store(&*settings.store, &TenantId::default_tenant())?;
+        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&settings.store), OtherPart::Settings));
+        Ok(Self { store, settings: Some(settings), ..self })
     }
 
     /// Adds access to the log files of the backend.
@@ -183,6 +205,12 @@ impl Stores {
     #[must_use]
     pub fn mailbox_clock(&self) -> &Arc<dyn Clock> {
         self.mailbox.as_ref().map_or(&self.clock, |other| &other.clock)
+    }
+
+    /// Returns the clock that the store of config, profiles and audit log was opened with.
+    #[must_use]
+    pub fn settings_clock(&self) -> &Arc<dyn Clock> {
+        self.settings.as_ref().map_or(&self.clock, |settings| &settings.clock)
     }
 
     /// Returns all contracts that the store has for a tenant.
@@ -248,7 +276,7 @@ impl Stores {
         if self.settings.is_none() || self.tenant(tenant)?.documents.is_none() {
             return Ok(Arc::new(audit));
         }
-        let of_registry = AuditLog::new(layer_store(&*self.store, tenant)?);
+        let of_registry = AuditLog::new(layer_store(&*self.thread_store, tenant)?);
         Ok(Arc::new(MergedAudit::new(audit, of_registry)))
     }
 
@@ -265,12 +293,12 @@ impl Stores {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn registry(&self, tenant: &TenantId) -> Result<Arc<dyn RegistryStore>> {
-        Ok(Arc::new(RegistryLayer::new(layer_store(&*self.store, tenant)?)))
+        Ok(Arc::new(RegistryLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
     /// Returns what config, profiles and the audit log are kept in.
     fn settings(&self, tenant: &TenantId) -> Result<LayerStore> {
-        layer_store(&**self.settings.as_ref().unwrap_or(&self.store), tenant)
+        layer_store(self.settings.as_ref().map_or(&*self.thread_store, |settings| &*settings.store), tenant)
     }
 
     /// Returns the file that contains the log of a thread, so that other tools can read it (FI-1). Returns none for an

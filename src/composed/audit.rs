@@ -5,10 +5,11 @@ use std::cmp::Ordering;
 use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
-    EventId, Json, Page, PageRequest, Progress, Result,
+    Cursor, EventId, Json, Page, PageRequest, Progress, Result,
     layers::{
         TrimFeed, TrimmedFeed,
         audit::{AuditLog, AuditQuery, AuditRecord, AuditResource, AuditStore, AuditStream, NewAudit},
+        until_error,
     },
 };
 
@@ -34,8 +35,9 @@ struct AuditList<'a> {
 
 #[async_trait]
 impl ListSource<AuditRecord> for AuditList<'_> {
-    async fn list(&self, page: PageRequest) -> Result<Page<AuditRecord>> {
-        self.log.list_audit(self.query.clone().with_page(page)).await
+    async fn list(&self, page: PageRequest) -> Result<Page<(AuditRecord, Option<Cursor>)>> {
+        let Page { items, next } = self.log.list_with_cursors(&self.query.clone().with_page(page)).await?;
+        Ok(Page { items: items.into_iter().map(|(record, cursor)| (record, Some(cursor))).collect(), next })
     }
 }
 
@@ -71,7 +73,7 @@ impl AuditStore for MergedAudit {
 
     async fn subscribe_audit(&self, query: AuditQuery) -> Result<AuditStream> {
         let settings = self.settings.subscribe_audit(query.clone()).await?;
-        Ok(Box::pin(stream::select(settings, self.registry.subscribe_audit(query).await?)))
+        Ok(Box::pin(until_error(stream::select(settings, self.registry.subscribe_audit(query).await?))))
     }
 
     async fn purge_audit(&self, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {

@@ -8,14 +8,15 @@ use store_core::{Cursor, Error, MAX_PAGE, Page, PageRequest, Result, Store, Tena
 /// A list of one store.
 #[async_trait]
 pub(super) trait ListSource<T>: Sync {
-    /// Returns a page of the list.
-    async fn list(&self, page: PageRequest) -> Result<Page<T>>;
+    /// Returns a page of the list. Each item has the cursor after it, if the list tells it.
+    async fn list(&self, page: PageRequest) -> Result<Page<(T, Option<Cursor>)>>;
 }
 
 #[async_trait]
 impl ListSource<TenantId> for &dyn Store {
-    async fn list(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        self.list_tenants(page).await
+    async fn list(&self, page: PageRequest) -> Result<Page<(TenantId, Option<Cursor>)>> {
+        let Page { items, next } = self.list_tenants(page).await?;
+        Ok(Page { items: items.into_iter().map(|tenant| (tenant, None)).collect(), next })
     }
 }
 
@@ -32,7 +33,7 @@ struct ListReader<'a, T> {
     source: &'a dyn ListSource<T>,
     /// The position in front of `page`.
     position: ListPosition,
-    page: Page<T>,
+    page: Page<(T, Option<Cursor>)>,
     /// The number of items that were taken from `page`.
     taken_count: usize,
 }
@@ -86,7 +87,7 @@ fn take_next<T: Clone + PartialEq>(
     from_left.or(from_right)
 }
 
-impl<'a, T: Clone + PartialEq> ListReader<'a, T> {
+impl<'a, T: Clone + PartialEq + Send + Sync> ListReader<'a, T> {
     async fn load(source: &'a dyn ListSource<T>, position: ListPosition, limit: usize) -> Result<Self> {
         let page = match page_request(&position, limit) {
             Some(request) => source.list(request).await?,
@@ -96,7 +97,7 @@ impl<'a, T: Clone + PartialEq> ListReader<'a, T> {
     }
 
     fn peek(&self) -> Option<&T> {
-        self.page.items.get(self.taken_count)
+        self.page.items.get(self.taken_count).map(|(item, _)| item)
     }
 
     fn take(&mut self) -> Option<T> {
@@ -112,20 +113,23 @@ impl<'a, T: Clone + PartialEq> ListReader<'a, T> {
 
     /// Returns the position after the items that were taken.
     ///
-    /// Only the end of a page has a cursor. So if the position is in the middle of the page, this function reads a page
-    /// that ends there. Meanwhile items may have been added in front of it, or removed.
+    /// If items have no cursors, only the end of a page has one. So if the position is in the middle of the page, this
+    /// function reads a page that ends there. Meanwhile items may have been added in front of it, or removed.
     async fn position_after_taken(self, order: fn(&T, &T) -> Ordering) -> Result<ListPosition> {
         let last = self.taken_count.checked_sub(1).and_then(|at| self.page.items.get(at));
-        let Some(last) = last.filter(|_| self.taken_count < self.page.items.len()) else {
+        let Some((last, cursor)) = last.filter(|_| self.taken_count < self.page.items.len()) else {
             let is_untouched = !self.page.items.is_empty() && self.taken_count == 0;
             let end = || self.page.next.map_or(ListPosition::End, ListPosition::After);
             return Ok(if is_untouched { self.position } else { end() });
         };
+        if let Some(cursor) = cursor {
+            return Ok(ListPosition::After(cursor.clone()));
+        }
         let (mut limit, mut is_removed) = (self.taken_count, false);
         while let Some(request) = page_request(&self.position, limit) {
             let page = self.source.list(request).await?;
-            let place = page.items.iter().position(|item| item == last);
-            let before = place.or_else(|| page.items.iter().rposition(|item| order(item, last).is_le()));
+            let place = page.items.iter().position(|(item, _)| item == last);
+            let before = place.or_else(|| page.items.iter().rposition(|(item, _)| order(item, last).is_le()));
             let before = before.map_or(0, |at| at + 1);
             if before < page.items.len() {
                 if before == 0 {
@@ -192,18 +196,21 @@ mod tests {
     use super::{ListSource, list};
 
     /// A list of numbers in ascending order. Each read but the last one is followed by a change to the next list.
-    struct Changing(Mutex<Vec<Vec<u32>>>);
+    struct Changing {
+        lists: Mutex<Vec<Vec<u32>>>,
+        has_cursors: bool,
+    }
 
     impl Changing {
-        fn new(lists: &[&[u32]]) -> Self {
-            Self(Mutex::new(lists.iter().rev().map(|list| list.to_vec()).collect()))
+        fn new(lists: &[&[u32]], has_cursors: bool) -> Self {
+            Self { lists: Mutex::new(lists.iter().rev().map(|list| list.to_vec()).collect()), has_cursors }
         }
     }
 
     #[async_trait]
     impl ListSource<u32> for Changing {
-        async fn list(&self, page: PageRequest) -> Result<Page<u32>> {
-            let mut lists = self.0.lock().unwrap();
+        async fn list(&self, page: PageRequest) -> Result<Page<(u32, Option<Cursor>)>> {
+            let mut lists = self.lists.lock().unwrap();
             let present = lists.last().unwrap().clone();
             if lists.len() > 1 {
                 lists.pop();
@@ -212,14 +219,23 @@ mod tests {
             let rest: Vec<_> = present.into_iter().filter(|item| after.is_none_or(|after| *item > after)).collect();
             let limit = page.checked_limit()?;
             let items: Vec<_> = rest.iter().copied().take(limit).collect();
-            let next = (rest.len() > limit).then(|| Cursor::from_text(items.last().unwrap().to_string()));
+            let cursor = |item: &u32| Cursor::from_text(item.to_string());
+            let next = (rest.len() > limit).then(|| cursor(items.last().unwrap()));
+            let items = items.into_iter().map(|item| (item, self.has_cursors.then(|| cursor(&item)))).collect();
             Ok(Page { items, next })
         }
     }
 
     /// Reads both lists as one, in pages of this size.
     async fn read(left: &[&[u32]], right: &[&[u32]], limit: u32) -> Vec<u32> {
-        let (left, right) = (Changing::new(left), Changing::new(right));
+        let found = read_lists(Changing::new(left, false), Changing::new(right, false), limit).await;
+        // With cursors, nothing is read twice.
+        let with_cursors = read_lists(Changing::new(left, true), Changing::new(right, true), limit).await;
+        assert!(found == with_cursors || left.len() > 1, "{with_cursors:?}");
+        found
+    }
+
+    async fn read_lists(left: Changing, right: Changing, limit: u32) -> Vec<u32> {
         let (mut found, mut page) = (Vec::new(), PageRequest::first(limit));
         loop {
             let listed = list(&left, &right, u32::cmp, page.clone()).await.unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use store_core::{ErrorKind, Result, Scope, TenantId, Timestamp};
 
 use crate::{
-    codec::{Get, LogRow, Rows, read},
+    codec::{Get, LogRow, Rows, damaged, read},
     decoded::{decode, forget, own_header, told},
     dispatch_rows::MailboxRows,
     error,
@@ -15,7 +15,7 @@ use crate::{
     journal::{Redone, Step, StepKind},
     line::{Fact, ThreadHeader},
     log::{Group, Header, Position, Scanner, read_header},
-    names::log_path,
+    names::{log_path, rewrites_of},
     replay::{next_log, show},
     report::Opening,
     root,
@@ -121,7 +121,7 @@ impl<'a> CatchUp<'a> {
         let mut found = self.row_at(path, step.log)?;
         if found.is_none() {
             let header = match self.vfs.open(path, Open::Read).and_then(|file| own_header(&*file, path)) {
-                Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                Err(source) if source.kind() == std::io::ErrorKind::NotFound => return self.find_gone(path),
                 Err(source) if Damaged::of(&source).is_some() => return Ok(()),
                 read => read.map_err(|source| error::io(path, source))?,
             };
@@ -133,6 +133,22 @@ impl<'a> CatchUp<'a> {
             found = log.map_or(Ok(None), |log| self.row_at(path, log))?;
         }
         self.logs.extend(found.map(|found| (path.clone(), found)));
+        Ok(())
+    }
+
+    /// Looks up the log of a collection whose file is gone. A reader beside a holder knows it under a number of its own,
+    /// and may still have documents that were deleted before the log was removed.
+    fn find_gone(&mut self, path: &FilePath) -> Result<()> {
+        if rewrites_of(path.as_str()).is_none() {
+            return Ok(());
+        }
+        for key in self.staged.keys(&table::logs())? {
+            let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
+            if let Some(found) = self.row_at(path, log)? {
+                self.logs.insert(path.clone(), found);
+                break;
+            }
+        }
         Ok(())
     }
 

@@ -67,22 +67,35 @@ pub(crate) fn forget(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
 /// Removes what stands in a log of a collection that is gone. Such a log is removed when all that exists of it was
 /// moved. An index that is older than the removal may have documents that were deleted before it.
 fn forget_documents(staged: &mut Staged<'_>, owner: &Owner) -> Result<()> {
-    let Owner { tenant, thread, generation, log } = owner;
-    let Some(rewrites) = rewrites_of(log_path(tenant, thread, *generation)?.as_str()) else { return Ok(()) };
-    for key in staged.keys(&table::collections(tenant))? {
-        let collection = table::read_collection(&key).ok_or_else(|| damaged("collection"))?;
-        let collection = CollectionId::new(collection)?;
-        if *generation > 0 || documents_log_id(&collection, rewrites)? != *thread {
-            continue;
-        }
-        for key in staged.keys(&table::documents(tenant).text(collection.as_str()))? {
-            let key = Key::from_bytes(&key);
-            if staged.document_row(&key)?.is_some_and(|row| row.log == *log) {
-                staged.delete(key);
-            }
+    let Some((collection, _)) = collection_of(staged, owner)? else { return Ok(()) };
+    for key in staged.keys(&table::documents(&owner.tenant).text(collection.as_str()))? {
+        let key = Key::from_bytes(&key);
+        if staged.document_row(&key)?.is_some_and(|row| row.log == owner.log) {
+            staged.delete(key);
         }
     }
     Ok(())
+}
+
+/// Returns whether the log is that of a collection which has a newer log.
+pub(crate) fn is_rewritten(staged: &mut Staged<'_>, owner: &Owner) -> Result<bool> {
+    let Some((collection, rewrites)) = collection_of(staged, owner)? else { return Ok(false) };
+    Ok(staged.collection_row(&owner.tenant, &collection)?.is_some_and(|row| row.rewrites > rewrites))
+}
+
+/// The collection whose documents stand in a log, and how often it was rewritten before that log; `None` for other logs.
+fn collection_of(staged: &mut Staged<'_>, owner: &Owner) -> Result<Option<(CollectionId, u64)>> {
+    let Owner { tenant, thread, generation, .. } = owner;
+    let path = log_path(tenant, thread, *generation)?;
+    let Some(rewrites) = rewrites_of(path.as_str()).filter(|_| *generation == 0) else { return Ok(None) };
+    for key in staged.keys(&table::collections(tenant))? {
+        let collection = table::read_collection(&key).ok_or_else(|| damaged("collection"))?;
+        let collection = CollectionId::new(collection)?;
+        if documents_log_id(&collection, rewrites)? == *thread {
+            return Ok(Some((collection, rewrites)));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes a run, unless its id was used again.

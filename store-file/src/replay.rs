@@ -8,7 +8,7 @@ use crate::{
     codec::{LogRow, damaged, read},
     config::FileConfig,
     damage::{Damage, without_generation},
-    decoded::{decode, forget, own_header, told},
+    decoded::{decode, forget, is_rewritten, own_header, told},
     error,
     facts::Facts,
     fold::{self, Owner},
@@ -126,12 +126,14 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Takes out of the index what it says of logs that wait for their purge and have no file: it was under way. Any
-    /// other log without a file is damage, which its first use reports.
+    /// Takes out of the index what it says of logs that wait for their purge and have no file: it was under way. A reader
+    /// takes out the logs of collections, too, for which the holder has made newer ones. Any other log without a file is
+    /// damage, which its first use reports.
     fn forget_lost(&mut self) -> Result<()> {
         for ((tenant, thread, generation), (log, _, purged)) in std::mem::take(&mut self.known) {
-            if purged {
-                forget(&mut self.staged, &Owner { tenant, thread, generation, log })?;
+            let owner = Owner { tenant, thread, generation, log };
+            if purged || self.config.read_only && is_rewritten(&mut self.staged, &owner)? {
+                forget(&mut self.staged, &owner)?;
                 self.staged.delete(table::purge(log));
                 show(&mut self.staged, self.index, 0)?;
             }

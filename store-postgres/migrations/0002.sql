@@ -89,6 +89,8 @@ CREATE FUNCTION $schema$.write_documents(
 DECLARE
     v_row record;
     v_found bigint;
+    v_place tid;
+    v_gone tid[] := '{}';
     v_puts boolean := false;
     v_revision bigint;
 BEGIN
@@ -104,11 +106,11 @@ BEGIN
         v_puts := v_puts OR v_row.op = 'put';
         LOOP
             IF v_row.op = 'keep' THEN
-                SELECT d.revision INTO v_found FROM $schema$.document d WHERE d.log = v_row.log AND d.tenant = p_tenant
-                    AND d.collection = v_row.collection AND d.key = v_row.key FOR SHARE;
+                SELECT d.revision, d.ctid INTO v_found, v_place FROM $schema$.document d WHERE d.log = v_row.log
+                    AND d.tenant = p_tenant AND d.collection = v_row.collection AND d.key = v_row.key FOR SHARE;
             ELSE
-                SELECT d.revision INTO v_found FROM $schema$.document d WHERE d.log = v_row.log AND d.tenant = p_tenant
-                    AND d.collection = v_row.collection AND d.key = v_row.key FOR UPDATE;
+                SELECT d.revision, d.ctid INTO v_found, v_place FROM $schema$.document d WHERE d.log = v_row.log
+                    AND d.tenant = p_tenant AND d.collection = v_row.collection AND d.key = v_row.key FOR UPDATE;
             END IF;
             EXIT WHEN FOUND;
             v_found := 0;
@@ -116,11 +118,15 @@ BEGIN
             EXIT WHEN v_row.op <> 'put' AND v_row.low = 0 AND v_row.high > 0;
             -- Until this transaction ends, this row keeps other transactions from creating the document.
             INSERT INTO $schema$.document VALUES (v_row.log, p_tenant, v_row.collection, v_row.key, 0, 0, 0, '')
-                ON CONFLICT DO NOTHING;
+                ON CONFLICT DO NOTHING RETURNING ctid INTO v_place;
             EXIT WHEN FOUND;
         END LOOP;
         IF v_found NOT BETWEEN v_row.low AND v_row.high THEN
             PERFORM $schema$.clash();
+        END IF;
+        -- Only rows that this transaction has locked or inserted are removed. Another one may have put the others.
+        IF v_place IS NOT NULL AND (v_row.op = 'delete' OR v_row.op = 'keep' AND v_found = 0) THEN
+            v_gone := v_gone || v_place;
         END IF;
     END LOOP;
     IF v_puts THEN
@@ -135,12 +141,7 @@ BEGIN
                 WHERE w.op = 'put'
             ) w WHERE d.ctid = w.place;
     END IF;
-    DELETE FROM $schema$.document d WHERE d.ctid = ANY (ARRAY(SELECT d.place FROM json_to_recordset(p_documents::json)
-            AS w (of_thread boolean, collection text, key text, op text)
-        CROSS JOIN LATERAL (SELECT d.ctid AS place, d.revision FROM $schema$.document d
-            WHERE d.log = CASE WHEN w.of_thread THEN p_log ELSE 0 END AND d.tenant = p_tenant
-            AND d.collection = w.collection AND d.key = w.key LIMIT 1) d
-        WHERE w.op = 'delete' OR (w.op = 'keep' AND d.revision = 0)));
+    DELETE FROM $schema$.document d WHERE d.ctid = ANY (v_gone);
     IF p_events IS NOT NULL THEN
         INSERT INTO $schema$.event SELECT p_tenant, w.* FROM json_to_recordset(p_events::json)
             AS w (id text, thread text, thread_seq bigint, run text, run_seq bigint, writer text, key text, record text,
@@ -150,10 +151,10 @@ BEGIN
             CROSS JOIN LATERAL unnest(w.topics, w.topic_seqs) t (topic, seq);
     END IF;
     IF p_key IS NOT NULL THEN
-        -- The receipt in the record was made before the revision was known. A text in the record cannot contain these
-        -- quotation marks without a backslash.
+        -- The receipt in the record was made before the revision was known. Before this field there are only numbers and
+        -- texts, which cannot contain these quotation marks without a backslash. After it there may be JSON of the caller.
         INSERT INTO $schema$.commit_key VALUES (p_log, p_key,
-            replace(p_key_record, '"document_revision":0', '"document_revision":' || v_revision));
+            regexp_replace(p_key_record, '"document_revision":0', '"document_revision":' || v_revision));
     END IF;
     RETURN v_revision;
 END $$;
@@ -207,11 +208,20 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Removes some of the remaining rows of a deleted tenant. Returns whether there may be more. The documents and the rows
--- of topics are removed first; `drop_other_rows` removes the rest.
+-- Removes some of the remaining rows of a deleted tenant. Returns whether there may be more. The threads are removed first:
+-- after that, no commit that began before the deletion can write a document or an event. `drop_other_rows` removes what
+-- is neither a thread nor a document nor an event in a topic.
 ALTER FUNCTION $schema$.drop_step(text) RENAME TO drop_other_rows;
 CREATE FUNCTION $schema$.drop_step(p_tenant text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+    WITH gone AS (
+        DELETE FROM $schema$.thread t WHERE t.tenant = p_tenant
+            AND t.id IN (SELECT id FROM $schema$.thread WHERE tenant = p_tenant LIMIT 1000) RETURNING t.log
+    )
+    INSERT INTO $schema$.purge SELECT g.log, p_tenant FROM gone g WHERE g.log IS NOT NULL;
+    IF EXISTS (SELECT FROM $schema$.thread WHERE tenant = p_tenant) THEN
+        RETURN true;
+    END IF;
     DELETE FROM $schema$.document d WHERE d.ctid = ANY (ARRAY(
         SELECT ctid FROM $schema$.document WHERE log = 0 AND tenant = p_tenant LIMIT 1000));
     DELETE FROM $schema$.event_topic t WHERE t.ctid = ANY (ARRAY(

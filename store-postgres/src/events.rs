@@ -391,15 +391,14 @@ async fn raise_floor(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> 
     let TrimRequest { scope, before, dry_run, .. } = request;
     let mut connection = tenant.db().begin_snapshot().await?;
     let mut walk = EventWalk { scope, after: None, direction: Direction::Forward };
-    let mut oldest: Vec<Event> = Vec::new();
+    let mut floor = 0;
     let (state, floor) = loop {
         let (state, found) = walk.next(tenant, &mut connection, CHUNK).await?;
-        let is_last = length(found.len()) < CHUNK;
-        oldest.extend(found.into_iter().map(|(.., stored)| stored.event));
-        let events = oldest.iter().cloned().map(Ok);
-        let floor = event::last_trimmed_seq(&state, scope, before, tenant_and_cursor_key(tenant), events)?;
-        // If all events read so far are trimmed, there may be more to trim.
-        if is_last || floor < state.floor + length(oldest.len()) {
+        let (count, reached) = (length(found.len()), state.clone().after_trim(floor));
+        let events = found.into_iter().map(|(.., stored)| Ok(stored.event));
+        floor = event::last_trimmed_seq(&reached, scope, before, tenant_and_cursor_key(tenant), events)?;
+        // If all events of the chunk are trimmed, there may be more to trim.
+        if count < CHUNK || floor < reached.floor + count {
             break (state, floor);
         }
     };

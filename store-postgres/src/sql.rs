@@ -372,8 +372,8 @@ fn event_list(scope: &str, (comparison, order): (&str, &str)) -> String {
 /// have a certain number of bytes together. `$8` says whether the first key of the range is left out.
 fn document_list(order: &str) -> String {
     format!(
-        "SELECT d.key, d.value, d.revision, d.created_at, d.updated_at FROM (SELECT d.*, \
-         sum(octet_length(d.value)) OVER (ORDER BY d.key{order} ROWS UNBOUNDED PRECEDING) - octet_length(d.value) AS bytes_before \
+        "SELECT d.key, d.value, d.revision, d.created_at, d.updated_at FROM (SELECT d.*, coalesce(sum(octet_length(d.value)) \
+         OVER (ORDER BY d.key{order} ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING), 0) AS bytes_before \
          FROM (SELECT d.* FROM $schema$.document d WHERE d.log = $1 AND d.tenant = $2 AND d.collection = $3 \
          AND d.key >= $4 AND d.key < $5 AND (d.key > $4 OR NOT $8) ORDER BY d.key{order} LIMIT $6) d) d \
          WHERE d.bytes_before < $7 ORDER BY d.key{order}"

@@ -120,6 +120,6 @@ pub(super) async fn a_version_is_restored(given: &Given) -> Verdict {
     store.unarchive(&registry::agent("a"), None).await?;
     let archiving = newest(given).await?;
     let refused = store.restore_version(&registry::agent("a"), archiving.id, by("bob")).await;
-    expect_kind(refused, ErrorKind::Invalid)?;
+    expect_kind(refused, ErrorKind::InvalidTransition)?;
     expect_eq(store.load_definition(&registry::agent("b")).await?, None)
 }

@@ -70,7 +70,7 @@ impl Steps {
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {
-        let request = TrimFeed::new(self.clock.now().saturating_sub(age));
+        let request = TrimFeed::new(self.settings_clock.now().saturating_sub(age));
         if self.is_dry_run { request.dry() } else { request }
     }
 }

@@ -158,6 +158,7 @@ impl Maintenance {
             is_dry_run: false,
             clock: Arc::clone(stores.clock()),
             mailbox_clock: Arc::clone(stores.mailbox_clock()),
+            settings_clock: Arc::clone(stores.settings_clock()),
             backend: stores.mailbox_backend(),
             stopping: CancellationToken::new(),
         };

@@ -30,6 +30,7 @@ pub(super) struct Steps {
     pub(super) is_dry_run: bool,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) mailbox_clock: Arc<dyn Clock>,
+    pub(super) settings_clock: Arc<dyn Clock>,
     pub(super) backend: &'static str,
     pub(super) stopping: CancellationToken,
 }

@@ -9,7 +9,15 @@ pub mod config;
 pub mod profile;
 pub mod registry;
 
-use std::{collections::BTreeSet, fmt, future::Future, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::{Future, ready},
+    sync::Arc,
+};
+
+use futures_core::Stream;
+use futures_util::StreamExt;
 
 use crate::{
     codec::{Codec, sha256_hex},
@@ -54,12 +62,14 @@ impl LayerStore {
         Ok(Self { documents, events })
     }
 
-    /// Lists all documents of a query.
-    async fn list_all(&self, query: DocumentQuery) -> Result<Vec<Document>> {
+    /// Reads all documents of a query, and keeps of each what `read` returns.
+    async fn list_all<T>(&self, query: DocumentQuery, read: fn(&Document) -> Result<T>) -> Result<Vec<T>> {
         let (mut found, mut next) = (Vec::new(), Some(PageRequest::first(MAX_PAGE)));
         while let Some(request) = next.take() {
             let page = self.documents.list_documents(query.clone().with_page(request)).await?;
-            found.extend(page.items);
+            for document in &page.items {
+                found.push(read(document)?);
+            }
             next = page.next.map(|cursor| PageRequest::first(MAX_PAGE).after(cursor));
         }
         Ok(found)
@@ -67,8 +77,8 @@ impl LayerStore {
 
     /// Removes the events of the topic `main` that are older than a time, from all topics that they are in.
     ///
-    /// The other topics are trimmed before `main`, from which they are known. So a removal that was interrupted can be
-    /// repeated. It may be stopped between two batches.
+    /// Every event is also in `main`. The other topics are trimmed before `main`, from which they are known. So a removal
+    /// that was interrupted can be repeated. It may be stopped between two batches.
     ///
     /// # Errors
     /// The errors of [`trim_events`](crate::EventRetention::trim_events).
@@ -79,24 +89,27 @@ impl LayerStore {
             let trimmed = self.events.trim_events(trim).await?;
             return Ok(TrimmedFeed { removed: trimmed.events, stopped: false });
         }
-        let (mut trimmed_topics, mut removed) = (BTreeSet::new(), 0);
+        let mut removed = 0;
+        // Mostly nothing is old enough: the first event shows it.
+        let mut limit = 1;
         loop {
             // What was listed before is trimmed, so each page is the first one.
-            let query = EventQuery::new(main_scope.clone()).with_page(PageRequest::first(MAX_PAGE));
+            let query = EventQuery::new(main_scope.clone()).with_page(PageRequest::first(limit));
             let page = self.events.list_events(query).await?;
             let old: Vec<_> = page.items.iter().filter(|event| event.created_at < request.before).collect();
             let Some(last) = old.last().and_then(|event| event.cursor(&main_scope)) else { break };
-            for topic in old.iter().flat_map(|event| &event.topics).filter(|topic| *topic != main) {
-                if trimmed_topics.insert(topic.clone()) {
-                    let scope = Scope::Topic(topic.clone());
-                    self.events.trim_events(TrimRequest::new(scope, TrimBefore::Time(request.before))).await?;
-                }
+            // The last of them in each topic: the order in two topics is the same.
+            let lasts: BTreeMap<_, _> = old.iter().flat_map(|event| &event.cursors.topics).collect();
+            for (topic, cursor) in lasts.into_iter().filter(|(topic, _)| *topic != main) {
+                let scope = Scope::Topic(topic.clone());
+                self.events.trim_events(TrimRequest::new(scope, TrimBefore::Cursor(cursor.clone()))).await?;
             }
             let trim = TrimRequest::new(main_scope.clone(), TrimBefore::Cursor(last.clone()));
             removed += self.events.trim_events(trim).await?.events;
             if page.next.is_none() || old.len() < page.items.len() {
                 break;
             }
+            limit = MAX_PAGE;
             if !progress.advance(removed, None) {
                 return Ok(TrimmedFeed { removed, stopped: true });
             }
@@ -126,6 +139,17 @@ impl fmt::Debug for LayerStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LayerStore").finish_non_exhaustive()
     }
+}
+
+/// Ends a stream after its first error.
+pub fn until_error<T: Send + 'static>(
+    items: impl Stream<Item = Result<T>> + Send + 'static,
+) -> impl Stream<Item = Result<T>> + Send + 'static {
+    items.scan(false, |has_failed, item| {
+        let next = (!*has_failed).then_some(item);
+        *has_failed = next.as_ref().is_none_or(Result::is_err);
+        ready(next)
+    })
 }
 
 /// Which events of a feed are removed.

@@ -234,6 +234,24 @@ async fn a_reader_sees_documents_of_a_log_that_is_rewritten_fi_15() {
     store.close().await.unwrap();
 }
 
+/// A reader that knew a document of a log beside others sees that it was deleted before the log was removed.
+#[tokio::test]
+async fn a_reader_sees_that_a_document_of_a_removed_log_was_deleted_fi_15() {
+    let place = Place::new();
+    let store = place.open();
+    // Another log comes first, so that the logs of the reader have other numbers than those of the holder.
+    let commit = Commit::new(thread("x")).expecting(Expect::Absent).with_documents([DocumentChange::delete(note("x"))]);
+    crate::folder::commit(&store, commit).await.unwrap();
+    put(&store, [large("k-gone", "x", 100)]).await;
+    let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
+    assert_eq!(all(&reader).await.len(), 1);
+    put(&store, [DocumentChange::delete(note("k-gone"))]).await;
+    let expected = filled(&store).await;
+    threads(&store).purge_deleted(&IgnoreProgress).await.unwrap();
+    assert_eq!(all(&reader).await, expected);
+    store.close().await.unwrap();
+}
+
 /// A topic, a thread and a run with one name have logs and numbers of their own, whatever their names are.
 #[tokio::test]
 async fn a_topic_meets_no_thread_with_its_name() {

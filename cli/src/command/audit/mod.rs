@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore audit list --resource config/prompts/coder --diff\n  \
     agentstore audit list --actor user:ada --since 7d\n  agentstore audit list --resource config/ --follow\n  \
-    agentstore audit restore 0199…\n\n\
+    agentstore audit restore 01a22b6c-3463-7150-8582-98b06e2a74c0\n\n\
     Exit codes: 0 done, 1 refused or failed, 2 invalid command line.")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -18,8 +18,8 @@ use crate::{
 ///
 /// The restoration is a new change with an audit record of its own. The difference is shown first.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  agentstore audit restore 0199…\n  \
-    agentstore audit restore 0199… --actor user:ada --yes\n\n\
+#[command(after_help = "Examples:\n  agentstore audit restore 01a22b6c-3463-7150-8582-98b06e2a74c0\n  \
+    agentstore audit restore 01a22b6c-3463-7150-8582-98b06e2a74c0 --actor user:ada --yes\n\n\
     Config records and values of profiles are restored as they were. The content of a definition becomes its next \
     version; `agentstore registry rollback` publishes a whole publication again. A value whose secrets the audit log \
     hides cannot be restored.")]

@@ -8,7 +8,7 @@ use crate::{failure::Result, json_text, output::Output, session::Session, text};
 /// Print a record; with `--json` also the parts of its value that users changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore config get limits tokens\n  \
-    agentstore config get prompts coder --json | jq -r .value")]
+    agentstore config get prompts coder --json | jq -r .effective")]
 pub(super) struct Args {
     #[command(flatten)]
     name: NameArgs,

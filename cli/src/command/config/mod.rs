@@ -98,9 +98,8 @@ struct RecordDocument<'a> {
     hidden: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     overrides: Option<&'a Json>,
-    /// The value with the overrides, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effective: Option<Json>,
+    /// The value with the overrides: what programs use.
+    effective: Json,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -108,7 +107,6 @@ struct RecordDocument<'a> {
 impl<'a> RecordDocument<'a> {
     fn of(record: &'a ConfigRecord) -> Result<Self> {
         let content = &record.content;
-        let effective = content.overrides.as_ref().map(|_| content.effective()).transpose()?;
         Ok(Self {
             namespace: &record.name.namespace,
             id: &record.name.id,
@@ -117,7 +115,7 @@ impl<'a> RecordDocument<'a> {
             source: content.source,
             hidden: content.hidden,
             overrides: content.overrides.as_ref(),
-            effective,
+            effective: content.effective()?,
             created_at: record.created_at,
             updated_at: record.updated_at,
         })

@@ -1,6 +1,6 @@
 //! `config set`: sets the value of a record.
 
-use agentstore::{ConfigChange, ConfigContent, ConfigOp, Error};
+use agentstore::{ConfigChange, ConfigContent, ConfigOp, ConfigSource, Error};
 use serde_json::json;
 
 use super::{Ending, NameArgs, RecordDocument, name_text};
@@ -60,7 +60,11 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.print_document(&merge_objects(&RecordDocument::of(&record)?, &json!({ "changed": is_changed }))?)?;
         return Ok(Ending::Success);
     }
-    let what = if is_changed { "set" } else { "nothing to change in" };
-    out.print_line(format!("{what} {}, revision {}", name_text(&name), record.revision))?;
+    let (name, revision) = (name_text(&name), record.revision);
+    out.print_line(match (is_changed, args.seed && record.content.source != ConfigSource::Builtin) {
+        (true, _) => format!("set {name}, revision {revision}"),
+        (false, true) => format!("a user has set {name}, revision {revision}: the seed changed nothing"),
+        (false, false) => format!("nothing to change in {name}, revision {revision}"),
+    })?;
     Ok(Ending::Success)
 }

@@ -13,7 +13,7 @@ use super::{
     difference::{Content, Contents, Differences, contents_of},
     folder::Folder,
     publication_line, refused,
-    target::snapshot_of,
+    target::{self, snapshot_of},
 };
 use crate::{
     change_args::AuditArgs,
@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(skip)]
     parsed_folder: Option<Folder>,
     /// The id of the publication; generated if not given
-    #[arg(long)]
+    #[arg(long, value_parser = target::parse_new_id)]
     id: Option<PublicationId>,
     /// The version of the schema of the values
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -65,6 +65,10 @@ pub(super) struct Args {
 }
 
 impl Args {
+    pub(super) const fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     pub(super) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_folder = Some(Folder::read(&self.folder)?);
         self.parsed_metadata = document_arg::read_json(self.metadata.as_ref(), "--metadata")?;

@@ -8,7 +8,7 @@ use super::{
     Ending,
     difference::{Contents, Differences, contents_of},
     publication_line, refused,
-    target::{PublicationArg, TargetArg, VersionArg, load_manifest},
+    target::{self, PublicationArg, TargetArg, VersionArg, load_manifest},
 };
 use crate::{
     change_args::AuditArgs,
@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(value_name = "PUBLICATION|KIND/ID@VERSION")]
     target: TargetArg,
     /// The id of the new publication; generated if not given
-    #[arg(long)]
+    #[arg(long, value_parser = target::parse_new_id)]
     id: Option<PublicationId>,
     /// Do not ask for confirmation
     #[arg(long, short)]

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use agentstore::{
-    DefinitionRef, DefinitionVersion, Error, Manifest, ManifestChoice, Publication, RegistryStore, VersionRef,
+    DefinitionRef, DefinitionVersion, Error, Manifest, ManifestChoice, Publication, PublicationId, RegistryStore,
+    VersionRef,
 };
 
 use crate::failure::Result;
@@ -61,6 +62,14 @@ impl FromStr for PublicationArg {
             return Ok(Self(ManifestChoice::Snapshot(snapshot)));
         }
         text.parse().map(ManifestChoice::Publication).map(Self).map_err(|error: Error| error.to_string())
+    }
+}
+
+/// Reads the id of a new publication. Commands take a number for that of a snapshot, so it is no id.
+pub(super) fn parse_new_id(text: &str) -> Result<PublicationId, String> {
+    match text.parse()? {
+        PublicationArg(ManifestChoice::Publication(id)) => Ok(id),
+        PublicationArg(_) => Err("it cannot be `latest` or a number, which name other publications".to_owned()),
     }
 }
 

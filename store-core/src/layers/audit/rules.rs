@@ -185,6 +185,15 @@ pub(super) fn topic_of_query(query: &AuditQuery) -> Result<TopicId> {
     }
 }
 
+/// Returns whether the topic of a query also has records that the query leaves out by actor or resource.
+pub(super) fn has_layer_filter(query: &AuditQuery) -> bool {
+    match (&query.resource, &query.actor) {
+        (Some(_), Some(_)) | (None, Some(TextFilter::Prefix(_))) => true,
+        (Some(ResourceFilter::Below(folder)), None) => folder.folders().count() + 1 > FOLDER_TOPICS,
+        (Some(ResourceFilter::Exact(_)), None) | (None, Some(TextFilter::Exact(_)) | None) => false,
+    }
+}
+
 /// Returns whether a record passes the filters of a query.
 pub(super) fn admits(query: &AuditQuery, record: &AuditRecord) -> bool {
     query.actions.as_ref().is_none_or(|actions| actions.contains(&record.action))
@@ -211,8 +220,8 @@ pub fn restored_value(record: &AuditRecord, resource: &AuditResource) -> Result<
     if record.redacted {
         return Err(refuse("redacted"));
     }
-    let value = if record.action == AuditAction::Delete { &record.before } else { &record.after };
-    value.clone().ok_or_else(|| refuse("without a value"))
+    // A change without a value after it is a deletion, whatever its action is called.
+    record.after.as_ref().or(record.before.as_ref()).cloned().ok_or_else(|| refuse("without a value"))
 }
 
 #[cfg(test)]

@@ -8,16 +8,17 @@ use futures_util::StreamExt;
 
 use super::{
     AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit,
-    rules::{admits, all_topic, planned, record_of, restored_value, topic_of_query},
+    rules::{admits, all_topic, has_layer_filter, planned, record_of, restored_value, topic_of_query},
 };
 use crate::{
     error::{Error, Result},
     event::{AppendEvents, EventFilter, EventQuery, Scope, Subscribe, SubscriptionStart},
     id::EventId,
     json::Json,
-    layers::{LayerStore, TrimFeed, TrimmedFeed},
+    layers::{LayerStore, TrimFeed, TrimmedFeed, until_error},
+    limits::length,
     log::Direction,
-    page::{Cursor, MAX_PAGE, MAX_RECORDS_READ, Page, PageRequest},
+    page::{Cursor, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageRequest},
     progress::Progress,
     time::Timestamp,
 };
@@ -93,6 +94,48 @@ impl AuditLog {
         Self { store }
     }
 
+    /// Lists records as [`list_audit`](AuditStore::list_audit) does, each with the cursor after it.
+    ///
+    /// # Errors
+    /// Those of `list_audit`.
+    pub async fn list_with_cursors(&self, query: &AuditQuery) -> Result<Page<(AuditRecord, Cursor)>> {
+        let limit = query.page.checked_limit()?;
+        let scope = Scope::Topic(topic_of_query(query)?);
+        let events = EventQuery::new(scope.clone()).with_direction(Direction::Backward).with_filter(filter_of(query)?);
+        // One record more than the page has shows whether the page is the last one.
+        let enough = u32::try_from(limit + 1).unwrap_or(MAX_PAGE);
+        let batch = if has_layer_filter(query) { MAX_PAGE } else { enough.min(MAX_PAGE) };
+        let mut request = PageRequest::first(batch);
+        request.cursor.clone_from(&query.page.cursor);
+        let (mut found, mut records_read, mut bytes_read): (Vec<(_, Cursor)>, _, _) = (Vec::new(), 0, 0);
+        loop {
+            let page = self.store.events.list_events(events.clone().with_page(request.clone())).await?;
+            // The event store ended the page because it has read enough (PG-10).
+            let is_cut = length(page.items.len()) < u64::from(batch);
+            for event in page.items {
+                // On the way back times never grow, so no later event of the walk is new enough.
+                if query.from.is_some_and(|time| event.created_at < time) {
+                    return Ok(Page { items: found, next: None });
+                }
+                records_read += 1;
+                bytes_read += event.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
+                let Some(position) = event.cursor(&scope).cloned() else { continue };
+                let Some(record) = record_of(event)?.filter(|record| admits(query, record)) else { continue };
+                if found.len() == limit {
+                    let next = found.last().map(|(_, position)| position.clone());
+                    return Ok(Page { items: found, next });
+                }
+                found.push((record, position));
+            }
+            let Some(next) = page.next else { return Ok(Page { items: found, next: None }) };
+            // The filters of the layer may leave out many records, so its page ends, too.
+            if is_cut || records_read >= MAX_RECORDS_READ || bytes_read >= MAX_BYTES_READ {
+                return Ok(Page { items: found, next: Some(next) });
+            }
+            request.cursor = Some(next);
+        }
+    }
+
     /// Returns the value with which a layer restores `resource` from a record (AU-6).
     ///
     /// # Errors
@@ -129,36 +172,8 @@ impl AuditStore for AuditLog {
     }
 
     async fn list_audit(&self, query: AuditQuery) -> Result<Page<AuditRecord>> {
-        let limit = query.page.checked_limit()?;
-        let scope = Scope::Topic(topic_of_query(&query)?);
-        let events = EventQuery::new(scope.clone()).with_direction(Direction::Backward).with_filter(filter_of(&query)?);
-        // One record more than the page has shows whether the page is the last one.
-        let mut request = PageRequest::first(u32::try_from(limit + 1).unwrap_or(MAX_PAGE).min(MAX_PAGE));
-        request.cursor.clone_from(&query.page.cursor);
-        let (mut found, mut read) = (Vec::new(), 0);
-        loop {
-            let page = self.store.events.list_events(events.clone().with_page(request.clone())).await?;
-            read += page.items.len().max(1);
-            for event in page.items {
-                // On the way back times never grow, so no later event of the walk is new enough.
-                if query.from.is_some_and(|time| event.created_at < time) {
-                    return Ok(finish(found, None));
-                }
-                let position = event.cursor(&scope).cloned();
-                let Some(record) = record_of(event)?.filter(|record| admits(&query, record)) else { continue };
-                if found.len() == limit {
-                    let next = found.last().and_then(|(_, position): &(_, Option<Cursor>)| position.clone());
-                    return Ok(finish(found, next));
-                }
-                found.push((record, position));
-            }
-            let Some(next) = page.next else { return Ok(finish(found, None)) };
-            // The layer's filters may leave out many records, so the page ends before it has read too many (PG-10).
-            if read >= MAX_RECORDS_READ {
-                return Ok(finish(found, Some(next)));
-            }
-            request.cursor = Some(next);
-        }
+        let Page { items, next } = self.list_with_cursors(&query).await?;
+        Ok(Page { items: items.into_iter().map(|(record, _)| record).collect(), next })
     }
 
     async fn subscribe_audit(&self, query: AuditQuery) -> Result<AuditStream> {
@@ -169,7 +184,7 @@ impl AuditStore for AuditLog {
             let passes = |record: &Result<_>| record.as_ref().map_or(true, |record| admits(&query, record));
             future::ready(record.filter(passes))
         });
-        Ok(Box::pin(records))
+        Ok(Box::pin(until_error(records)))
     }
 
     async fn purge_audit(&self, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {
@@ -181,8 +196,4 @@ impl AuditStore for AuditLog {
 fn filter_of(query: &AuditQuery) -> Result<EventFilter> {
     let kinds = query.actions.as_ref().map(|actions| actions.iter().map(AuditAction::kind).collect::<Result<Vec<_>>>());
     Ok(EventFilter { kinds: kinds.transpose()?, created_before: query.before, ..EventFilter::default() })
-}
-
-fn finish(found: Vec<(AuditRecord, Option<Cursor>)>, next: Option<Cursor>) -> Page<AuditRecord> {
-    Page { items: found.into_iter().map(|(record, _)| record).collect(), next }
 }

@@ -136,6 +136,13 @@ pub(super) struct StoredConfig {
 
 record!(StoredConfig { revision: req, content: req });
 
+impl StoredConfig {
+    pub(super) fn from_document(document: &Document) -> Result<Self> {
+        let corrupt = |error| Error::corrupt(format!("the config record {}", document.key)).with_source(error);
+        Self::read(document.value.as_str()).map_err(corrupt)
+    }
+}
+
 /// A config record, as readers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -155,10 +162,11 @@ pub struct ConfigRecord {
 impl ConfigRecord {
     /// Reads the record that a document contains.
     pub(super) fn from_document(document: &Document) -> Result<Self> {
-        let corrupt = || Error::corrupt(format!("the config record {}", document.key));
-        let stored = StoredConfig::read(document.value.as_str()).map_err(|e| corrupt().with_source(e))?;
+        let stored = StoredConfig::from_document(document)?;
         let segments = document.key.segments();
-        let [KeySegment::Id(namespace), KeySegment::Id(id)] = segments.as_slice() else { return Err(corrupt()) };
+        let [KeySegment::Id(namespace), KeySegment::Id(id)] = segments.as_slice() else {
+            return Err(Error::corrupt(format!("the config record {}", document.key)));
+        };
         Ok(Self {
             name: ConfigName { namespace: namespace.clone(), id: id.clone() },
             content: stored.content,

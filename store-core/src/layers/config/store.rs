@@ -23,7 +23,7 @@ use crate::{
     layers::{
         LayerStore, TrimFeed, TrimmedFeed,
         audit::{AuditLog, Restoration},
-        plan_and_write,
+        plan_and_write, until_error,
     },
     page::{Page, PageRequest},
     progress::Progress,
@@ -161,7 +161,7 @@ impl ConfigLayer {
 
     async fn records(&self, namespace: Option<&SegmentId>) -> Result<Vec<ConfigRecord>> {
         let query = DocumentQuery::new(collection()?).starting_with(namespace.cloned().map(KeySegment::Id));
-        self.store.list_all(query).await?.iter().map(ConfigRecord::from_document).collect()
+        self.store.list_all(query, ConfigRecord::from_document).await
     }
 }
 
@@ -204,14 +204,12 @@ impl ConfigStore for ConfigLayer {
     async fn subscribe_config(&self, after: ConfigPosition) -> Result<ConfigStream> {
         let ConfigPosition { revision, cursor } = after;
         let subscription = self.store.subscribe_after(feed_topic()?, cursor).await?;
-        let entries = subscription.events.scan(Some(revision), |last, event| {
-            // After an error the stream ends.
-            let Some(revision) = *last else { return future::ready(None) };
-            let entry = event.and_then(|event| next_entry(&event, revision));
-            *last = entry.as_ref().ok().map(|entry| entry.revision);
+        let entries = subscription.events.scan(revision, |last, event| {
+            let entry = event.and_then(|event| next_entry(&event, *last));
+            *last = entry.as_ref().map_or(*last, |entry| entry.revision);
             future::ready(Some(entry))
         });
-        Ok(Box::pin(entries))
+        Ok(Box::pin(until_error(entries)))
     }
 
     async fn watch_config(&self, namespace: &SegmentId) -> Result<ConfigWatch> {
@@ -237,7 +235,7 @@ impl ConfigStore for ConfigLayer {
                 })
             }
         });
-        Ok(Box::pin(stream::iter([Ok(ConfigUpdate::Present(present))]).chain(changes)))
+        Ok(Box::pin(until_error(stream::iter([Ok(ConfigUpdate::Present(present))]).chain(changes))))
     }
 
     async fn trim_config_feed(&self, request: TrimFeed, progress: &dyn Progress) -> Result<TrimmedFeed> {

@@ -40,7 +40,8 @@ pub trait ProfileStore: Send + Sync {
     ///
     /// # Guarantees
     /// - Of several writers that expect the same of a key, exactly one succeeds (PF-2).
-    /// - Writers that add, append or merge without an expectation all succeed, and none of their changes is lost.
+    /// - Writers that add, append or merge without an expectation all succeed, and none of their changes is lost. Only
+    ///   one that 100 others have overtaken is refused with `Conflict`.
     ///
     /// # Errors
     /// `Invalid` if the write has no change, names a key twice, or has an operation that does not fit the stored value;

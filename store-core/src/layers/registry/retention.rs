@@ -16,6 +16,7 @@ use crate::{
     ext::DocumentStoreExt,
     json::Json,
     limits::length,
+    page::{MAX_PAGE, PageRequest},
     progress::IgnoreProgress,
     run::{RunPhase, RunReader},
 };
@@ -32,12 +33,17 @@ impl RegistryLayer {
 
     /// Returns whether something pins a version: a publication, a protection, or a run that is not done.
     async fn is_needed(&self, version: &VersionRef, runs: &dyn RunReader) -> Result<bool> {
-        for pin in self.store.list_all(keys::query(PINS, version.segments()?)?).await? {
-            let Holder::Run(run) = Holder::from_pin(&pin)? else { return Ok(true) };
-            // The commit that pins also writes the run. So a run that does not exist was deleted with its thread.
-            if runs.load_run(&run).await?.is_some_and(|run| run.status.phase() != RunPhase::Done) {
-                return Ok(true);
+        let (query, mut next) = (keys::query(PINS, version.segments()?)?, Some(PageRequest::first(MAX_PAGE)));
+        while let Some(request) = next.take() {
+            let page = self.store.documents.list_documents(query.clone().with_page(request)).await?;
+            for pin in &page.items {
+                let Holder::Run(run) = Holder::from_pin(pin)? else { return Ok(true) };
+                // The commit that pins also writes the run. So a run that does not exist was deleted with its thread.
+                if runs.load_run(&run).await?.is_some_and(|run| run.status.phase() != RunPhase::Done) {
+                    return Ok(true);
+                }
             }
+            next = page.next.map(|cursor| PageRequest::first(MAX_PAGE).after(cursor));
         }
         Ok(false)
     }
@@ -68,17 +74,23 @@ impl RegistryLayer {
         request: &PurgeVersions,
         runs: &dyn RunReader,
     ) -> Result<Vec<VersionRef>> {
-        let versions = self.store.list_all(keys::query(VERSIONS, definition.name.segments()?)?).await?;
-        let marks = self.store.list_all(keys::query(MARKS, definition.name.segments()?)?).await?;
-        let marked = marks.iter().map(VersionRef::from_document).collect::<Result<BTreeSet<_>>>()?;
+        let list = async |collection| {
+            let query = keys::query(collection, definition.name.segments()?)?;
+            self.store.list_all(query, VersionRef::from_document).await
+        };
+        let (versions, marked) = (list(VERSIONS).await?, list(MARKS).await?);
         let old = length(versions.len()).saturating_sub(request.keep_newest);
+        // The current version has only ever grown: what was listed after the definition was loaded may be newer.
+        let old = versions.into_iter().zip(0..old).map(|(version, _)| version);
+        let old: BTreeSet<_> = old.filter(|version| version.version < definition.current).collect();
         let mut purged = Vec::new();
-        for (document, _) in versions.iter().zip(0..old) {
-            let version = VersionRef::from_document(document)?;
-            if version.version == definition.current {
-                continue;
+        // A version that a stopped purge has marked must lose its mark if it stays.
+        for version in marked.iter().filter(|_| !request.dry_run) {
+            if !old.contains(version) {
+                self.try_write([DocumentChange::delete(version.in_collection(MARKS)?)]).await?;
             }
-            // A version that a stopped purge has marked must lose its mark if something needs it.
+        }
+        for version in old {
             let must_decide = !request.dry_run && marked.contains(&version);
             let is_free = must_decide || !self.is_needed(&version, runs).await?;
             if is_free && (request.dry_run || self.remove_unless_needed(&version, runs).await?) {
@@ -109,8 +121,7 @@ impl RegistryRetention for RegistryLayer {
     async fn purge_versions(&self, request: PurgeVersions, runs: &dyn RunReader) -> Result<PurgedVersions> {
         let prefix = request.definition.as_ref().map(DefinitionRef::segments).transpose()?.unwrap_or_default();
         let mut purged = PurgedVersions::default();
-        for document in self.store.list_all(keys::query(DEFINITIONS, prefix)?).await? {
-            let definition = Definition::from_document(&document)?;
+        for definition in self.store.list_all(keys::query(DEFINITIONS, prefix)?, Definition::from_document).await? {
             purged.versions.extend(self.purge_definition(&definition, &request, runs).await?);
         }
         Ok(purged)

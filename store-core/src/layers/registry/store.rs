@@ -20,7 +20,7 @@ use crate::{
     event::{Subscribe, SubscriptionStart},
     ext::DocumentStoreExt,
     id::{DefinitionKind, EventId},
-    layers::{LayerStore, audit::NewAudit},
+    layers::{LayerStore, audit::NewAudit, until_error},
     log::Direction,
     page::{Page, PageRequest},
     run::RunReader,
@@ -88,7 +88,8 @@ pub trait RegistryWriter: Send + Sync {
     /// (RG-1).
     ///
     /// # Guarantees
-    /// - Of several callers each gets a version, and no two contents get the same one (RG-4).
+    /// - Of several callers each gets a version, and no two contents get the same one (RG-4). Only
+    ///   one that 100 others have overtaken is refused with `Conflict`.
     ///
     /// # Errors
     /// `Invalid` for schema version 0 and for a value that has no hash (RG-3); `InvalidTransition` if the definition is
@@ -105,7 +106,8 @@ pub trait RegistryWriter: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` if there is no such audit record; `Invalid` if it is about something else; `InvalidTransition` if it
-    /// is a restart, or if its value is missing or hidden; otherwise as [`publish`](Self::publish).
+    /// is a restart or about an archival ([`archive`](Self::archive) and [`unarchive`](Self::unarchive) undo each
+    /// other), or if its value is missing or hidden; otherwise as [`publish`](Self::publish).
     async fn restore_version(
         &self,
         definition: &DefinitionRef,
@@ -276,7 +278,7 @@ impl RegistryReader for RegistryLayer {
 
     async fn subscribe_publications(&self, start: SubscriptionStart) -> Result<RegistryStream> {
         let subscription = self.store.events.subscribe(Subscribe::new(keys::feed()?, start)).await?;
-        Ok(Box::pin(subscription.events.map(|event| RegistryChange::from_event(&event?))))
+        Ok(Box::pin(until_error(subscription.events.map(|event| RegistryChange::from_event(&event?)))))
     }
 }
 

@@ -91,8 +91,9 @@ impl RegistryWriter for RegistryLayer {
         audit: NewAudit,
     ) -> Result<PublishedVersion> {
         let value = AuditLog::new(self.store.clone()).value_to_restore(&from, &definition.resource()?).await?;
-        let content = VersionContent::read(value.as_str())
-            .map_err(|e| Error::invalid("audit record", "its value is no version").with_source(e))?;
+        let content = VersionContent::read(value.as_str()).map_err(|source| {
+            Error::invalid_transition("audit record", &from, "archival", "restored").with_source(source)
+        })?;
         let VersionContent { schema_version, value, metadata, .. } = content;
         let new = NewVersion::new(definition.clone(), value).audited(audit.restoring(from));
         self.publish(NewVersion { schema_version, metadata, ..new }).await

@@ -7,7 +7,7 @@ use super::{
     WrittenConfig, record::StoredConfig,
 };
 use crate::{
-    codec::{Extra, Fields, ObjectWriter},
+    codec::{Fields, ObjectWriter},
     document::{Document, DocumentChange, DocumentExpect, WrittenDocuments},
     error::{Error, Result},
     event::{NewEvent, Scope},
@@ -73,19 +73,21 @@ pub(super) fn plan(changes: &[ConfigChange], found: &[Option<Document>], last: u
 impl ConfigPlan {
     fn add(&mut self, change: &ConfigChange, document: Option<&Document>, last: u64) -> Result<()> {
         let name = &change.name;
-        let found = document.map(ConfigRecord::from_document).transpose()?;
-        let revision = found.as_ref().map(|record| record.revision);
+        let found = document.map(StoredConfig::from_document).transpose()?;
+        let revision = found.as_ref().map(|stored| stored.revision);
         if !change.expect.holds(revision) {
             return Err(conflict_in(name.document()?, change.expect, revision));
         }
-        let before = found.map(|record| record.content);
+        let (before, extra) = found.map(|stored| (stored.content, stored.extra)).unzip();
+        let extra = extra.unwrap_or_default();
         let after = content_after(&change.op, name, before.as_ref())?;
         // What was decided on must still be there when the write happens.
         let unchanged = document.map_or(DocumentExpect::Absent, |found| DocumentExpect::Revision(found.revision));
         let kind = match (&before, &after) {
             (before, after) if before == after => {
                 self.changes.push(DocumentChange::check(name.document()?, unchanged));
-                let kept = after.clone().zip(revision).map(|(content, revision)| stored(revision, content));
+                let kept =
+                    after.clone().zip(revision).map(|(content, revision)| StoredConfig { revision, content, extra });
                 self.records.push((name.clone(), kept));
                 return Ok(());
             }
@@ -99,7 +101,7 @@ impl ConfigPlan {
         self.feed.push(entry.with_payload(ConfigEntry::payload(name, revision)?));
         let [old, new] = [&before, &after].map(|content| content.as_ref().map(encoded).transpose());
         self.audits.extend(audit_of_change(change.audit.as_ref(), &name.resource()?, old?.as_ref(), new?.as_ref())?);
-        let record = after.map(|content| stored(revision, content));
+        let record = after.map(|content| StoredConfig { revision, content, extra });
         let write = match &record {
             Some(record) => DocumentChange::put(name.document()?, encoded(record)?),
             None => DocumentChange::delete(name.document()?),
@@ -132,12 +134,8 @@ impl ConfigPlan {
     }
 }
 
-fn stored(revision: u64, content: ConfigContent) -> StoredConfig {
-    StoredConfig { revision, content, extra: Extra::default() }
-}
-
 fn revision_of(document: &Document) -> Option<u64> {
-    ConfigRecord::from_document(document).ok().map(|record| record.revision)
+    StoredConfig::from_document(document).ok().map(|stored| stored.revision)
 }
 
 /// Returns what a record contains after a change; none if it does not exist then.
