@@ -66,7 +66,7 @@ pub(super) async fn list<T: Clone + PartialEq + Send + Sync>(
 
 /// Takes the next item of both lists together. Returns none if both lists have ended, or if the next page of one list
 /// has to be read first.
-fn take_next<T: Clone + PartialEq>(
+fn take_next<T: Clone + PartialEq + Send + Sync>(
     left: &mut ListReader<'_, T>,
     right: &mut ListReader<'_, T>,
     order: fn(&T, &T) -> Ordering,

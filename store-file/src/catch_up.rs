@@ -136,8 +136,8 @@ impl<'a> CatchUp<'a> {
         Ok(())
     }
 
-    /// Looks up the log of a collection whose file is gone. A reader beside a holder knows it under a number of its own,
-    /// and may still have documents that were deleted before the log was removed.
+    /// Looks up the log of a collection whose file is gone. A reader beside a holder knows it under a number of its
+    /// own, and may still have documents that were deleted before the log was removed.
     fn find_gone(&mut self, path: &FilePath) -> Result<()> {
         if rewrites_of(path.as_str()).is_none() {
             return Ok(());

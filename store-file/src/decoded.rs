@@ -83,7 +83,8 @@ pub(crate) fn is_rewritten(staged: &mut Staged<'_>, owner: &Owner) -> Result<boo
     Ok(staged.collection_row(&owner.tenant, &collection)?.is_some_and(|row| row.rewrites > rewrites))
 }
 
-/// The collection whose documents stand in a log, and how often it was rewritten before that log; `None` for other logs.
+/// The collection whose documents stand in a log, and how often it was rewritten before that log; `None` for other
+/// logs.
 fn collection_of(staged: &mut Staged<'_>, owner: &Owner) -> Result<Option<(CollectionId, u64)>> {
     let Owner { tenant, thread, generation, .. } = owner;
     let path = log_path(tenant, thread, *generation)?;

@@ -126,9 +126,9 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Takes out of the index what it says of logs that wait for their purge and have no file: it was under way. A reader
-    /// takes out the logs of collections, too, for which the holder has made newer ones. Any other log without a file is
-    /// damage, which its first use reports.
+    /// Takes out of the index what it says of logs that wait for their purge and have no file: it was under way. A
+    /// reader takes out the logs of collections, too, for which the holder has made newer ones. Any other log without a
+    /// file is damage, which its first use reports.
     fn forget_lost(&mut self) -> Result<()> {
         for ((tenant, thread, generation), (log, _, purged)) in std::mem::take(&mut self.known) {
             let owner = Owner { tenant, thread, generation, log };

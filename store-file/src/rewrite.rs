@@ -135,8 +135,8 @@ impl Rewrite<'_> {
         Ok(Some(row.log))
     }
 
-    /// Returns whether a log before the present one still waits for its purge. If it were removed after the present one,
-    /// an index made anew in between would show documents that were deleted from the present one.
+    /// Returns whether a log before the present one still waits for its purge. If it were removed after the present
+    /// one, an index made anew in between would show documents that were deleted from the present one.
     fn is_older_log_left(self, rewrites: u64) -> Result<bool> {
         let Some(before) = rewrites.checked_sub(1) else { return Ok(false) };
         let id = documents_log_id(self.collection, before)?;

@@ -57,8 +57,8 @@ pub(crate) struct Args {
     /// How long to keep entries of the config feed; config records stay
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     config_feed: args::RetentionAge,
-    /// Keep this many of the newest versions of each definition, and those that are published, protected or pinned by an
-    /// open run; all if not given
+    /// Keep this many of the newest versions of each definition, and those that are published, protected or pinned by
+    /// an open run; all if not given
     #[arg(long, value_name = "N")]
     versions: Option<u64>,
     /// Compress the logs of threads that did not change for this time; only for `file:` stores

@@ -77,8 +77,8 @@ impl LayerStore {
 
     /// Removes the events of the topic `main` that are older than a time, from all topics that they are in.
     ///
-    /// Every event is also in `main`. The other topics are trimmed before `main`, from which they are known. So a removal
-    /// that was interrupted can be repeated. It may be stopped between two batches.
+    /// Every event is also in `main`. The other topics are trimmed before `main`, from which they are known. So a
+    /// removal that was interrupted can be repeated. It may be stopped between two batches.
     ///
     /// # Errors
     /// The errors of [`trim_events`](crate::EventRetention::trim_events).

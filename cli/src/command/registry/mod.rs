@@ -50,8 +50,6 @@ impl Args {
     pub(crate) const fn access(&self) -> Access {
         match &self.action {
             Action::List(_) | Action::Show(_) | Action::Diff(_) | Action::Manifest(_) => Access::Read,
-            // The difference from an empty registry needs no store.
-            Action::Publish(args) if args.is_dry_run() => Access::Read,
             Action::Publish(_) => Access::Create,
             Action::Rollback(_) | Action::Archive(_) => Access::Write,
         }

@@ -65,10 +65,6 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) const fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
     pub(super) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_folder = Some(Folder::read(&self.folder)?);
         self.parsed_metadata = document_arg::read_json(self.metadata.as_ref(), "--metadata")?;

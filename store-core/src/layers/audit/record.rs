@@ -187,8 +187,8 @@ impl NewAudit {
         self
     }
 
-    /// Adds a key whose values are not stored in this record. Each change of a value with a secret must name its key, also
-    /// the one that removes it, because a record has the value before the change, too.
+    /// Adds a key whose values are not stored in this record. Each change of a value with a secret must name its key,
+    /// also the one that removes it, because a record has the value before the change, too.
     #[must_use]
     pub fn with_secret(mut self, key: impl Into<String>) -> Self {
         self.secret_keys.insert(key.into());
