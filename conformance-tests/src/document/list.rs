@@ -149,6 +149,20 @@ pub(super) async fn a_walk_with_writes_misses_and_repeats_nothing(given: &Given)
     Ok(())
 }
 
+/// A page that ends because it has read 64 MiB has a cursor, with which the list goes on.
+pub(super) async fn a_list_that_ends_early_goes_on(given: &Given) -> Verdict {
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    let text = "x".repeat(10 << 20);
+    for name in names {
+        write(given, [put(name, &text)]).await?;
+    }
+    for (direction, expected) in [(Direction::Forward, "a b c d e f g"), (Direction::Backward, "g f e d c b a")] {
+        let found = list(given, all_notes().with_direction(direction)).await?;
+        expect_eq(joined_keys(&found).as_str(), expected)?;
+    }
+    Ok(())
+}
+
 /// A list shows the documents of its collection and its scope, and no others.
 pub(super) async fn a_list_has_one_collection_and_one_scope(given: &Given) -> Verdict {
     given.create_empty_thread("t").await?;

@@ -57,6 +57,7 @@ macro_rules! document {
             list: a_bound_is_not_longer_than_a_key ["DO-6"] [];
             list: a_list_is_walked_both_ways_in_pages ["DO-6", "PG-1", "PG-11"] [];
             list: a_walk_with_writes_misses_and_repeats_nothing ["DO-6", "PG-3"] [];
+            list: a_list_that_ends_early_goes_on ["DO-6", "PG-10"] [];
             list: a_list_has_one_collection_and_one_scope ["DO-6"] [];
             list: a_cursor_belongs_to_one_list_of_documents ["DO-6", "PG-6"] [];
             key: ids_in_keys_are_kept_as_given ["DO-7", "ID-2"] [];

@@ -377,6 +377,8 @@ bugs! {
     LongBoundAccepted = "document::a_bound_is_not_longer_than_a_key",
     /// A backward list of documents is a forward list.
     DocumentsOnlyForward = "document::a_list_is_walked_both_ways_in_pages",
+    /// A list of documents ends after 64 MiB.
+    DocumentsOfOnePageOnly = "document::a_list_that_ends_early_goes_on",
     /// A cursor of a list of documents stands for a number of documents.
     DocumentCursorCounts = "document::a_walk_with_writes_misses_and_repeats_nothing",
     /// A list shows the documents of all collections.

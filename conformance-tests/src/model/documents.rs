@@ -353,5 +353,13 @@ pub(super) fn list(view: &TenantView<'_>, query: &DocumentQuery) -> Result<Page<
         records = (0..).zip(records).map(|(at, (_, stored))| ((at, String::new()), stored)).collect();
     }
     let is_forward = *direction == Direction::Forward || view.bug == Some(Bug::DocumentsOnlyForward);
-    Ok(page_reader.page(records, if is_forward { Direction::Forward } else { Direction::Backward }))
+    let mut page = page_reader.page(records, if is_forward { Direction::Forward } else { Direction::Backward });
+    if view.bug == Some(Bug::DocumentsOfOnePageOnly) {
+        let mut bytes = 0;
+        page.items.retain(|document| {
+            bytes += document.value.as_str().len();
+            bytes < 64 << 20
+        });
+    }
+    Ok(page)
 }

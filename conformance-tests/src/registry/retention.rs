@@ -71,10 +71,13 @@ pub(super) async fn a_pinned_version_stays_until_its_run_is_done(given: &Given) 
         pin(given, run, &agent("a").at(version)).await?;
     }
     expect_eq(purge(given, request()).await?.as_str(), "agent/a@4")?;
-    // A purge was stopped after it had marked a version that is needed. The next one takes the mark back.
-    put_mark(given, &agent("a").at(2)).await?;
+    // A purge was stopped after it had marked versions that stay now. The next one takes the marks back.
+    for version in [2, 5] {
+        put_mark(given, &agent("a").at(version)).await?;
+    }
     expect_eq(purge(given, request()).await?.as_str(), "")?;
     pin(given, "five", &agent("a").at(2)).await?;
+    pin(given, "six", &agent("a").at(5)).await?;
     for run in ["one", "two", "three"] {
         write_run(given, "t", done_run(run)).await?;
     }
