@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use store_core::{CollectionId, ErrorKind, Result, TenantId, codec::Codec};
+use store_core::{CollectionId, Result, TenantId, codec::Codec};
 
 use crate::{
     codec::{DocumentRow, LogRow, Rows, damaged},
-    error, fold,
+    fold,
     index::Direction,
     line::{self, Line},
     mutex::guard,
@@ -37,9 +37,8 @@ pub(crate) fn behind(shared: &Shared) {
             return;
         };
         drop(waiting);
-        // First what frees space.
-        let _ = purge::all(shared, Some(&tenant));
         let _ = all(shared, &tenant);
+        let _ = purge::all(shared, Some(&tenant));
     }
 }
 
@@ -75,21 +74,20 @@ impl Rewrite<'_> {
         if !self.is_wanted()? {
             return Ok(());
         }
-        let Some(old) = self.step(How::AsAsked, |round| self.begin(round))? else { return Ok(()) };
+        let Some(old) = self.step(|round| self.begin(round))? else { return Ok(()) };
         let mut from = None;
-        while let Some(last) = self.step(How::AsAsked, |round| self.move_some(round, old, from.take()))? {
+        while let Some(last) = self.step(|round| self.move_some(round, old, from.take()))? {
             from = Some(last);
         }
-        match self.step(How::Frees, |round| self.retire(round, old))? {
+        match self.step(|round| self.retire(round, old))? {
             Some(row) => purge::purge(self.shared, old, &row),
             None => Ok(()),
         }
     }
 
-    /// Nothing is freed before all has been moved, so only the last step may use the reserve.
-    fn step<T>(self, how: How, make: impl FnOnce(&mut Round<'_>) -> Result<T>) -> Result<T> {
+    fn step<T>(self, make: impl FnOnce(&mut Round<'_>) -> Result<T>) -> Result<T> {
         let key: LogKey = (self.tenant.clone(), no_log_id()?, Part::Events);
-        alone(self.shared, key, how, |round| {
+        alone(self.shared, key, How::Frees, |round| {
             check_tenant(self.shared, self.tenant)?;
             make(round)
         })
@@ -124,23 +122,12 @@ impl Rewrite<'_> {
             return Ok(Some(old));
         }
         let Some(row) = round.staged.collection_row(self.tenant, self.collection)? else { return Ok(None) };
-        if !self.is_due(&round.staged)? || self.is_older_log_left(row.rewrites)? {
+        if !self.is_due(&round.staged)? {
             return Ok(None);
         }
-        // The new log needs space before the old one gives back its own.
-        let needed = round.staged.document_bytes(row.log)?;
-        self.shared.check_space(needed).map_err(|source| error::io("documents", source))?;
         let now = self.shared.time.now();
         round.begin_collection(self.collection, row.rewrites + 1, Vec::new(), now)?;
         Ok(Some(row.log))
-    }
-
-    /// Returns whether a log before the present one still waits for its purge. If it were removed after the present
-    /// one, an index made anew in between would show documents that were deleted from the present one.
-    fn is_older_log_left(self, rewrites: u64) -> Result<bool> {
-        let Some(before) = rewrites.checked_sub(1) else { return Ok(false) };
-        let id = documents_log_id(self.collection, before)?;
-        Ok(purge::left_behind(self.shared, Some(self.tenant))?.iter().any(|(_, row)| row.thread == id))
     }
 
     /// Moves documents from the old log, those after a key of the index. Returns the last key that was looked at.
@@ -155,12 +142,8 @@ impl Rewrite<'_> {
             last = Some(key);
             if found.log == old {
                 bytes += u64::from(found.span.len);
-                match records::read(self.shared, old, found.span, line::decode_document) {
-                    Ok(document) => lines.push(Line::Document(Box::new(document))),
-                    // It stays where it is, and its log with it.
-                    Err(error) if error.kind() == ErrorKind::Corrupt => {}
-                    Err(error) => return Err(error),
-                }
+                let document = records::read(self.shared, old, found.span, line::decode_document)?;
+                lines.push(Line::Document(Box::new(document)));
             }
             if bytes > BYTES {
                 break;
