@@ -1,8 +1,10 @@
 //! Tests of config, profiles and audit log from another store than the threads (CP-2).
 
+use std::{sync::Arc, time::Duration};
+
 use store_core::{
-    AuditQuery, AuditStore, DocumentExpect, ErrorKind, IgnoreProgress, Json, NewAudit, NewVersion, PageRequest,
-    TenantId, Timestamp,
+    AuditQuery, AuditStore, DocumentExpect, ErrorKind, IgnoreProgress, Json, ManualClock, NewAudit, NewVersion,
+    PageRequest, TenantId, Timestamp,
     layers::{
         TrimFeed,
         audit::AuditRecord,
@@ -10,10 +12,11 @@ use store_core::{
     },
 };
 
-use crate::{Stores, open};
+use crate::{OpenOptions, Stores};
 
 /// A store with the settings of another, and both stores alone.
 struct Bed {
+    clock: ManualClock,
     stores: Stores,
     threads: Stores,
     settings: Stores,
@@ -21,9 +24,11 @@ struct Bed {
 }
 
 async fn bed() -> Bed {
-    let (threads, settings) = (open("memory:").await.unwrap(), open("memory:").await.unwrap());
+    let clock = ManualClock::new(Timestamp::from_millis(1_000_000_000_000).unwrap());
+    let options = OpenOptions::new().with_clock(Arc::new(clock.clone()));
+    let (threads, settings) = (options.open("memory:").await.unwrap(), options.open("memory:").await.unwrap());
     let stores = threads.clone().with_settings(&settings).unwrap();
-    Bed { stores, threads, settings, tenant: TenantId::new("acme").unwrap() }
+    Bed { clock, stores, threads, settings, tenant: TenantId::new("acme").unwrap() }
 }
 
 impl Bed {
@@ -31,6 +36,8 @@ impl Bed {
     async fn change(&self, count: u32) {
         let audit = || NewAudit::new("ada".parse().unwrap());
         for number in 0..count {
+            // Two records each have the same time.
+            self.clock.advance(Duration::from_millis(u64::from(number % 2)));
             let value = Json::of(&number).unwrap();
             if number % 2 == 0 {
                 let change = ConfigChange::put(ConfigName::new("limits", "tokens").unwrap(), value);
@@ -152,9 +159,8 @@ async fn maintenance_covers_both_stores() {
     };
     let mut retention = crate::Retention::default();
     assert_eq!(maintain(&retention, false).await, (0, 0, 0));
-    // The clock of the store has passed the time of the last record.
-    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    let now = std::time::Duration::ZERO;
+    bed.clock.advance(Duration::from_millis(1));
+    let now = Duration::ZERO;
     (retention.audit, retention.config_feed, retention.versions) = (Some(now), Some(now), Some(2));
     assert_eq!(maintain(&retention, true).await, (9, 5, 2));
     assert_eq!(maintain(&retention, false).await, (9, 5, 2));
