@@ -75,86 +75,101 @@ BEGIN
     END IF;
 END $$;
 
+-- Returns whether a write to a tenant that writes to no thread may be made. A deletion of the tenant waits until this
+-- transaction ends. After the deletion has begun, nothing is written to the tenant. `p_sent` is the time of the decision
+-- plus the time that has passed since.
+CREATE FUNCTION $schema$.can_write(p_tenant text, p_sent bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_now bigint := $schema$.now();
+    v_lock text;
+BEGIN
+    v_lock := pg_advisory_xact_lock_shared(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
+    RETURN p_sent BETWEEN v_now - $schema$.lag() AND v_now
+        AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = p_tenant);
+END $$;
+
 -- Writes documents, events in topics, and the commit key of a commit that puts documents. Returns the revision of the
 -- documents that it puts, or null if it puts none.
 --
 -- If a document is not as expected, or the thread of a document does not exist, the statement fails and has no effect.
--- `low` and `high` are the revisions between which that of the document must be. A document that does not exist has
--- the revision 0.
+-- `d_low` and `d_high` are the revisions between which that of the document must be. A document that does not exist has
+-- the revision 0. The documents come in the order of their keys, those of the tenant first, so that two transactions
+-- never wait for each other.
 --
--- `p_log` is the log of the thread whose documents are written. The statement has locked the thread.
+-- `p_log` is the log of the thread whose documents are written. The statement has locked the thread. `t_topic` and
+-- `t_seq` are the topics of all events, and `f_last_topic` is the position of the last topic of each event.
 CREATE FUNCTION $schema$.write_documents(
-    p_tenant text, p_log bigint, p_documents text, p_events text, p_key text, p_key_record text
+    p_tenant text, p_log bigint,
+    d_of_thread boolean[], d_collection text[], d_key text[], d_op text[], d_low bigint[], d_high bigint[], d_value text[],
+    d_at bigint[],
+    f_id text[], f_thread text[], f_thread_seq bigint[], f_run text[], f_run_seq bigint[], f_writer text[], f_key text[],
+    f_record text[], f_last_topic int[],
+    t_topic text[], t_seq bigint[],
+    k_key text, k_record text
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_row record;
+    v_log bigint;
     v_found bigint;
     v_place tid;
-    v_gone tid[] := '{}';
-    v_puts boolean := false;
+    v_places tid[] := '{}';
     v_revision bigint;
+    v_first_topic int := 1;
 BEGIN
-    -- The rows are locked in a fixed order, so that two transactions never wait for each other.
-    FOR v_row IN SELECT CASE WHEN w.of_thread THEN p_log ELSE 0 END AS log, w.collection, w.key, w.op, w.low, w.high
-        FROM json_to_recordset(p_documents::json)
-            AS w (of_thread boolean, collection text, key text, op text, low bigint, high bigint)
-        ORDER BY 1, w.collection COLLATE "C", w.key COLLATE "C"
-    LOOP
-        IF v_row.log IS NULL THEN
+    FOR i IN 1 .. coalesce(cardinality(d_key), 0) LOOP
+        v_log := CASE WHEN d_of_thread[i] THEN p_log ELSE 0 END;
+        IF v_log IS NULL THEN
             PERFORM $schema$.clash();
         END IF;
-        v_puts := v_puts OR v_row.op = 'put';
         LOOP
-            IF v_row.op = 'keep' THEN
-                SELECT d.revision, d.ctid INTO v_found, v_place FROM $schema$.document d WHERE d.log = v_row.log
-                    AND d.tenant = p_tenant AND d.collection = v_row.collection AND d.key = v_row.key FOR SHARE;
+            IF d_op[i] = 'keep' THEN
+                SELECT d.revision, d.ctid INTO v_found, v_place FROM $schema$.document d WHERE d.log = v_log
+                    AND d.tenant = p_tenant AND d.collection = d_collection[i] AND d.key = d_key[i] FOR SHARE;
             ELSE
-                SELECT d.revision, d.ctid INTO v_found, v_place FROM $schema$.document d WHERE d.log = v_row.log
-                    AND d.tenant = p_tenant AND d.collection = v_row.collection AND d.key = v_row.key FOR UPDATE;
+                SELECT d.revision, d.ctid INTO v_found, v_place FROM $schema$.document d WHERE d.log = v_log
+                    AND d.tenant = p_tenant AND d.collection = d_collection[i] AND d.key = d_key[i] FOR UPDATE;
             END IF;
             EXIT WHEN FOUND;
             v_found := 0;
             -- If the document may exist or not, and is not put, it need not stay absent.
-            EXIT WHEN v_row.op <> 'put' AND v_row.low = 0 AND v_row.high > 0;
+            EXIT WHEN d_op[i] <> 'put' AND d_low[i] = 0 AND d_high[i] > 0;
             -- Until this transaction ends, this row keeps other transactions from creating the document.
-            INSERT INTO $schema$.document VALUES (v_row.log, p_tenant, v_row.collection, v_row.key, 0, 0, 0, '')
+            INSERT INTO $schema$.document VALUES (v_log, p_tenant, d_collection[i], d_key[i], 0, 0, 0, '')
                 ON CONFLICT DO NOTHING RETURNING ctid INTO v_place;
             EXIT WHEN FOUND;
         END LOOP;
-        IF v_found NOT BETWEEN v_row.low AND v_row.high THEN
+        IF v_found NOT BETWEEN d_low[i] AND d_high[i] THEN
             PERFORM $schema$.clash();
         END IF;
-        -- Only rows that this transaction has locked or inserted are removed. Another one may have put the others.
-        IF v_place IS NOT NULL AND (v_row.op = 'delete' OR v_row.op = 'keep' AND v_found = 0) THEN
-            v_gone := v_gone || v_place;
+        v_places[i] := v_place;
+    END LOOP;
+    IF 'put' = ANY (d_op) THEN
+        v_revision := nextval('$schema$.document_revision');
+    END IF;
+    FOR i IN 1 .. cardinality(v_places) LOOP
+        IF d_op[i] = 'put' THEN
+            UPDATE $schema$.document d SET revision = v_revision, value = d_value[i],
+                updated_at = greatest(d.updated_at, d_at[i]),
+                created_at = CASE d.revision WHEN 0 THEN d_at[i] ELSE d.created_at END
+                WHERE d.ctid = v_places[i];
+        ELSE
+            -- A document that is kept is only removed if this transaction has inserted its row.
+            DELETE FROM $schema$.document d WHERE d.ctid = v_places[i] AND (d_op[i] = 'delete' OR d.revision = 0);
         END IF;
     END LOOP;
-    IF v_puts THEN
-        v_revision := nextval('$schema$.document_revision');
-        UPDATE $schema$.document d SET revision = v_revision, value = w.value, updated_at = greatest(d.updated_at, w.at),
-            created_at = CASE d.revision WHEN 0 THEN w.at ELSE d.created_at END FROM (
-                SELECT w.value, w.at, d.place FROM json_to_recordset(p_documents::json)
-                    AS w (of_thread boolean, collection text, key text, op text, value text, at bigint)
-                CROSS JOIN LATERAL (SELECT d.ctid AS place FROM $schema$.document d
-                    WHERE d.log = CASE WHEN w.of_thread THEN p_log ELSE 0 END AND d.tenant = p_tenant
-                    AND d.collection = w.collection AND d.key = w.key LIMIT 1) d
-                WHERE w.op = 'put'
-            ) w WHERE d.ctid = w.place;
-    END IF;
-    DELETE FROM $schema$.document d WHERE d.ctid = ANY (v_gone);
-    IF p_events IS NOT NULL THEN
-        INSERT INTO $schema$.event SELECT p_tenant, w.* FROM json_to_recordset(p_events::json)
-            AS w (id text, thread text, thread_seq bigint, run text, run_seq bigint, writer text, key text, record text,
-                topics text[], topic_seqs bigint[]);
-        INSERT INTO $schema$.event_topic SELECT p_tenant, t.topic, t.seq, w.id FROM json_to_recordset(p_events::json)
-            AS w (id text, topics text[], topic_seqs bigint[])
-            CROSS JOIN LATERAL unnest(w.topics, w.topic_seqs) t (topic, seq);
-    END IF;
-    IF p_key IS NOT NULL THEN
+    FOR i IN 1 .. coalesce(cardinality(f_id), 0) LOOP
+        INSERT INTO $schema$.event VALUES (p_tenant, f_id[i], f_thread[i], f_thread_seq[i], f_run[i], f_run_seq[i],
+            f_writer[i], f_key[i], f_record[i],
+            t_topic[v_first_topic : f_last_topic[i]], t_seq[v_first_topic : f_last_topic[i]]);
+        FOR j IN v_first_topic .. f_last_topic[i] LOOP
+            INSERT INTO $schema$.event_topic VALUES (p_tenant, t_topic[j], t_seq[j], f_id[i]);
+        END LOOP;
+        v_first_topic := f_last_topic[i] + 1;
+    END LOOP;
+    IF k_key IS NOT NULL THEN
         -- The receipt in the record was made before the revision was known. Before this field there are only numbers and
         -- texts, which cannot contain these quotation marks without a backslash. After it there may be JSON of the caller.
-        INSERT INTO $schema$.commit_key VALUES (p_log, p_key,
-            regexp_replace(p_key_record, '"document_revision":0', '"document_revision":' || v_revision));
+        INSERT INTO $schema$.commit_key VALUES (p_log, k_key,
+            regexp_replace(k_record, '"document_revision":0', '"document_revision":' || v_revision));
     END IF;
     RETURN v_revision;
 END $$;
@@ -291,7 +306,8 @@ DO $do$
 DECLARE
     v_function text;
 BEGIN
-    FOREACH v_function IN ARRAY ARRAY['is_in_a_scope', 'look_documents', 'write_documents', 'sweep_step'] LOOP
+    FOREACH v_function IN ARRAY ARRAY['is_in_a_scope', 'look_documents', 'can_write', 'write_documents',
+        'sweep_step'] LOOP
         EXECUTE format('ALTER FUNCTION $schema$.%I SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
             'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off', v_function);
     END LOOP;

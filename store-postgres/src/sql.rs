@@ -55,25 +55,25 @@ fn call_write(more: usize) -> String {
 
 /// The number of arguments of the function `write` without the last one, where each column of a table counts as one.
 const WRITE_ARGUMENTS: usize = 84 + 9 + 14 + 12 + 7 + 5 + 1;
-/// The number of further arguments of a write with documents: the thread, and those of `write_documents` except the
-/// tenant and the log.
-const DOCUMENT_ARGUMENTS: usize = 5;
+/// The number of arguments of the function `write_documents` after the tenant and the log.
+pub(crate) const DOCUMENT_ARGUMENTS: usize = 21;
 
 /// Returns the call that writes the result of a decision with documents or with events in topics. The documents are
 /// written only if everything else was. A thread whose documents are written is locked first, as everywhere, so that it
-/// is not deleted meanwhile.
+/// is not deleted meanwhile. After the arguments of `write` come the thread, and the arguments of `write_documents`
+/// after the tenant and the log.
 fn call_write_with_documents() -> String {
-    let arguments: Vec<_> = (2..=DOCUMENT_ARGUMENTS).map(|at| format!("${}", WRITE_ARGUMENTS + at)).collect();
+    let thread = WRITE_ARGUMENTS + 1;
+    let arguments: Vec<_> = (1..=DOCUMENT_ARGUMENTS).map(|at| format!("${}", thread + at)).collect();
     let after_lock = "write((SELECT $1::text FROM (SELECT count(*) FROM locked) l),";
     format!(
-        "WITH locked AS MATERIALIZED (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = ${} FOR SHARE), \
+        "WITH locked AS MATERIALIZED (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = ${thread} FOR SHARE), \
          written AS MATERIALIZED ({}), documents AS MATERIALIZED (SELECT $schema$.write_documents($1, \
          coalesce((SELECT w.log FROM written w WHERE w.n = 1), (SELECT l.log FROM locked l)), {}) AS revision \
          WHERE NOT EXISTS (SELECT FROM written w WHERE w.status <> 'done')) \
          SELECT * FROM written UNION ALL \
          SELECT 'documents', 0, $schema$.now(), documents.revision, NULL::bigint, NULL::text, NULL::text FROM documents",
-        WRITE_ARGUMENTS + 1,
-        call_write(DOCUMENT_ARGUMENTS).replace("write($1,", after_lock),
+        call_write(1 + DOCUMENT_ARGUMENTS).replace("write($1,", after_lock),
         arguments.join(", ")
     )
 }

@@ -67,17 +67,45 @@ pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments>
     add_outbox_columns(to, batch)?;
     add_mailbox_columns(to, batch)?;
     if !batch.documents.is_empty() {
+        add(to, batch.documents.thread.as_deref())?;
         add_documents(to, &batch.documents)?;
     }
     Ok(arguments)
 }
 
-fn add_documents(to: &mut PgArguments, rows: &DocumentRows) -> Result<()> {
-    add(to, rows.thread.as_deref())?;
-    add_json(to, rows.documents.iter())?;
-    add_json(to, rows.topic_events.iter())?;
-    add(to, rows.key.as_ref().map(|row| row.key.as_str()))?;
-    add(to, rows.key.as_ref().map(|row| row.record.as_str()))
+/// Adds the arguments of the SQL function `write_documents` after the tenant and the log. Their number
+/// is [`DOCUMENT_ARGUMENTS`](crate::sql::DOCUMENT_ARGUMENTS).
+pub(super) fn add_documents(to: &mut PgArguments, batch_rows: &DocumentRows) -> Result<()> {
+    let rows = || batch_rows.documents.iter();
+    add_column(to, rows(), |row| row.of_thread)?;
+    add_column(to, rows(), |row| row.collection.as_str())?;
+    add_column(to, rows(), |row| row.key.as_str())?;
+    add_column(to, rows(), |row| row.op)?;
+    add_column(to, rows(), |row| row.low)?;
+    add_column(to, rows(), |row| row.high)?;
+    add_column(to, rows(), |row| row.value.as_deref())?;
+    add_column(to, rows(), |row| row.at)?;
+    let rows = || batch_rows.topic_events.iter();
+    add_column(to, rows(), |row| row.id.as_str())?;
+    add_column(to, rows(), |row| row.thread.as_deref())?;
+    add_column(to, rows(), |row| row.thread_seq)?;
+    add_column(to, rows(), |row| row.run.as_deref())?;
+    add_column(to, rows(), |row| row.run_seq)?;
+    add_column(to, rows(), |row| row.writer.as_deref())?;
+    add_column(to, rows(), |row| row.key.as_deref())?;
+    add_column(to, rows(), |row| row.record.as_str())?;
+    let mut topic_count = 0_i32;
+    let last_topics = rows().map(|row| {
+        topic_count = topic_count.saturating_add(i32::try_from(row.topics.len()).unwrap_or(i32::MAX));
+        topic_count
+    });
+    let last_topics: Vec<i32> = last_topics.collect();
+    add(to, (!last_topics.is_empty()).then_some(last_topics))?;
+    let topics = || rows().flat_map(|row| &row.topics);
+    add_column(to, topics(), |(topic, _)| topic.as_str())?;
+    add_column(to, topics(), |(_, seq)| *seq)?;
+    add(to, batch_rows.key.as_ref().map(|row| row.key.as_str()))?;
+    add(to, batch_rows.key.as_ref().map(|row| row.record.as_str()))
 }
 
 fn add_thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
@@ -228,14 +256,9 @@ fn add_thread_numbers(to: &mut PgArguments, numbers: impl Iterator<Item = i32>) 
 
 /// Adds rows as one JSON text, or a null if there are no rows.
 fn add_json(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
-    add(to, json_of_rows(rows)?)
-}
-
-/// Returns rows as one JSON text; none if there are no rows.
-pub(super) fn json_of_rows(rows: impl Iterator<Item = impl Serialize>) -> Result<Option<String>> {
     let rows: Vec<_> = rows.collect();
     let failed = |_| Error::invalid("value", "it cannot be sent to the server");
-    (!rows.is_empty()).then(|| serde_json::to_string(&rows).map_err(failed)).transpose()
+    add(to, (!rows.is_empty()).then(|| serde_json::to_string(&rows).map_err(failed)).transpose()?)
 }
 
 /// Adds a column of rows, or a null if there are no rows.

@@ -6,7 +6,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use serde::Serialize;
 use store_core::{
     DocumentChange, DocumentExpect, DocumentOp, ThreadId,
     codec::Codec,
@@ -63,6 +62,8 @@ impl Batch {
     ) {
         let rows = changes.iter().zip(&plan.changes).map(|(change, planned)| DocumentRow::of(change, &planned.write));
         self.documents.documents.extend(rows);
+        // The server locks them in this order, so that two transactions never wait for each other.
+        self.documents.documents.sort_by(|one, other| one.place().cmp(&other.place()));
         self.documents.revision = revision.clone();
     }
 
@@ -93,17 +94,17 @@ impl Batch {
 }
 
 /// A change of a document. Its revision must be between `low` and `high`, where 0 stands for its absence.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct DocumentRow {
-    of_thread: bool,
-    collection: String,
-    key: String,
-    op: &'static str,
-    low: i64,
-    high: i64,
-    value: Option<String>,
+    pub(super) of_thread: bool,
+    pub(super) collection: String,
+    pub(super) key: String,
+    pub(super) op: &'static str,
+    pub(super) low: i64,
+    pub(super) high: i64,
+    pub(super) value: Option<String>,
     /// The time at which the document is put.
-    at: Option<i64>,
+    pub(super) at: Option<i64>,
 }
 
 impl DocumentRow {
@@ -141,21 +142,25 @@ impl DocumentRow {
             at,
         }
     }
+
+    fn place(&self) -> (bool, &str, &str) {
+        (self.of_thread, &self.collection, &self.key)
+    }
 }
 
 /// An event that is in topics. `writer` and `key` are those of its append.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct TopicEventRow {
-    id: String,
-    thread: Option<String>,
-    thread_seq: Option<i64>,
-    run: Option<String>,
-    run_seq: Option<i64>,
-    writer: Option<String>,
-    key: Option<String>,
-    record: String,
-    topics: Vec<String>,
-    topic_seqs: Vec<i64>,
+    pub(super) id: String,
+    pub(super) thread: Option<String>,
+    pub(super) thread_seq: Option<i64>,
+    pub(super) run: Option<String>,
+    pub(super) run_seq: Option<i64>,
+    pub(super) writer: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) record: String,
+    /// The topics, each with the sequence number of the event in it.
+    pub(super) topics: Vec<(String, i64)>,
 }
 
 impl TopicEventRow {
@@ -170,8 +175,12 @@ impl TopicEventRow {
             writer,
             key,
             record: event.encode(),
-            topics: event.topics.iter().map(ToString::to_string).collect(),
-            topic_seqs: stored.topic_seqs.iter().copied().map(saturating_i64).collect(),
+            topics: event
+                .topics
+                .iter()
+                .map(ToString::to_string)
+                .zip(stored.topic_seqs.iter().copied().map(saturating_i64))
+                .collect(),
         }
     }
 }

@@ -427,11 +427,16 @@ impl Batch {
     }
 
     /// Returns whether the batch writes to one thread only, which exists before and after the batch, and does not clear
-    /// its state. Outside of the thread, such a batch only appends events, inserts outbox rows without an order key,
-    /// and requires that mailboxes are unchanged.
+    /// its state, or to no thread and writes documents. Outside of the thread, such a batch only writes documents,
+    /// appends events, inserts outbox rows without an order key, and requires that mailboxes are unchanged.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
-        matches!(&*self.threads, [row] if is_thread_that_stays(row))
+        let fits_threads = match &*self.threads {
+            [] => !self.documents.is_empty(),
+            [row] => is_thread_that_stays(row),
+            _ => false,
+        };
+        fits_threads
             && self.outbox_groups.is_empty()
             && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
             && self.outbox_ready.is_empty()

@@ -29,6 +29,18 @@ impl Statement {
         Ok(format!("${}::{}", self.argument_count, kind.name()))
     }
 
+    /// Adds several arguments. Returns the placeholders for them in the statement, separated by commas.
+    pub(super) fn add_arguments(
+        &mut self,
+        count: usize,
+        add_all: impl FnOnce(&mut PgArguments) -> Result<()>,
+    ) -> Result<String> {
+        add_all(&mut self.arguments)?;
+        let first = self.argument_count + 1;
+        self.argument_count += count;
+        Ok((first..=self.argument_count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", "))
+    }
+
     /// Adds a named part.
     pub(super) fn part(&mut self, name: &str, sql: &str) {
         let separator = if self.text.is_empty() { "WITH" } else { "," };

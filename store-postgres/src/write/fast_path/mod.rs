@@ -1,5 +1,5 @@
-//! Writes ordinary commits, each to one existing thread, in one statement. The statement consists only of the parts
-//! that these commits need. If other calls have changed a thread since the decision, nothing is written to this thread.
+//! Writes ordinary commits, each to one existing thread, and writes of documents, in one statement. The statement
+//! consists only of the parts that these need. If other calls have changed a thread since the decision, nothing is written to this thread.
 //! If they have changed another record that belongs to one of the threads, nothing at all is written. The text of the
 //! statement depends on which parts there are, never on their values.
 
@@ -129,7 +129,9 @@ fn add_threads(batches: &NumberedBatches<'_>, to: &mut Statement, guards: &str) 
         "record",
         "id_record",
     ];
-    let Some(rows) = batches.rows(to, |batch| &batch.threads, |_| true)? else { return Ok(()) };
+    let Some(rows) = batches.rows(to, |batch| &batch.threads, |_| true)? else {
+        return batches.items.first().map_or(Ok(()), |(_, batch)| documents::add_permission(batch, to));
+    };
     let rows = rows
         .column("id", |row| row.id.as_str())?
         .column("stamp", |row| row.stamp)?
