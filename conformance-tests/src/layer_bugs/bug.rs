@@ -193,6 +193,8 @@ bugs! {
     PinsNotFound = "registry::a_dry_purge_changes_nothing",
     /// The mark of a version that stays is not taken back.
     MarksStay = "registry::a_pinned_version_stays_until_its_run_is_done",
+    /// No pin is ever removed.
+    PinsStay = "registry::a_purge_can_be_stopped",
     /// A pin does not look for the mark of a purge.
     MarksUnchecked = "registry::a_version_about_to_be_removed_cannot_be_pinned",
     /// A pin is written while a purge that has found no pin removes the version.

@@ -145,6 +145,7 @@ fn is_dropped(bug: LayerBug, change: &DocumentChange) -> bool {
         }
         (LayerBug::ChangedVersionsIgnored, "versions") => is_put && change.expect == DocumentExpect::Any,
         (LayerBug::DeletedVersionsLoaded, "versions") | (LayerBug::MarksStay, "marks") => is_delete,
+        (LayerBug::PinsStay, "pins") => is_delete,
         (LayerBug::MarksUnchecked | LayerBug::PinsUnguarded, "marks") => change.op == DocumentOp::Keep,
         _ => false,
     }

@@ -41,6 +41,7 @@ macro_rules! registry {
             manifest: references_are_resolved_inside_of_a_manifest ["RG-10"] [];
             retention: a_purge_keeps_what_is_needed ["RG-11"] [Threads];
             retention: a_dry_purge_changes_nothing ["RG-11"] [Threads];
+            retention: a_purge_can_be_stopped ["RG-11"] [Threads];
             retention: a_pinned_version_stays_until_its_run_is_done ["RG-11"] [Threads];
             retention: a_version_about_to_be_removed_cannot_be_pinned ["RG-11"] [Threads];
             retention: no_run_loses_a_version_that_it_pins ["RG-11"] [Threads, Race];

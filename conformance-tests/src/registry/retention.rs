@@ -1,8 +1,8 @@
 //! Removing versions, and runs that pin them.
 
 use store_core::{
-    CollectionId, Commit, DocumentChange, DocumentKey, ErrorKind, KeySegment, PurgeVersions, RegistryReader,
-    RegistryRetention, RunOutcome, RunStatus, VersionRef, WriteDocuments, pin_changes, unpin_changes,
+    CollectionId, Commit, DocumentChange, DocumentKey, DocumentQuery, DocumentStoreExt, ErrorKind, IgnoreProgress,
+    KeySegment, Progress, PurgeVersions, RegistryReader, RegistryRetention, RunOutcome, RunStatus, VersionRef, WriteDocuments, pin_changes, unpin_changes,
 };
 
 use super::helpers::{agent, expect_versions, publication, publish_all, publish_values, registry};
@@ -17,7 +17,7 @@ use crate::{
 /// Purges all versions except the newest ones. Returns the names of those that were removed, separated by spaces.
 async fn purge(given: &Given, request: PurgeVersions) -> Result<String, Failure> {
     let threads = given.threads()?;
-    let purged = registry(given)?.purge_versions(request, &*threads).await?;
+    let purged = registry(given)?.purge_versions(request, &*threads, &IgnoreProgress).await?;
     Ok(purged.versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
 }
 
@@ -99,6 +99,39 @@ async fn put_mark(given: &Given, version: &VersionRef) -> Verdict {
     Ok(())
 }
 
+/// Stops an operation at once.
+#[derive(Debug)]
+struct StopAtOnce;
+
+impl Progress for StopAtOnce {
+    fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
+        false
+    }
+}
+
+/// A purge that is told to stop ends after the version that it is about. What it has not decided stays, and the next
+/// purge continues. It also removes the pins of runs that are done, so that no later purge has to look at them.
+pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
+    publish_values(given, "a", &["1", "2", "3"]).await?;
+    publish_values(given, "b", &["1", "2"]).await?;
+    for (run, version) in [("done", 2), ("open", 2)] {
+        pin(given, run, &agent("a").at(version)).await?;
+    }
+    write_run(given, "t", done_run("done")).await?;
+    let threads = given.threads()?;
+    let request = || PurgeVersions::keeping_newest(1);
+    for request in [request().dry(), request()] {
+        let stopped = registry(given)?.purge_versions(request, &*threads, &StopAtOnce).await?;
+        expect_eq((stopped.versions, stopped.stopped), (vec![agent("a").at(1)], true))?;
+    }
+    expect_versions(given, "a", "2=2 3=3").await?;
+    expect_versions(given, "b", "1=1 2=2").await?;
+    expect_eq(purge(given, request()).await?.as_str(), "agent/b@1")?;
+    let documents = given.stores()?.documents.ok_or_else(|| Failure::new("the store has no documents"))?;
+    let pins = DocumentQuery::new(CollectionId::new("layer.registry.pins")?);
+    expect_eq(documents.count_documents(pins).await?, 1)
+}
+
 /// A commit cannot pin a version that was removed, or that a purge has marked. It is refused as a whole.
 pub(super) async fn a_version_about_to_be_removed_cannot_be_pinned(given: &Given) -> Verdict {
     publish_values(given, "a", &["1", "2", "3"]).await?;
@@ -122,7 +155,7 @@ pub(super) async fn no_run_loses_a_version_that_it_pins(given: &Given) -> Verdic
         let (store, threads, commits) = (registry(given)?, given.threads()?, given.commits()?);
         let commit = pinning_commit(&format!("r{round}"), &version)?;
         let request = PurgeVersions::keeping_newest(1).of(agent("a"));
-        let purge = async move { store.purge_versions(request, &*threads).await };
+        let purge = async move { store.purge_versions(request, &*threads, &IgnoreProgress).await };
         let start = async move { commits.commit(commit).await.map(drop) };
         let (purged, pinned) = run_two_concurrently(purge, start).await;
         let was_purged = purged?.versions.contains(&version);

@@ -65,7 +65,7 @@ impl Steps {
         let Some(keep) = self.retention.versions else { return NOTHING_DONE };
         let mut request = PurgeVersions::keeping_newest(keep);
         request.dry_run = self.is_dry_run;
-        let purged = registry.purge_versions(request, &**threads).await;
+        let purged = registry.purge_versions(request, &**threads, &self.until_stopped()).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.versions.len() as u64, None))
     }
 

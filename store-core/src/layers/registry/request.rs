@@ -198,4 +198,6 @@ impl PurgeVersions {
 pub struct PurgedVersions {
     /// The versions that were removed, or would be.
     pub versions: Vec<VersionRef>,
+    /// Whether the removal was stopped before its end.
+    pub stopped: bool,
 }

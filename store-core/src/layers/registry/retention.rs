@@ -17,7 +17,7 @@ use crate::{
     json::Json,
     limits::length,
     page::{MAX_PAGE, PageRequest},
-    progress::IgnoreProgress,
+    progress::{IgnoreProgress, Progress},
     run::{RunPhase, RunReader},
 };
 
@@ -31,8 +31,9 @@ impl RegistryLayer {
         }
     }
 
-    /// Returns whether something pins a version: a publication, a protection, or a run that is not done.
-    async fn is_needed(&self, version: &VersionRef, runs: &dyn RunReader) -> Result<bool> {
+    /// Returns whether something pins a version: a publication, a protection, or a run that is not done. Removes the
+    /// pins of runs that are done, unless it is a dry run, so that no later purge looks at them.
+    async fn is_needed(&self, version: &VersionRef, runs: &dyn RunReader, dry_run: bool) -> Result<bool> {
         let (query, mut next) = (keys::query(PINS, version.segments()?)?, Some(PageRequest::first(MAX_PAGE)));
         while let Some(request) = next.take() {
             let page = self.store.documents.list_documents(query.clone().with_page(request)).await?;
@@ -41,6 +42,10 @@ impl RegistryLayer {
                 // The commit that pins also writes the run. So a run that does not exist was deleted with its thread.
                 if runs.load_run(&run).await?.is_some_and(|run| run.status.phase() != RunPhase::Done) {
                     return Ok(true);
+                }
+                if !dry_run {
+                    let expect = DocumentExpect::Revision(pin.revision);
+                    self.try_write([DocumentChange::delete(pin.to_ref()).expecting(expect)]).await?;
                 }
             }
             next = page.next.map(|cursor| PageRequest::first(MAX_PAGE).after(cursor));
@@ -59,7 +64,7 @@ impl RegistryLayer {
         let Some(revision) = marked else { return Ok(false) };
         // If another purge has marked the version again, that one decides.
         let unmark = DocumentChange::delete(mark).expecting(DocumentExpect::Revision(revision));
-        if self.is_needed(version, runs).await? {
+        if self.is_needed(version, runs, false).await? {
             self.try_write([unmark]).await?;
             return Ok(false);
         }
@@ -68,12 +73,14 @@ impl RegistryLayer {
         Ok(self.try_write([unmark, DocumentChange::delete(document)]).await?.is_some())
     }
 
+    /// Removes versions of a definition, and adds them to `purged`, which says whether it was stopped.
     async fn purge_definition(
         &self,
         definition: &Definition,
         request: &PurgeVersions,
-        runs: &dyn RunReader,
-    ) -> Result<Vec<VersionRef>> {
+        (runs, progress): (&dyn RunReader, &dyn Progress),
+        purged: &mut PurgedVersions,
+    ) -> Result<()> {
         let list = async |collection| {
             let query = keys::query(collection, definition.name.segments()?)?;
             self.store.list_all(query, VersionRef::from_document).await
@@ -83,7 +90,6 @@ impl RegistryLayer {
         // The current version has only ever grown: what was listed after the definition was loaded may be newer.
         let old = versions.into_iter().zip(0..old).map(|(version, _)| version);
         let old: BTreeSet<_> = old.filter(|version| version.version < definition.current).collect();
-        let mut purged = Vec::new();
         // A version that a stopped purge has marked must lose its mark if it stays.
         for version in marked.iter().filter(|_| !request.dry_run) {
             if !old.contains(version) {
@@ -92,12 +98,16 @@ impl RegistryLayer {
         }
         for version in old {
             let must_decide = !request.dry_run && marked.contains(&version);
-            let is_free = must_decide || !self.is_needed(&version, runs).await?;
+            let is_free = must_decide || !self.is_needed(&version, runs, request.dry_run).await?;
             if is_free && (request.dry_run || self.remove_unless_needed(&version, runs).await?) {
-                purged.push(version);
+                purged.versions.push(version);
+            }
+            purged.stopped = !progress.advance(length(purged.versions.len()), None);
+            if purged.stopped {
+                break;
             }
         }
-        Ok(purged)
+        Ok(())
     }
 }
 
@@ -118,11 +128,19 @@ impl RegistryRetention for RegistryLayer {
         self.store.documents.write_documents(WriteDocuments::new([change])).await.map(drop)
     }
 
-    async fn purge_versions(&self, request: PurgeVersions, runs: &dyn RunReader) -> Result<PurgedVersions> {
+    async fn purge_versions(
+        &self,
+        request: PurgeVersions,
+        runs: &dyn RunReader,
+        progress: &dyn Progress,
+    ) -> Result<PurgedVersions> {
         let prefix = request.definition.as_ref().map(DefinitionRef::segments).transpose()?.unwrap_or_default();
         let mut purged = PurgedVersions::default();
         for definition in self.store.list_all(keys::query(DEFINITIONS, prefix)?, Definition::from_document).await? {
-            purged.versions.extend(self.purge_definition(&definition, &request, runs).await?);
+            self.purge_definition(&definition, &request, (runs, progress), &mut purged).await?;
+            if purged.stopped {
+                break;
+            }
         }
         Ok(purged)
     }

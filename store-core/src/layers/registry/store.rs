@@ -23,6 +23,7 @@ use crate::{
     layers::{LayerStore, audit::NewAudit, until_error},
     log::Direction,
     page::{Page, PageRequest},
+    progress::Progress,
     run::RunReader,
 };
 
@@ -163,7 +164,7 @@ pub trait RegistryRetention: Send + Sync {
     async fn unprotect_version(&self, version: &VersionRef) -> Result<()>;
 
     /// Removes versions, except the current one of each definition, all published ones, those that a run of `runs`
-    /// pins which is not done, protected ones, and the newest ones (RG-11).
+    /// pins which is not done, protected ones, and the newest ones (RG-11). It may be stopped between two versions.
     ///
     /// # Guarantees
     /// - A commit that pins a version at the same time either succeeds, and the version stays, or is refused with
@@ -171,7 +172,12 @@ pub trait RegistryRetention: Send + Sync {
     ///
     /// # Errors
     /// Any error of reading and writing. Versions that were removed before stay removed; the call may be repeated.
-    async fn purge_versions(&self, request: PurgeVersions, runs: &dyn RunReader) -> Result<PurgedVersions>;
+    async fn purge_versions(
+        &self,
+        request: PurgeVersions,
+        runs: &dyn RunReader,
+        progress: &dyn Progress,
+    ) -> Result<PurgedVersions>;
 }
 
 /// All contracts of the registry.
