@@ -43,8 +43,10 @@ pub(crate) enum Failure {
         /// What the user can do about it.
         advice: Option<String>,
     },
-    /// The command line is invalid or incomplete, or the user did not confirm.
+    /// The command line is invalid or incomplete.
     Usage(String),
+    /// The user was asked, and did not confirm.
+    NotConfirmed(String),
     /// The output could not be written.
     Output(io::Error),
     /// The reader of the output has closed it.
@@ -62,7 +64,7 @@ impl Failure {
         match self {
             Self::Library { error, .. } => Self::Library { error, advice: Some(advice.into()) },
             Self::System { what, source, .. } => Self::System { what, source, advice: Some(advice.into()) },
-            other @ (Self::Usage(_) | Self::Output(_) | Self::ReaderClosed) => other,
+            other @ (Self::Usage(_) | Self::NotConfirmed(_) | Self::Output(_) | Self::ReaderClosed) => other,
         }
     }
 
@@ -95,6 +97,8 @@ impl Failure {
             Self::Usage(reason) => {
                 return report_usage(json, reason.lines().next().unwrap_or_default(), &format!("error: {reason}\n"));
             }
+            Self::NotConfirmed(reason) if json => error_document(&Error::invalid("answer", reason), None),
+            Self::NotConfirmed(reason) => format!("{}\n", terminal_safe(&reason)),
             Self::System { what, source, advice } if json => {
                 let message = format!("{what}: {source}");
                 error_document(
