@@ -295,9 +295,10 @@ mod tests {
         check("layer.registry.pins", &pin, "pin of version", Some("c/a%2Fb@3"));
         check("layer.registry.marks", &version, "mark of version", Some("c/a%2Fb@3"));
         check("layer.registry.publications", &[number(4)], "snapshot", Some("4"));
-        check("layer.registry.publication_ids", &[other.clone()], "publication", Some("c"));
+        let one = std::slice::from_ref(&other);
+        check("layer.registry.publication_ids", one, "publication", Some("c"));
+        check("layer.config", one, "document", None);
         check("notes", &[id, other.clone()], "document", None);
-        check("layer.config", &[other], "document", None);
     }
 
     #[test]

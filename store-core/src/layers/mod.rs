@@ -44,6 +44,9 @@ use crate::{
 /// How often a layer decides again because another writer was faster. Each time, at least one writer succeeds.
 const MAX_CONFLICTS: u32 = 100;
 
+/// What a document belongs to, and the segments with which its key and those of all other documents of it begin.
+type WithPrefix<T> = (T, Vec<KeySegment>);
+
 /// What a layer is written over: the documents and the events of one tenant.
 #[derive(Clone)]
 pub struct LayerStore {
@@ -78,11 +81,8 @@ impl LayerStore {
         Ok(found)
     }
 
-    /// Lists what the keys of a collection begin with, at most `limit` of them: `read` returns what a document belongs
-    /// to, and the segments with which its key and those of all other documents of it begin. The list continues after
-    /// the segments `after`.
-    ///
-    /// For each item one document is read, however many there are of it.
+    /// Lists what the documents of a collection belong to, at most `limit` items, after those whose keys begin with the
+    /// segments `after`. For each item one document is read, however many belong to it.
     ///
     /// # Errors
     /// `Invalid` for a limit out of range; any error of listing documents and of `read`.
@@ -91,7 +91,7 @@ impl LayerStore {
         collection: CollectionId,
         mut after: Option<Vec<KeySegment>>,
         limit: u32,
-        read: fn(&Document) -> Result<(T, Vec<KeySegment>)>,
+        read: fn(&Document) -> Result<WithPrefix<T>>,
     ) -> Result<Vec<T>> {
         let limit = PageRequest::first(limit).checked_limit()?;
         let mut found = Vec::new();
