@@ -43,8 +43,10 @@ pub(crate) enum Failure {
         /// What the user can do about it.
         advice: Option<String>,
     },
-    /// The command line is invalid or incomplete, or the user did not confirm.
+    /// The command line is invalid or incomplete.
     Usage(String),
+    /// The user was asked, and did not confirm.
+    NotConfirmed(String),
     /// The output could not be written.
     Output(io::Error),
     /// The reader of the output has closed it.
@@ -62,7 +64,7 @@ impl Failure {
         match self {
             Self::Library { error, .. } => Self::Library { error, advice: Some(advice.into()) },
             Self::System { what, source, .. } => Self::System { what, source, advice: Some(advice.into()) },
-            other @ (Self::Usage(_) | Self::Output(_) | Self::ReaderClosed) => other,
+            other @ (Self::Usage(_) | Self::NotConfirmed(_) | Self::Output(_) | Self::ReaderClosed) => other,
         }
     }
 
@@ -95,6 +97,8 @@ impl Failure {
             Self::Usage(reason) => {
                 return report_usage(json, reason.lines().next().unwrap_or_default(), &format!("error: {reason}\n"));
             }
+            Self::NotConfirmed(reason) if json => error_document(&Error::invalid("answer", reason), None),
+            Self::NotConfirmed(reason) => format!("{}\n", terminal_safe(&reason)),
             Self::System { what, source, advice } if json => {
                 let message = format!("{what}: {source}");
                 error_document(
@@ -221,6 +225,9 @@ fn conflict_advice(detail: &Detail) -> &'static str {
             "the ticket is decided: `agentstore pending list THREAD` shows the decision if no run has consumed it yet"
         }
         Detail::DocumentConflict { .. } => "read the value again, then repeat the command with its current revision",
+        Detail::SnapshotConflict { .. } => {
+            "read the publications again with `agentstore registry list --publications`, then repeat the command"
+        }
         _ => "read the thread again with `agentstore threads`, then repeat with the current version",
     }
 }
@@ -258,6 +265,15 @@ fn is_about_syncing(error: &Error) -> bool {
     matches!(error.detail(), Detail::UnsafeDurability { option, .. } if option == "assume_sync")
 }
 
+/// Returns whether the store does not exist yet. An opening that may create stores would create it.
+pub(crate) fn is_missing_store(error: &Error) -> bool {
+    match error.detail() {
+        Detail::Unavailable { .. } => is_missing_file(error),
+        Detail::SchemaMismatch { found, .. } => found == "none",
+        _ => false,
+    }
+}
+
 /// Returns whether the cause of the error is a file or folder that does not exist.
 fn is_missing_file(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
@@ -271,8 +287,12 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
         "tenant" => "`agentstore tenants` lists the tenants",
         "run" => "`agentstore runs` lists the runs",
         "entry" | "checkpoint" | "snapshot" => "`agentstore tree THREAD` shows the entries of a thread",
-        "config record" => "`agentstore config list NAMESPACE` lists the records of a namespace",
-        "profile value" => "`agentstore profile list OWNER` lists the values of an owner",
+        "config record" => {
+            "`agentstore config list` lists the namespaces, and `agentstore config list NAMESPACE` their records"
+        }
+        "profile value" => {
+            "`agentstore profile list` lists the owners, and `agentstore profile list OWNER` their values"
+        }
         "definition" => "`agentstore registry list` lists the definitions",
         "version" => "`agentstore registry show KIND/ID --versions` lists the versions of a definition",
         "publication" => "`agentstore registry list --publications` lists the publications",

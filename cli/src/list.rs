@@ -1,4 +1,5 @@
-//! Lists of records, one record on a line: ids are printed in full, and the last column is cut where it does not fit.
+//! Lists of records, one record on a line: ids are printed in full, and a last column with text is cut where it does not
+//! fit.
 
 use console::{Alignment, measure_text_width, pad_str};
 
@@ -10,11 +11,24 @@ const GAP: usize = 2;
 /// lines of their own.
 const LEAST_TEXT_WIDTH: usize = 12;
 
+/// What happens to a cell of the last column that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastColumn {
+    /// It is cut: the list only shows how a text or a value begins.
+    Cut,
+    /// It is printed in full, because it is a name that users copy. A terminal continues it on the next line.
+    Whole,
+}
+
 /// Returns the lines of a list that is `width` columns wide: those of the headings, and then those of each row.
 ///
 /// The first cell of a row is its id. If the other cells do not fit beside the longest id, each id gets a line of its
 /// own. Columns without any text are left out.
-pub(crate) fn list_lines(width: usize, headings: &[&str], rows: &[Vec<String>]) -> Vec<Vec<String>> {
+pub(crate) fn list_lines(
+    width: usize,
+    (headings, last_column): (&[&str], LastColumn),
+    rows: &[Vec<String>],
+) -> Vec<Vec<String>> {
     let cell = |row: &[String], column: usize| terminal_safe(row.get(column).map_or("", String::as_str));
     let has_text = |column: &usize| *column == 0 || rows.iter().any(|row| !cell(row, *column).is_empty());
     let shown_columns: Vec<usize> = (0..headings.len()).filter(has_text).collect();
@@ -27,7 +41,7 @@ pub(crate) fn list_lines(width: usize, headings: &[&str], rows: &[Vec<String>]) 
         records.iter().filter_map(|record| record.get(column)).map(|text| measure_text_width(text)).max()
     };
     let widths: Vec<usize> = (0..shown_columns.len()).map(|column| width_of(column).unwrap_or_default()).collect();
-    let layout = Layout::new(width, &widths);
+    let layout = Layout::new(width, &widths, last_column);
     records.iter().map(|record| layout.lines(record)).collect()
 }
 
@@ -37,18 +51,19 @@ struct Layout<'a> {
     id_width: Option<usize>,
     /// The widths of the cells between the id and the last cell.
     middle: &'a [usize],
-    /// The width of the last cell.
-    last_width: usize,
+    /// The width of the last cell; none if it is never cut.
+    last_width: Option<usize>,
 }
 
 impl<'a> Layout<'a> {
-    fn new(width: usize, widths: &'a [usize]) -> Self {
+    fn new(width: usize, widths: &'a [usize], last_column: LastColumn) -> Self {
         let (id_width, others) = widths.split_first().unwrap_or((&0, &[]));
         let (longest_last, middle) = others.split_last().unwrap_or((&0, &[]));
         let middle_width: usize = middle.iter().map(|width| width + GAP).sum();
         let fits_beside_id = id_width + GAP + middle_width + (*longest_last).min(LEAST_TEXT_WIDTH) <= width;
         let start = if fits_beside_id { id_width + GAP } else { GAP };
         let last_width = width.saturating_sub(start + middle_width).max(1);
+        let last_width = (last_column == LastColumn::Cut).then_some(last_width);
         Self { id_width: fits_beside_id.then_some(*id_width), middle, last_width }
     }
 
@@ -57,7 +72,7 @@ impl<'a> Layout<'a> {
         let padded = |text: &str, width: usize| pad_str(text, width + GAP, Alignment::Left, None).into_owned();
         let mut cells: String = others.iter().zip(self.middle).map(|(text, &width)| padded(text, width)).collect();
         if let Some(last) = others.get(self.middle.len()) {
-            cells.push_str(&one_line(last, self.last_width));
+            cells.push_str(&self.last_width.map_or_else(|| last.clone(), |width| one_line(last, width)));
         }
         match self.id_width {
             Some(width) => vec![(padded(id, width) + &cells).trim_end().to_owned()],
@@ -68,11 +83,15 @@ impl<'a> Layout<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::list_lines;
+    use super::{LastColumn, list_lines};
+
+    fn lines_with(width: usize, last_column: LastColumn, rows: &[[&str; 4]]) -> String {
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        list_lines(width, (&["thread", "version", "runs", "title"], last_column), &rows).concat().join("\n")
+    }
 
     fn lines(width: usize, rows: &[[&str; 4]]) -> String {
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
-        list_lines(width, &["thread", "version", "runs", "title"], &rows).concat().join("\n")
+        lines_with(width, LastColumn::Cut, rows)
     }
 
     #[test]
@@ -85,6 +104,15 @@ mod tests {
         assert_eq!(
             lines(30, &rows),
             "thread\n  version  title\n0123456789abcdef\n  7        a title of many wo…\nb\n  12"
+        );
+    }
+
+    #[test]
+    fn a_last_column_of_names_is_not_cut() {
+        let rows = [["a", "7", "", "config/prompts/a-name-of-many-characters"], ["b", "12", "", "x"]];
+        assert_eq!(
+            lines_with(30, LastColumn::Whole, &rows),
+            "thread  version  title\na       7        config/prompts/a-name-of-many-characters\nb       12       x"
         );
     }
 

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::{
     failure::{Failure, Result},
-    list::list_lines,
+    list::{LastColumn, list_lines},
+    text::terminal_safe,
 };
 
 /// The width of text in columns if standard output is not a terminal.
@@ -155,7 +156,16 @@ impl Output {
 
     /// Prints a list of records whose ids are not cut ([`list_lines`]). The first cell of a row is its id.
     pub(crate) fn print_list(&mut self, headings: &[&str], rows: &[Vec<String>]) -> Result<()> {
-        for (index, lines) in list_lines(self.width, headings, rows).iter().enumerate() {
+        self.print_list_lines((headings, LastColumn::Cut), rows)
+    }
+
+    /// As [`print_list`](Self::print_list), for lists whose last column has names that users copy: they are not cut.
+    pub(crate) fn print_list_of_names(&mut self, headings: &[&str], rows: &[Vec<String>]) -> Result<()> {
+        self.print_list_lines((headings, LastColumn::Whole), rows)
+    }
+
+    fn print_list_lines(&mut self, columns: (&[&str], LastColumn), rows: &[Vec<String>]) -> Result<()> {
+        for (index, lines) in list_lines(self.width, columns, rows).iter().enumerate() {
             for line in lines {
                 if index == 0 { self.print_line(self.style(line).bold())? } else { self.print_line(line)? }
             }
@@ -212,6 +222,24 @@ impl Output {
             Sink::Paged(_, input) => input,
         }
     }
+}
+
+/// Prints names, each on a line of its own, or as the list `heading` of a JSON document. Without any name, it prints
+/// `text_if_none` as text.
+pub(crate) fn print_names<T: Display>(
+    out: &mut Output,
+    (heading, text_if_none): (&str, &str),
+    names: &[T],
+) -> Result<()> {
+    if out.is_json() {
+        let mut list = JsonList::begin(out, &serde_json::json!({}), heading)?;
+        names.iter().try_for_each(|name| list.item(&name.to_string()))?;
+        return list.end();
+    }
+    if names.is_empty() {
+        return out.print_line(text_if_none);
+    }
+    names.iter().try_for_each(|name| out.print_line(terminal_safe(&name.to_string())))
 }
 
 /// A list in one JSON document, written item by item: `{…head, "<name>":[…]}`.

@@ -1,6 +1,6 @@
 //! Reads lists page by page.
 
-use agentstore::{Page, PageRequest};
+use agentstore::{Page, PageRequest, length};
 
 use crate::failure::Result;
 
@@ -37,4 +37,19 @@ pub(crate) async fn load_all<T>(load: impl AsyncFnMut(PageRequest) -> agentstore
     })
     .await?;
     Ok(items)
+}
+
+/// Returns all items of a list that continues after an item instead of a cursor. They must fit into memory.
+pub(crate) async fn load_all_after<T: Clone>(
+    mut load: impl AsyncFnMut(Option<T>, u32) -> agentstore::Result<Vec<T>>,
+) -> Result<Vec<T>> {
+    let mut items: Vec<T> = Vec::new();
+    loop {
+        let found = load(items.last().cloned(), PAGE_SIZE).await?;
+        let is_end = length(found.len()) < u64::from(PAGE_SIZE);
+        items.extend(found);
+        if is_end {
+            return Ok(items);
+        }
+    }
 }

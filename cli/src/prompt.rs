@@ -5,34 +5,40 @@ use std::io::{self, BufRead, Write};
 use crate::failure::{Failure, Result};
 
 /// Asks the user to confirm, unless `yes` is set.
+///
+/// # Errors
+/// `NotConfirmed` if the user answers anything but yes. `Usage` if there is no answer, because standard input has ended:
+/// then only `--yes` can confirm.
 pub(crate) fn confirm(yes: bool, question: &str) -> Result<()> {
     if yes {
         return Ok(());
     }
-    let answer = ask(&format!("{question} [y/N] "))?;
-    if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!("not confirmed, so nothing was done: {question} Use `--yes` to skip this question.")))
+    let reason = || format!("not confirmed, so nothing was done: {question}");
+    let answer = ask_unless_input_ended(&format!("{question} [y/N] "))?.ok_or_else(|| unanswered(&reason()))?;
+    if matches!(answer.to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { Err(Failure::NotConfirmed(reason())) }
+}
+
+fn unanswered(reason: &str) -> Failure {
+    Failure::Usage(format!("{reason} Use `--yes` to confirm without a question."))
 }
 
 /// Asks the user to type `name` twice, unless `yes` is set.
+///
+/// # Errors
+/// As [`confirm`].
 pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
     if yes {
         return Ok(());
     }
-    let first_answer = ask(&format!("This deletes {what}. Type the name `{name}` to confirm: "))?;
-    let second_answer = if first_answer == name { ask("Type it again: ")? } else { String::new() };
-    if second_answer == name {
-        return Ok(());
+    let reason = format!("not confirmed, so nothing was done: the name `{name}` was not typed twice.");
+    for question in [format!("This deletes {what}. Type the name `{name}` to confirm: "), "Type it again: ".to_owned()]
+    {
+        let answer = ask_unless_input_ended(&question)?.ok_or_else(|| unanswered(&reason))?;
+        if answer != name {
+            return Err(Failure::NotConfirmed(reason));
+        }
     }
-    Err(Failure::Usage(format!(
-        "nothing was done: the name `{name}` was not typed twice. Use `--yes` to skip this question."
-    )))
-}
-
-fn ask(question: &str) -> Result<String> {
-    Ok(ask_unless_input_ended(question)?.unwrap_or_default())
+    Ok(())
 }
 
 /// Returns the answer to a question, or none if standard input has ended.

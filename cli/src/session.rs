@@ -12,7 +12,7 @@ use sessions::FormatName;
 
 use crate::{
     args::GlobalArgs,
-    failure::{Failure, Result},
+    failure::{Failure, Result, is_missing_store},
     progress::TerminalProgress,
 };
 
@@ -21,6 +21,8 @@ use crate::{
 pub(crate) enum Access {
     /// The command only reads, and another process may be writing.
     Read,
+    /// The command only reads. A store that does not exist is read as an empty one.
+    ReadOrEmpty,
     /// The command writes to a store that must exist.
     Write,
     /// The command writes to a store of `file:` that must exist, although its journal may be lost.
@@ -36,6 +38,8 @@ pub(crate) struct Session {
     mailbox: Option<StoreUrl>,
     stores: Stores,
     tenant: TenantId,
+    /// Whether the store does not exist, and an empty one was opened instead.
+    is_missing: bool,
 }
 
 /// The description of the store in the header of a command's output.
@@ -65,25 +69,30 @@ impl Session {
         tenant: TenantId,
         access: Access,
     ) -> Result<Self> {
-        let mut stores = Self::open_stores(&url, access).await?;
+        let (mut stores, is_missing) = match Self::open_stores(&url, access).await {
+            Err(Failure::Library { error, .. }) if access == Access::ReadOrEmpty && is_missing_store(&error) => {
+                (Self::open_stores(&StoreUrl::Memory, Access::Read).await?, true)
+            }
+            opened => (opened?, false),
+        };
         let access = if access == Access::WriteWithoutJournal { Access::Write } else { access };
         let mailbox = mailbox.filter(|mailbox| !url.is_same_store(mailbox)).cloned();
         if let Some(mailbox) = &mailbox {
             stores = stores.with_mailbox(&Self::open_stores(mailbox, access).await?)?;
         }
-        Ok(Self { url, mailbox, stores, tenant })
+        Ok(Self { url, mailbox, stores, tenant, is_missing })
     }
 
     async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {
         let options = match access {
             // These stores have no read-only mode and need none: several processes can have them open.
-            Access::Read if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
+            Access::Read | Access::ReadOrEmpty if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
                 OpenOptions::new().with_create(Create::Never)
             }
-            Access::Read if url.outlives_process() => OpenOptions::new().read_only(),
+            Access::Read | Access::ReadOrEmpty if url.outlives_process() => OpenOptions::new().read_only(),
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
             Access::WriteWithoutJournal => OpenOptions::new().with_create(Create::Never).accepting_lost_journal(),
-            Access::Read | Access::Write | Access::Create => OpenOptions::new(),
+            Access::Read | Access::ReadOrEmpty | Access::Write | Access::Create => OpenOptions::new(),
         };
         let bar = Arc::new(TerminalProgress::new("reading logs"));
         let stores = options.with_progress(Arc::<TerminalProgress>::clone(&bar)).open_url(url).await;
@@ -110,6 +119,11 @@ impl Session {
     /// Returns the tenant that the command works on.
     pub(crate) const fn tenant(&self) -> &TenantId {
         &self.tenant
+    }
+
+    /// Returns whether the store does not exist. The command then reads an empty one.
+    pub(crate) const fn is_of_missing_store(&self) -> bool {
+        self.is_missing
     }
 
     /// Returns the commit coordinator of the tenant.

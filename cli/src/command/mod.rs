@@ -134,7 +134,8 @@ impl Command {
     pub(crate) const fn only_prints(&self) -> bool {
         match self {
             Self::Session(command) => {
-                matches!(command.access(), Access::Read) && !matches!(**command, SessionCommand::Verify(_))
+                matches!(command.access(), Access::Read | Access::ReadOrEmpty)
+                    && !matches!(**command, SessionCommand::Verify(_))
             }
             Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) | Self::Supervise(_) => false,
         }

@@ -38,8 +38,10 @@ fn records_are_set_read_listed_and_deleted() {
         let response = store.run(&["config", "list", "limits"]).expect_success().out;
         assert!(response.starts_with("id ") && response.contains("{\"max\":1.50}"), "{response}");
 
-        assert_eq!(store.json(&["config", "delete", "limits", "tokens"]), json!({"deleted": true}));
-        assert_eq!(store.json(&["config", "delete", "limits", "tokens"]), json!({"deleted": false}));
+        for deleted in [true, false] {
+            let expected = json!({"namespace": "limits", "id": "tokens", "deleted": deleted});
+            assert_eq!(store.json(&["config", "delete", "limits", "tokens"]), expected);
+        }
         assert_eq!(records(store, "limits").len(), 2);
         let response = store.run(&["config", "get", "limits", "tokens"]);
         response.expect_failure(1, &["config record `limits/tokens` does not exist", "agentstore config list"]);
@@ -47,6 +49,50 @@ fn records_are_set_read_listed_and_deleted() {
         assert!(value_at(&remade, "/revision").as_u64().unwrap() > first, "{remade}");
         assert!(store.run(&["config", "list", "none"]).expect_success().out.contains("none has no records"));
     });
+}
+
+/// Tests CF-10: without a namespace, the namespaces are listed.
+#[test]
+fn namespaces_are_listed() {
+    on_files_and_postgres(|store| {
+        for (namespace, id) in [("limits", "tokens"), ("limits", "depth"), ("a/b", "x"), ("prompts", "coder")] {
+            store.json(&["config", "set", namespace, id, "--value", "1"]);
+        }
+        assert_eq!(store.json(&["config", "list"]), json!({"namespaces": ["a/b", "limits", "prompts"]}));
+        assert_eq!(store.run(&["config", "list"]).expect_success().out, "a/b\nlimits\nprompts\n");
+        store.json(&["config", "delete", "a/b", "x"]);
+        assert_eq!(store.json(&["config", "list"]), json!({"namespaces": ["limits", "prompts"]}));
+    });
+}
+
+/// A config record and a value of a profile have the same fields in JSON documents.
+#[test]
+fn documents_of_config_and_profiles_have_the_same_fields() {
+    let store = TestStore::new();
+    let set = [
+        store.json(&["config", "set", "limits", "tokens", "--value", "1"]),
+        store.json(&["profile", "set", "user:u1", "tokens", "--value", "1"]),
+    ];
+    let got = [
+        store.json(&["config", "get", "limits", "tokens"]),
+        store.json(&["profile", "get", "user:u1", "tokens"]),
+        value_at(&store.json(&["config", "list", "limits"]), "/records/0").clone(),
+        value_at(&store.json(&["profile", "list", "user:u1"]), "/values/0").clone(),
+    ];
+    for document in set.iter().chain(&got) {
+        assert_eq!((value_at(document, "/id"), value_at(document, "/value")), (&json!("tokens"), &json!(1)));
+        for field in ["/revision", "/created_at", "/updated_at"] {
+            assert!(value_at(document, field).is_u64(), "{field} of {document}");
+        }
+    }
+    assert_eq!((value_at(&got[1], "/owner"), &got[1]), (&json!("user:u1"), &got[3]));
+    let deleted = [
+        store.json(&["config", "delete", "limits", "tokens"]),
+        store.json(&["profile", "delete", "user:u1", "tokens"]),
+    ];
+    for document in deleted {
+        assert_eq!((value_at(&document, "/id"), value_at(&document, "/deleted")), (&json!("tokens"), &json!(true)));
+    }
 }
 
 /// Tests CF-3 and ER-11: a change that expects something else is refused, and the advice is to read again.
@@ -64,10 +110,13 @@ fn a_stale_expectation_refuses_a_change() {
             (&json!("conflict"), &json!("not_applied"))
         );
         assert_eq!(value_at(&refused, "/actual").to_string(), revision);
+        assert_eq!([value_at(&refused, "/what"), value_at(&refused, "/id")], ["config record", "limits/tokens"]);
         set("2", &revision).expect_success();
         set("3", &revision).expect_failure(1, &["conflict"]);
         let delete = ["config", "delete", "limits", "tokens", "--expect", &revision];
-        store.run(&delete).expect_failure(1, &["expected revision", "what to do: read the value again"]);
+        let conflict = "conflict in config record `limits/tokens`: expected revision";
+        let response = store.run(&delete).expect_failure(1, &[conflict, "what to do: read the value again"]);
+        assert!(!response.err.contains("layer."), "{response:?}");
         assert_eq!(records(store, "limits"), [(json!("tokens"), json!(2))]);
     });
 }
@@ -155,7 +204,10 @@ fn commands_of_the_layers_work_in_memory() {
     let set = memory(&["profile", "set", "user:u1", "language", "--value", "1"]).expect_success();
     assert_eq!(value_at(&set.documents()[0], "/owner"), "user:u1");
     let empty = [
-        (&["config", "list", "limits"][..], "/records"),
+        (&["config", "list"][..], "/namespaces"),
+        (&["config", "list", "limits"], "/records"),
+        (&["profile", "list"], "/owners"),
+        (&["registry", "list", "--kinds"], "/kinds"),
         (&["profile", "list", "system"], "/values"),
         (&["registry", "list"], "/definitions"),
         (&["registry", "list", "--publications"], "/publications"),

@@ -262,7 +262,7 @@ fn a_repair_asks_for_confirmation() {
     change_row(&store, THREAD_ROW_KEY, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
     let response = store.run_with_input(&["repair"], "n\n");
     assert!(
-        response.code == 2 && response.err.contains("Repair 1 finding?") && response.err.contains("nothing was done"),
+        response.code == 1 && response.err.contains("Repair 1 finding?") && response.err.contains("nothing was done"),
         "{response:?}"
     );
     assert_eq!(store.run(&["verify"]).code, 1);

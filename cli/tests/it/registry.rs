@@ -49,7 +49,14 @@ fn a_folder_is_published_after_its_difference_was_shown() {
         for expected_text in ["ignored  ", "README.md\n", "added    agent/coder, version 1\n", "2 added, 0 changed"] {
             assert!(dry_run.contains(expected_text), "{dry_run}");
         }
-        assert_eq!(store.json(&["registry", "list"]), json!({"definitions": []}));
+        assert!(dry_run.ends_with("the store does not exist yet: the first publication creates it\n"), "{dry_run}");
+        // A dry run has created neither a folder nor a schema.
+        assert!(store.run(&["registry", "list"]).code == 1 && !store.path().exists());
+        let listed = store.json(&["registry", "publish", &folder, "--dry-run"]);
+        assert_eq!(
+            (value_at(&listed, "/publication"), value_at(&listed, "/differences/1/change")),
+            (&Value::Null, &json!("added"))
+        );
         let refused = store.run(&["registry", "publish", &folder]);
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.err.contains("Publish 2 definitions as snapshot 1?"), "{refused:?}");
@@ -59,6 +66,8 @@ fn a_folder_is_published_after_its_difference_was_shown() {
             (&json!(1), &json!("user:ada"))
         );
         assert_eq!(manifest(store, "latest"), ["agent/coder@1", "tool/search@1"]);
+        let dry_run = store.run(&["registry", "publish", &folder, "--dry-run"]).expect_success().out;
+        assert!(dry_run.ends_with("the latest publication has these contents: nothing was published\n"), "{dry_run}");
 
         let again = publish(store, &folder);
         assert_eq!((value_at(&again, "/publication"), value_at(&again, "/same")), (&Value::Null, &json!(2)));
@@ -118,7 +127,64 @@ fn versions_and_publications_are_shown_and_compared() {
         assert_eq!(value_at(&store.json(&["registry", "diff", "2", "1"]), "/differences/1/change"), "removed");
         let list = store.run(&["registry", "list", "--kind", "tool"]).expect_success().out;
         assert!(list.contains("tool/fetch") && !list.contains("agent/"), "{list}");
+        // RG-14
+        assert_eq!(store.json(&["registry", "list", "--kinds"]), json!({"kinds": ["agent", "tool"]}));
+        assert_eq!(store.run(&["registry", "list", "--kinds"]).expect_success().out, "agent\ntool\n");
     });
+}
+
+/// Names with `/`, `@` and `%` are printed so that they can be given to every command.
+#[test]
+fn every_name_can_be_given_as_it_is_printed() {
+    let store = TestStore::new();
+    let folder = write_folder(&store, &[("team%2Fa/50%25 of a@1.json", "1"), ("team%2Fa/b%2Fc.json", "2")]);
+    let publish = |id: &str| store.run(&["registry", "publish", &folder, "--yes", "--id", id]).expect_success().out;
+    let published = publish("releases/%37");
+    assert!(published.contains("publication releases%2F7, "), "{published}");
+    let listed = store.run(&["registry", "list"]).expect_success().out;
+    let names: Vec<_> = listed.lines().skip(1).map(|line| line.split("  ").next().unwrap()).collect();
+    assert_eq!(names, ["team%2Fa/50%25 of a%401", "team%2Fa/b%2Fc"]);
+    for (name, value) in names.iter().zip([1, 2]) {
+        for target in [(*name).to_owned(), format!("{name}@1")] {
+            let shown = store.json(&["registry", "show", &target]);
+            assert_eq!(value_at(&shown, "/content/value"), value, "{target}");
+        }
+        let resource = format!("definition/{name}");
+        let records = store.json(&["audit", "list", "--resource", &resource]);
+        assert_eq!(value_at(&records, "/records/0/resource"), &json!(resource));
+        store.json(&["registry", "archive", name]);
+        store.json(&["registry", "archive", name, "--undo"]);
+    }
+    let shown = store.json(&["registry", "show", names[0]]);
+    assert_eq!(value_at(&shown, "/name/definition"), &json!({"kind": "team/a", "id": "50% of a@1"}));
+    write_folder(&store, &[("team%2Fa/b%2Fc.json", "3")]);
+    // Ids that a number or `latest` would hide.
+    let published = publish("%39");
+    assert!(published.contains("publication %39, "), "{published}");
+    for publication in ["releases%2F7", "%39"] {
+        let manifest = store.run(&["registry", "manifest", publication]).expect_success().out;
+        assert!(manifest.contains(&format!("publication {publication}, ")), "{manifest}");
+    }
+    let rolled_back = store.json(&["registry", "rollback", "releases%2F7", "--yes"]);
+    assert_eq!(value_at(&rolled_back, "/publication/content/rollback_of"), 1);
+    let response = store.run(&["registry", "show", "team/none%2Fx"]);
+    response.expect_failure(1, &["definition `team/none%2Fx` does not exist"]);
+    for (name, expected_text) in [("a/b/c", "write `%2F` for `/`"), ("a/b@c", "`%40` for `@`"), ("a/50%", "`%25`")] {
+        store.run(&["registry", "show", name]).expect_failure(2, &[expected_text]);
+    }
+}
+
+/// The names in the last column of a table are whole, however long they are.
+#[test]
+fn names_in_tables_are_not_cut() {
+    let store = TestStore::new();
+    let folder = write_folder(&store, &[("agent/coder.json", "1")]);
+    let id = "release-of-the-thirtieth-of-november-with-a-name-of-many-more-characters-than-a-table-has";
+    store.run(&["registry", "publish", &folder, "--yes", "--id", id]).expect_success();
+    let listed = store.run(&["registry", "list", "--publications"]).expect_success().out;
+    assert!(listed.lines().any(|line| line.ends_with(id)), "{listed}");
+    let listed = store.run(&["audit", "list"]).expect_success().out;
+    assert!(listed.lines().any(|line| line.ends_with(&format!("  publication/{id}"))), "{listed}");
 }
 
 /// Tests RG-5 and RG-13: an earlier publication is published again, and so is an earlier version.
@@ -216,7 +282,8 @@ fn a_publication_that_was_overtaken_is_refused() {
     let mut refusal = String::new();
     error_output.read_to_string(&mut refusal).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{refusal}");
-    assert!(refusal.contains("conflict") && refusal.contains("another process has published"), "{refusal}");
+    let conflict = "conflict in the latest snapshot: expected none, but found 1";
+    assert!(refusal.contains(conflict) && refusal.contains("another process has published"), "{refusal}");
 }
 
 #[test]

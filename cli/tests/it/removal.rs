@@ -16,11 +16,9 @@ fn a_thread_is_deleted_only_after_confirmation() {
     for thread in ["a", "b"] {
         store.append(thread, "hi");
     }
-    for answer in ["", "n\n", "a\n"] {
-        let response = store
-            .run_with_input(&["delete", "a"], answer)
-            .expect_failure(2, &["Delete thread a with 1 entry?", "--yes"]);
-        assert!(response.err.contains("nothing was done"), "{response:?}");
+    for (answer, code) in [("", 2), ("n\n", 1), ("a\n", 1)] {
+        let response = store.run_with_input(&["delete", "a"], answer);
+        response.expect_failure(code, &["Delete thread a with 1 entry?", "not confirmed, so nothing was done"]);
     }
     assert_eq!(thread_ids(&store).len(), 2);
     assert_eq!(store.json(&["delete", "a", "--yes"]), json!({ "deleted": ["a"], "detached": [] }));
@@ -36,13 +34,50 @@ fn a_tenant_is_deleted_when_its_name_was_given_twice() {
     store.append("t", "kept");
     store.run(&["--tenant", "acme", "append", "t", "--message", "hi"]).expect_success();
     assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["acme", "default"] }));
-    for answer in ["", "acme\n", "acme\nacm\n", "y\ny\n"] {
-        store.run_with_input(&["tenants", "delete", "acme"], answer).expect_failure(2, &["was not typed twice"]);
+    for (answer, code) in [("", 2), ("acme\n", 2), ("acme\nacm\n", 1), ("y\ny\n", 1)] {
+        store.run_with_input(&["tenants", "delete", "acme"], answer).expect_failure(code, &["was not typed twice"]);
     }
     store.run(&["tenants", "delete", "other", "--yes"]).expect_failure(1, &["tenant `other` does not exist"]);
     assert_eq!(store.run_with_input(&["tenants", "delete", "acme"], "acme\nacme\n").code, 0);
     assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["default"] }));
     assert_eq!(thread_ids(&store), ["t"]);
+}
+
+/// A user who does not confirm has made no mistake: the exit code is 1. If no answer is possible, the command line lacks
+/// `--yes`: the exit code is 2. All commands that ask agree.
+#[test]
+fn a_refused_confirmation_has_the_same_exit_code_everywhere() {
+    let store = TestStore::new();
+    store.append("t", "hi");
+    store.run(&["mailbox", "enqueue", "t", "--run", "r"]).expect_success();
+    store.json(&["profile", "set", "user:u1", "a", "--value", "1"]);
+    let mut folder = String::new();
+    for value in ["1", "2"] {
+        store.json(&["config", "set", "limits", "tokens", "--value", value]);
+        let file = store.write_file("definitions/agent/coder.json", value);
+        folder = file.strip_suffix("/agent/coder.json").unwrap().to_owned();
+        store.json(&["registry", "publish", &folder, "--yes"]);
+    }
+    store.write_file("definitions/agent/coder.json", "3");
+    let records = store.json(&["audit", "list", "--resource", "config/limits/tokens"]);
+    let first_change = value_at(&records, "/records/1/id").as_str().unwrap();
+    for command in [
+        &["delete", "t"][..],
+        &["mailbox", "interrupt", "t"],
+        &["profile", "clear", "user:u1"],
+        &["registry", "publish", &folder],
+        &["registry", "rollback", "1"],
+        &["audit", "restore", first_change],
+    ] {
+        let refused = store.run_with_input(command, "n\n");
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.err.contains("[y/N] not confirmed, so nothing was done: "), "{refused:?}");
+        let with_json = store.run_with_input(&[command, &["--json"]].concat(), "no\n");
+        assert!(with_json.code == 1 && with_json.err.contains(r#""outcome":"not_applied""#), "{with_json:?}");
+        let unanswered = store.run(command);
+        assert_eq!(unanswered.code, 2, "{unanswered:?}");
+        assert!(unanswered.err.contains("Use `--yes` to confirm without a question."), "{unanswered:?}");
+    }
 }
 
 #[test]

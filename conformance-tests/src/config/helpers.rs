@@ -3,7 +3,7 @@
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use store_core::{
-    PageRequest, Timestamp,
+    PageRequest, SegmentId, Timestamp,
     layers::config::{
         ConfigChange, ConfigEntry, ConfigName, ConfigPosition, ConfigRecord, ConfigStore, ConfigStream, ConfigUpdate,
         ConfigWatch, WrittenConfig,
@@ -65,6 +65,20 @@ pub(crate) async fn ids_in(given: &Given, namespace: &str) -> Result<String, Fai
     let (config, namespace) = (&config(given)?, &ConfigName::new(namespace, "x")?.namespace);
     let records = read_all_pages(PageRequest::first(2), |page| config.list_config(namespace, page)).await?;
     Ok(records.iter().map(|record| record.name.id.to_string()).collect::<Vec<_>>().join(" "))
+}
+
+/// The namespaces that have records, separated by spaces, listed `limit` at a time.
+pub(crate) async fn namespaces(given: &Given, limit: u32) -> Result<String, Failure> {
+    let config = config(given)?;
+    let mut found: Vec<SegmentId> = Vec::new();
+    for _ in 0..20 {
+        let more = config.list_namespaces(found.last(), limit).await?;
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more);
+    }
+    Ok(found.iter().map(SegmentId::as_str).collect::<Vec<_>>().join(" "))
 }
 
 /// An entry as text, such as `updated a 3`.

@@ -13,6 +13,7 @@ macro_rules! config {
         $crate::$callback! { [$($arguments)*] config
             write: a_record_is_loaded_as_it_was_put ["CF-1"] [];
             write: records_are_listed_by_id_in_pages ["CF-1", "PG-1"] [];
+            write: namespaces_are_listed_once_in_order ["CF-10"] [];
             write: a_deleted_record_is_gone ["CF-1"] [];
             write: a_seed_keeps_what_users_changed ["CF-8"] [];
             write: overrides_are_merged_into_the_value ["CF-8"] [];

@@ -7,7 +7,7 @@ use store_core::{
     layers::config::{ConfigChange, ConfigContent, ConfigName, ConfigOp, ConfigSource, ConfigStoreExt},
 };
 
-use super::helpers::{config, expect_feed, ids_in, json, load, load_existing, name, put, value_of, write};
+use super::helpers::{config, expect_feed, ids_in, json, load, load_existing, name, namespaces, put, value_of, write};
 use crate::{
     Given, Verdict,
     check::{Failure, expect, expect_eq, expect_exactly_one, expect_kind, expect_kinds, expect_some},
@@ -38,6 +38,30 @@ pub(super) async fn records_are_listed_by_id_in_pages(given: &Given) -> Verdict 
     }
     expect_eq(ids_in(given, "ns").await?, "A a b c é")?;
     expect_eq((ids_in(given, "nsa").await?, ids_in(given, "x").await?), ("x".to_owned(), String::new()))
+}
+
+/// The list of namespaces has each namespace with records once, in the order of their bytes, and goes on after any
+/// namespace. A namespace without records is not listed.
+pub(super) async fn namespaces_are_listed_once_in_order(given: &Given) -> Verdict {
+    expect_eq(namespaces(given, 2).await?.as_str(), "")?;
+    for namespace in ["b", "a", "a/b", "é", "ab", "A"] {
+        for id in ["x", "y", "z"] {
+            write(given, [ConfigChange::put(ConfigName::new(namespace, id)?, json("1"))]).await?;
+        }
+    }
+    for limit in [1, 2, 6, 1_000] {
+        expect_eq(namespaces(given, limit).await?.as_str(), "A a a/b ab b é")?;
+    }
+    let config = config(given)?;
+    let after = |text: &str| ConfigName::new(text, "x").map(|name| name.namespace);
+    expect_eq(config.list_namespaces(Some(&after("aa")?), 2).await?, vec![after("ab")?, after("b")?])?;
+    write(given, ["x", "y", "z"].map(|id| ConfigChange::delete(ConfigName::new("b", id).expect("a valid name"))))
+        .await?;
+    expect_eq(namespaces(given, 2).await?.as_str(), "A a a/b ab é")?;
+    for limit in [0, 1_001] {
+        expect_kind(config.list_namespaces(None, limit).await, ErrorKind::Invalid)?;
+    }
+    Ok(())
 }
 
 /// A deleted record cannot be loaded and is in no list. Deleting a missing record is no error.
@@ -119,6 +143,8 @@ pub(super) async fn an_expectation_that_does_not_hold_changes_nothing(given: &Gi
             let changes = vec![put("c", "1"), change.expecting(expected)];
             let error = expect_kind(config(given)?.write_config(changes).await, ErrorKind::Conflict)?;
             expect_eq(error.part(), Some("config[1]"))?;
+            let text = format!("config[1]: conflict in config record `ns/{id}`: expected ");
+            expect(error.to_string().starts_with(&text), format!("the text does not name the record: {error}"))?;
             let Detail::DocumentConflict { expected: found_expected, actual: found_actual, .. } = error.detail() else {
                 return expect(false, format!("another conflict: {error}"));
             };

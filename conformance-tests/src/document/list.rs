@@ -91,6 +91,33 @@ pub(super) async fn bounds_limit_a_list(given: &Given) -> Verdict {
     expect_keys(given, all_notes().from(key("a", 2)).before(key("a", 2)), "").await
 }
 
+/// A list after a prefix leaves out the key that consists of it and all longer ones that begin with it, and nothing else.
+/// So with each list after the first segment of the first document, a walk finds every first segment once.
+pub(super) async fn a_list_continues_after_a_prefix(given: &Given) -> Verdict {
+    let number = KeySegment::Number;
+    let keys = [
+        vec![number(1), segment("x")],
+        vec![number(10)],
+        vec![segment("a")],
+        vec![segment("a"), segment("x")],
+        vec![segment("a"), segment("x"), number(1)],
+        vec![segment("a"), segment("xy")],
+        vec![segment("a b")],
+        vec![segment("ab")],
+    ];
+    write_keys(given, keys.to_vec()).await?;
+    let after = |prefix: &[KeySegment]| all_notes().after_prefix(prefix.to_vec());
+    expect_keys(given, after(&[number(1)]), "10 a a/x a/x/1 a/xy a b ab").await?;
+    expect_keys(given, after(&[segment("a")]), "a b ab").await?;
+    expect_keys(given, after(&[segment("a"), segment("x")]), "a/xy a b ab").await?;
+    expect_keys(given, after(&[segment("a"), segment("b")]), "a/x a/x/1 a/xy a b ab").await?;
+    expect_keys(given, after(&[segment("a")]).before([segment("ab")]), "a b").await?;
+    expect_keys(given, after(&[segment("a")]).from([segment("ab")]), "ab").await?;
+    expect_keys(given, after(&[segment("a"), segment("x")]).starting_with([segment("a")]), "a/xy").await?;
+    expect_keys(given, after(&[segment("b")]), "").await?;
+    expect_keys(given, after(&[]), "").await
+}
+
 /// A prefix or a bound that no key could have is refused.
 pub(super) async fn a_bound_is_not_longer_than_a_key(given: &Given) -> Verdict {
     write_notes(given, &["a"]).await?;
@@ -100,6 +127,7 @@ pub(super) async fn a_bound_is_not_longer_than_a_key(given: &Given) -> Verdict {
         all_notes().starting_with(nine_segments()),
         all_notes().from(nine_segments()),
         all_notes().before(nine_segments()),
+        all_notes().after_prefix(nine_segments()),
         all_notes().starting_with(long_segments()),
         all_notes().from(long_segments()),
     ] {
@@ -195,6 +223,7 @@ pub(super) async fn a_cursor_belongs_to_one_list_of_documents(given: &Given) -> 
         all_notes().starting_with([segment("🦀")]),
         all_notes().from([segment("🦀")]),
         all_notes().before([segment("🦀")]),
+        all_notes().after_prefix([segment("A")]),
         notes_of_thread("t"),
         store_core::DocumentQuery::new(id("others")),
     ] {

@@ -54,6 +54,7 @@ macro_rules! document {
             list: keys_are_ordered_segment_by_segment ["DO-6"] [];
             list: a_prefix_ends_with_a_segment ["DO-6", "DO-7"] [];
             list: bounds_limit_a_list ["DO-6", "PG-9"] [];
+            list: a_list_continues_after_a_prefix ["DO-6", "PG-9"] [];
             list: a_bound_is_not_longer_than_a_key ["DO-6"] [];
             list: a_list_is_walked_both_ways_in_pages ["DO-6", "PG-1", "PG-11"] [];
             list: a_walk_with_writes_misses_and_repeats_nothing ["DO-6", "PG-3"] [];

@@ -31,6 +31,7 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::AlreadyExists { what: Subject::new("dispatch", "d"), key: Some(text()) }, NotApplied, false),
         (Detail::Conflict { what: "version", expected: version, actual: None }, NotApplied, false),
         (Detail::DocumentConflict { document, expected: DocumentExpect::Absent, actual: Some(7) }, NotApplied, false),
+        (Detail::SnapshotConflict { expected: 1, actual: 2 }, NotApplied, false),
         (Detail::InvalidTransition { what: Subject::new("run", "r"), from: text(), to: text() }, NotApplied, false),
         (Detail::HasChildren { count: 2 }, NotApplied, false),
         (Detail::IdempotencyMismatch { key: text() }, NotApplied, false),

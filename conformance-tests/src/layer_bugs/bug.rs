@@ -9,6 +9,8 @@ bugs! {
     ContentRewritten = "config::a_record_is_loaded_as_it_was_put",
     /// A page of records has the last id first.
     RecordsUnordered = "config::records_are_listed_by_id_in_pages",
+    /// Each list of namespaces begins with the first one.
+    NamespacesFromTheFirst = "config::namespaces_are_listed_once_in_order",
     /// A deletion only hides the record.
     DeleteHides = "config::a_deleted_record_is_gone",
     /// A seed replaces the whole record.
@@ -122,6 +124,8 @@ bugs! {
     ProfileListedBackward = "profile::a_profile_is_listed_by_key_in_pages",
     /// A list has the values of all owners of a type.
     ProfileListHasAllOwners = "profile::a_list_has_one_owner",
+    /// After an owner, the other owners of its type are left out.
+    ProfileOwnersLeftOut = "profile::owners_are_listed_once_in_order",
     /// Clearing a profile removes the values of all owners of its type.
     ProfileClearHasAllOwners = "profile::clearing_removes_the_values_of_one_owner",
     /// Owners of different types with equal ids are one owner.
@@ -163,6 +167,8 @@ bugs! {
     ArchivedIgnored = "registry::an_archived_definition_is_not_published",
     /// Archiving changes nothing.
     ArchivingForgotten = "registry::archiving_may_be_repeated",
+    /// A kind is listed once more for each of its definitions.
+    KindsRepeated = "registry::kinds_are_listed_once_in_order",
     /// The last new version of a publication is not written.
     LastVersionForgotten = "registry::versions_are_published_together",
     /// The entry of the feed is written before the publication is judged.

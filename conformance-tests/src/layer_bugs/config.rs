@@ -188,6 +188,11 @@ impl ConfigStore for BuggyConfig {
         Ok(page)
     }
 
+    async fn list_namespaces(&self, after: Option<&SegmentId>, limit: u32) -> Result<Vec<SegmentId>> {
+        let after = after.filter(|_| self.bug != LayerBug::NamespacesFromTheFirst);
+        self.inner.list_namespaces(after, limit).await
+    }
+
     async fn restore_config(&self, name: ConfigName, mut request: Restoration) -> Result<WrittenConfig> {
         match self.bug {
             LayerBug::RestoreTakesBefore => return self.restore_unchecked(name, request, true).await,

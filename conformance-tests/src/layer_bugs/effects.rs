@@ -73,6 +73,10 @@ pub(super) fn change_query(bug: LayerBug, query: &mut DocumentQuery) {
         (LayerBug::ProfileListHasAllOwners, "profiles") if query.page.limit != MAX_PAGE => query.prefix.truncate(1),
         (LayerBug::ProfileClearHasAllOwners, "profiles") if query.page.limit == MAX_PAGE => query.prefix.truncate(1),
         (LayerBug::ProfileOwnersMerged, "profiles") => query.prefix[0] = KeySegment::Number(1),
+        (LayerBug::ProfileOwnersLeftOut, "profiles") => {
+            query.after_prefix.iter_mut().for_each(|segments| segments.truncate(1));
+        }
+        (LayerBug::KindsRepeated, "definitions") => query.from = last_of_kind(query.after_prefix.take()),
         (LayerBug::LatestNotFound, "publications") if query.page.limit == Some(1) => {
             query.prefix.push(KeySegment::Number(0));
         }
@@ -83,6 +87,13 @@ pub(super) fn change_query(bug: LayerBug, query: &mut DocumentQuery) {
     if bug == LayerBug::PinsNotFound && name == "pins" {
         query.prefix.push(KeySegment::Number(0));
     }
+}
+
+/// Returns segments in front of the last definitions of a kind.
+fn last_of_kind(kind: Option<Vec<KeySegment>>) -> Option<Vec<KeySegment>> {
+    let mut segments = kind?;
+    segments.push(KeySegment::id("z").expect("a valid segment"));
+    Some(segments)
 }
 
 fn edit_object(value: &mut Json, edit: impl FnOnce(&mut Map<String, Value>)) {

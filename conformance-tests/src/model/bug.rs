@@ -373,6 +373,8 @@ bugs! {
     PrefixEndsInsideAnId = "document::a_prefix_ends_with_a_segment",
     /// A list of documents includes its upper bound.
     ListIncludesItsEnd = "document::bounds_limit_a_list",
+    /// A list after a prefix has the longer keys that begin with it.
+    PrefixNotSkipped = "document::a_list_continues_after_a_prefix",
     /// A prefix or a bound may be longer than any key.
     LongBoundAccepted = "document::a_bound_is_not_longer_than_a_key",
     /// A backward list of documents is a forward list.

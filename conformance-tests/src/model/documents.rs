@@ -315,6 +315,11 @@ fn is_in_list(key: &DocumentKey, query: &DocumentQuery, bug: Option<Bug>) -> boo
         && begins_with_prefix
         && query.from.as_ref().is_none_or(|from| segments >= *from)
         && query.before.as_ref().is_none_or(is_before)
+        && query.after_prefix.as_ref().is_none_or(|prefix| is_after_prefix(&segments, prefix, bug))
+}
+
+fn is_after_prefix(segments: &[KeySegment], prefix: &[KeySegment], bug: Option<Bug>) -> bool {
+    segments > prefix && (!segments.starts_with(prefix) || bug == Some(Bug::PrefixNotSkipped))
 }
 
 /// Refuses a prefix or a bound that is longer than any key.
@@ -322,7 +327,8 @@ fn check_bounds(query: &DocumentQuery, bug: Option<Bug>) -> Result<()> {
     if bug == Some(Bug::LongBoundAccepted) {
         return Ok(());
     }
-    for segments in [Some(&query.prefix), query.from.as_ref(), query.before.as_ref()].into_iter().flatten() {
+    let bounds = [Some(&query.prefix), query.from.as_ref(), query.before.as_ref(), query.after_prefix.as_ref()];
+    for segments in bounds.into_iter().flatten() {
         if !segments.is_empty() {
             DocumentKey::new(CollectionId::new("bounds")?, segments.iter().cloned()).map(drop)?;
         }
@@ -336,8 +342,9 @@ pub(super) fn list(view: &TenantView<'_>, query: &DocumentQuery) -> Result<Page<
     let thread_data = query.scope.thread().and_then(|thread| view.tenant.threads.get(thread));
     let generation = thread_data.map(|thread_data| thread_data.thread.generation());
     let generation = generation.filter(|_| view.bug != Some(Bug::DocumentCursorsOutliveTheirThread));
-    let DocumentQuery { scope, collection, prefix, from, before, direction, page, .. } = query;
-    let binding = format!("{scope:?} {generation:?} {collection:?} {prefix:?} {from:?} {before:?} {direction:?}");
+    let DocumentQuery { scope, collection, prefix, from, before, after_prefix, direction, page, .. } = query;
+    let bounds = format!("{prefix:?} {from:?} {before:?} {after_prefix:?}");
+    let binding = format!("{scope:?} {generation:?} {collection:?} {bounds} {direction:?}");
     let page_reader = view.page_reader("documents", &binding, page)?;
     let is_listed = |stored: &&Document| {
         let shares_documents = view.bug == Some(Bug::ThreadsShareDocuments);

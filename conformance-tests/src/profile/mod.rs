@@ -23,6 +23,7 @@ macro_rules! profile {
             value: revisions_grow_across_deletion_and_put ["PF-7"] [];
             owner: a_profile_is_listed_by_key_in_pages ["PF-4"] [];
             owner: a_list_has_one_owner ["PF-4", "PF-6"] [];
+            owner: owners_are_listed_once_in_order ["PF-8"] [];
             owner: clearing_removes_the_values_of_one_owner ["PF-4"] [];
             owner: owners_with_equal_ids_are_apart ["PF-6"] [];
             owner: keys_are_kept_as_given ["PF-6"] [];

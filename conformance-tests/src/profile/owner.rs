@@ -1,9 +1,13 @@
 //! Owners of profiles: lists, clearing, and that they are apart from each other.
 
-use store_core::{ProfileOwner, ProfileStore, SharedScope};
+use store_core::{DocumentExpect, ErrorKind, ProfileOwner, ProfileStore, ProfileStoreExt, SharedScope};
 
 use super::helpers::{ada, expect_profile, profiles, put, put_value, write};
-use crate::{Given, Verdict, check::expect_eq, given::id};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect_eq, expect_kind},
+    given::id,
+};
 
 /// All owners with the same id.
 fn owners(name: &str) -> [ProfileOwner; 8] {
@@ -31,6 +35,44 @@ pub(super) async fn a_list_has_one_owner(given: &Given) -> Verdict {
         put_value(given, &ProfileOwner::User(id(name)), "key", &format!("{name:?}")).await?;
     }
     expect_profile(given, &ada(), r#"key="ada""#).await
+}
+
+/// All owners that have values, separated by spaces, listed `limit` at a time.
+async fn owners_in_list(given: &Given, limit: u32) -> Result<String, Failure> {
+    let (store, mut found) = (profiles(given)?, Vec::new());
+    for _ in 0..30 {
+        let more = store.list_owners(found.last(), limit).await?;
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more);
+    }
+    Ok(found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+}
+
+/// The list of owners has each owner with values once, in the order of types and ids, and goes on after any owner. An
+/// owner without values is not listed.
+pub(super) async fn owners_are_listed_once_in_order(given: &Given) -> Verdict {
+    expect_eq(owners_in_list(given, 2).await?.as_str(), "")?;
+    for owner in owners("a").iter().chain(&owners("b/c")) {
+        write(given, owner, ["x", "y", "z"].map(|key| put(key, "1"))).await?;
+    }
+    let all = "agent:a agent:b/c user:a user:b/c system global parent_thread:a parent_thread:b/c agent_type:a \
+               agent_type:b/c thread:a thread:b/c custom:a custom:b/c";
+    for limit in [1, 3, 14, 1_000] {
+        expect_eq(owners_in_list(given, limit).await?.as_str(), all)?;
+    }
+    let store = profiles(given)?;
+    let after = ProfileOwner::User(id("ada"));
+    expect_eq(store.list_owners(Some(&after), 2).await?, vec![ProfileOwner::User(id("b/c")), ProfileOwner::System])?;
+    for key in ["x", "y", "z"] {
+        store.delete_profile(&ProfileOwner::System, id(key), DocumentExpect::Present).await?;
+    }
+    expect_eq(owners_in_list(given, 3).await?, all.replace(" system", ""))?;
+    for limit in [0, 1_001] {
+        expect_kind(store.list_owners(None, limit).await, ErrorKind::Invalid)?;
+    }
+    Ok(())
 }
 
 /// Clearing a profile removes all its values, returns their number, and leaves those of other owners.

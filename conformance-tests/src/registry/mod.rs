@@ -26,6 +26,7 @@ macro_rules! registry {
             version: a_rollback_copies_an_older_version ["RG-5"] [];
             version: an_archived_definition_is_not_published ["RG-5", "RG-7"] [];
             version: archiving_may_be_repeated ["RG-5"] [];
+            version: kinds_are_listed_once_in_order ["RG-14"] [];
             publication: versions_are_published_together ["RG-6"] [];
             publication: a_refused_publication_changes_nothing ["RG-6", "RG-12"] [];
             publication: the_id_of_a_publication_is_used_once ["RG-6"] [];

@@ -1,14 +1,14 @@
 //! Versions of definitions: when they are made, that they never change, rollbacks, archiving.
 
-use store_core::{ErrorKind, NewVersion, RegistryReader, RegistryWriter, content_hash};
+use store_core::{DefinitionKind, DefinitionRef, ErrorKind, NewVersion, RegistryReader, RegistryWriter, content_hash};
 
 use super::helpers::{
     agent, expect_versions, load_version, new_version, publication, publish, publish_values, registry,
 };
 use crate::{
-    Given, Verdict,
+    Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::run_concurrently,
+    given::{id, run_concurrently},
     log::entry_drafts::json,
 };
 
@@ -162,4 +162,41 @@ pub(super) async fn archiving_may_be_repeated(given: &Given) -> Verdict {
         expect_eq((found.archived, found.current), (archived, 1))?;
     }
     expect_kind(store.archive(&agent("b"), None).await, ErrorKind::NotFound).map(drop)
+}
+
+/// All kinds that have definitions, separated by spaces, listed `limit` at a time.
+async fn kinds(given: &Given, limit: u32) -> Result<String, Failure> {
+    let (store, mut found): (_, Vec<DefinitionKind>) = (registry(given)?, Vec::new());
+    for _ in 0..20 {
+        let more = store.list_kinds(found.last(), limit).await?;
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more);
+    }
+    Ok(found.iter().map(DefinitionKind::as_str).collect::<Vec<_>>().join(" "))
+}
+
+/// The list of kinds has each kind with definitions once, in the order of their bytes, and goes on after any kind.
+/// Archived definitions keep their kinds.
+pub(super) async fn kinds_are_listed_once_in_order(given: &Given) -> Verdict {
+    expect_eq(kinds(given, 2).await?.as_str(), "")?;
+    let store = registry(given)?;
+    for kind in ["tool", "agent", "agent/x", "agents"] {
+        for name in ["a", "b", "z"] {
+            store.publish(NewVersion::new(DefinitionRef::new(id(kind), id(name))?, json("1"))).await?;
+        }
+    }
+    for limit in [1, 2, 4, 1_000] {
+        expect_eq(kinds(given, limit).await?.as_str(), "agent agent/x agents tool")?;
+    }
+    expect_eq(store.list_kinds(Some(&id("b")), 2).await?, vec![id("tool")])?;
+    for name in ["a", "b", "z"] {
+        store.archive(&agent(name), None).await?;
+    }
+    expect_eq(kinds(given, 3).await?.as_str(), "agent agent/x agents tool")?;
+    for limit in [0, 1_001] {
+        expect_kind(store.list_kinds(None, limit).await, ErrorKind::Invalid)?;
+    }
+    Ok(())
 }

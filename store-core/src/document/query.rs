@@ -29,6 +29,8 @@ pub struct DocumentQuery {
     pub from: Option<Vec<KeySegment>>,
     /// The keys come before these segments.
     pub before: Option<Vec<KeySegment>>,
+    /// The keys come after all keys that begin with these segments.
+    pub after_prefix: Option<Vec<KeySegment>>,
     /// First key first, or last key first.
     pub direction: Direction,
     /// Which page to return.
@@ -45,6 +47,7 @@ impl DocumentQuery {
             prefix: Vec::new(),
             from: None,
             before: None,
+            after_prefix: None,
             direction: Direction::Forward,
             page: PageRequest { limit: None, cursor: None },
         }
@@ -78,6 +81,26 @@ impl DocumentQuery {
         self
     }
 
+    /// Sets the segments after which the list begins: after all keys that begin with them. So a walk finds each first
+    /// segment with one document.
+    ///
+    /// ```
+    /// use store_core::{CollectionId, DocumentKey, DocumentQuery, KeySegment};
+    ///
+    /// let segments = |texts: &[&str]| texts.iter().map(KeySegment::id).collect::<Result<Vec<_>, _>>();
+    /// let query = DocumentQuery::new(CollectionId::new("notes")?).after_prefix(segments(&["a"])?);
+    /// let has = |texts| Ok::<_, store_core::Error>(query.key_range()?.contains(
+    ///     DocumentKey::new(CollectionId::new("notes")?, segments(texts)?)?.encoded(),
+    /// ));
+    /// assert_eq!((has(&["a", "z"])?, has(&["ab"])?, has(&["b"])?), (false, true, true));
+    /// # Ok::<(), store_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn after_prefix(mut self, segments: impl IntoIterator<Item = KeySegment>) -> Self {
+        self.after_prefix = Some(segments.into_iter().collect());
+        self
+    }
+
     /// Sets the direction.
     #[must_use]
     pub const fn with_direction(mut self, direction: Direction) -> Self {
@@ -99,9 +122,13 @@ impl DocumentQuery {
     pub fn key_range(&self) -> Result<KeyRange> {
         let prefix = encode_segments(&self.prefix)?;
         // Every key that begins with the prefix is the prefix, or continues with the mark of a segment.
-        let mut range = KeyRange { before: format!("{prefix}{AFTER_EVERY_MARK}"), from: prefix };
+        let after_all_of = |prefix: &str| format!("{prefix}{AFTER_EVERY_MARK}");
+        let mut range = KeyRange { before: after_all_of(&prefix), from: prefix };
         if let Some(from) = &self.from {
             range.from = range.from.max(encode_segments(from)?);
+        }
+        if let Some(prefix) = &self.after_prefix {
+            range.from = range.from.max(after_all_of(&encode_segments(prefix)?));
         }
         if let Some(before) = &self.before {
             range.before = range.before.min(encode_segments(before)?);
@@ -143,6 +170,7 @@ impl DocumentQuery {
             ("from", encode(&self.from)?),
             ("before", encode(&self.before)?),
             ("direction", self.direction.cursor_binding()),
+            ("after_prefix", encode(&self.after_prefix)?),
         ]))
     }
 }

@@ -46,8 +46,8 @@ impl fmt::Display for DocumentExpect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("anything"),
-            Self::Absent => f.write_str("no document"),
-            Self::Present => f.write_str("a document"),
+            Self::Absent => f.write_str("none"),
+            Self::Present => f.write_str("any revision"),
             Self::Revision(revision) => write!(f, "revision {revision}"),
         }
     }

@@ -226,6 +226,11 @@ fn a_prefix_selects_the_keys_that_begin_with_its_segments_do_6() {
     check(query().from([id("a"), id("b")]), &[2, 3]);
     check(query().from([id("a")]).before([id("ab")]), &[0, 1, 2]);
     check(query().starting_with([id("a")]).before([KeySegment::Number(0)]), &[]);
+    check(query().after_prefix([id("a")]), &[3]);
+    check(query().after_prefix([KeySegment::Number(1)]), &[0, 1, 2, 3, 5]);
+    check(query().after_prefix([id("a"), KeySegment::Number(0)]), &[1, 2, 3]);
+    check(query().starting_with([id("a")]).after_prefix([id("a")]), &[]);
+    check(query().after_prefix([]), &[]);
     assert!(query().from([id("b")]).before([id("a")]).key_range().unwrap().is_empty());
     let long = query().starting_with(vec![KeySegment::Number(1); 9]).key_range().unwrap_err();
     assert_eq!(long.kind(), ErrorKind::LimitExceeded);

@@ -8,6 +8,7 @@ use super::ErrorKind;
 use crate::{
     document::{DocumentExpect, DocumentRef},
     id::CommitKey,
+    layers,
     time::Timestamp,
     version::Version,
 };
@@ -58,6 +59,27 @@ impl fmt::Display for OptionalVersion<'_> {
             Some(version) => version.fmt(f),
             None => f.write_str("none"),
         }
+    }
+}
+
+/// Displays what a document contains: the record of a layer, by its name, or a document of the application.
+struct DocumentName<'a>(&'a DocumentRef);
+
+impl fmt::Display for DocumentName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match layers::record_in(self.0) {
+            Some(record) => record.fmt(f),
+            None => write!(f, "document {}", Quoted(&self.0.to_string())),
+        }
+    }
+}
+
+/// Displays the number of a snapshot, or `none` for 0.
+struct SnapshotNumber<'a>(&'a u64);
+
+impl fmt::Display for SnapshotNumber<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self.0 == 0 { f.write_str("none") } else { self.0.fmt(f) }
     }
 }
 
@@ -161,8 +183,14 @@ pub enum Detail {
     AlreadyExists { what: Subject, key: Option<String> },
     #[error("conflict in {what}: expected {}, but found {}", OptionalVersion(expected), OptionalVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
-    #[error("conflict in document {}: expected {expected}, but found {}", Quoted(&document.to_string()), FoundDocument(actual))]
+    #[error("conflict in {}: expected {expected}, but found {}", DocumentName(document), FoundDocument(actual))]
     DocumentConflict { document: Box<DocumentRef>, expected: DocumentExpect, actual: Option<u64> },
+    #[error(
+        "conflict in the latest snapshot: expected {}, but found {}",
+        SnapshotNumber(expected),
+        SnapshotNumber(actual)
+    )]
+    SnapshotConflict { expected: u64, actual: u64 },
     #[error("{what} cannot go from {from} to {to}")]
     InvalidTransition { what: Subject, from: String, to: String },
     #[error("the thread has {count} children")]
@@ -206,7 +234,9 @@ impl Detail {
             Self::LimitExceeded { .. } => ErrorKind::LimitExceeded,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
-            Self::Conflict { .. } | Self::DocumentConflict { .. } => ErrorKind::Conflict,
+            Self::Conflict { .. } | Self::DocumentConflict { .. } | Self::SnapshotConflict { .. } => {
+                ErrorKind::Conflict
+            }
             Self::InvalidTransition { .. } => ErrorKind::InvalidTransition,
             Self::HasChildren { .. } => ErrorKind::HasChildren,
             Self::IdempotencyMismatch { .. } => ErrorKind::IdempotencyMismatch,
@@ -247,7 +277,15 @@ impl Detail {
                 write_two_fields(map, ("expected", expected), ("actual", actual))
             }
             Self::DocumentConflict { document, expected, actual } => {
-                write_two_fields(map, ("what", "document"), ("document", document))?;
+                match layers::record_in(document) {
+                    Some(record) => write_two_fields(map, ("what", &record.noun), ("id", &record.id))?,
+                    None => map.serialize_entry("what", "document")?,
+                }
+                map.serialize_entry("document", document)?;
+                write_two_fields(map, ("expected", expected), ("actual", actual))
+            }
+            Self::SnapshotConflict { expected, actual } => {
+                map.serialize_entry("what", "the latest snapshot")?;
                 write_two_fields(map, ("expected", expected), ("actual", actual))
             }
             Self::InvalidTransition { what, from, to } => {

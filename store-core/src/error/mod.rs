@@ -236,6 +236,7 @@ impl Serialize for Error {
 #[cfg(test)]
 mod tests {
     use super::{Detail, Error, SchemaRemedy};
+    use crate::{DocumentExpect, DocumentKey, DocumentRef, KeySegment};
 
     #[test]
     fn a_long_value_is_cut_in_the_message() {
@@ -266,6 +267,45 @@ mod tests {
         let remedies = [SchemaRemedy::Create, SchemaRemedy::Migrate, SchemaRemedy::Release];
         let names = remedies.map(|remedy| document(&Error::schema_mismatch("none", "1", remedy))["mend"].clone());
         assert_eq!(names, ["make", "migrate", "release"]);
+    }
+
+    #[test]
+    fn a_conflict_of_a_document_names_the_record_that_it_contains() {
+        let check = |collection: &str, segments: &[KeySegment], what: &str, id: Option<&str>| {
+            let key = DocumentKey::new(collection.parse().unwrap(), segments.to_vec()).unwrap();
+            let document = Box::new(DocumentRef::from(key));
+            let (expected, actual) = (DocumentExpect::Absent, Some(7));
+            let error = Error::new(Detail::DocumentConflict { document: document.clone(), expected, actual });
+            let name = id.map_or_else(|| document.to_string(), str::to_owned);
+            assert_eq!(error.to_string(), format!("conflict in {what} `{name}`: expected none, but found revision 7"));
+            let written = serde_json::to_value(&error).unwrap();
+            assert_eq!((written["what"].as_str(), written["id"].as_str()), (Some(what), id));
+            assert_eq!(written["document"]["collection"], collection);
+        };
+        let [id, other] = ["a/b", "c"].map(|text| KeySegment::id(text).unwrap());
+        let number = KeySegment::Number;
+        check("layer.config", &[id.clone(), other.clone()], "config record", Some("a%2Fb/c"));
+        check("layer.profiles", &[number(2), id.clone(), other.clone()], "profile value", Some("user:a/b c"));
+        check("layer.profiles", &[number(3), other.clone()], "profile value", Some("system c"));
+        let definition = [other.clone(), id.clone()];
+        let version = [definition.as_slice(), &[number(3)]].concat();
+        let pin = [version.as_slice(), &[number(1)]].concat();
+        check("layer.registry.definitions", &definition, "definition", Some("c/a%2Fb"));
+        check("layer.registry.versions", &version, "version", Some("c/a%2Fb@3"));
+        check("layer.registry.pins", &pin, "pin of version", Some("c/a%2Fb@3"));
+        check("layer.registry.marks", &version, "mark of version", Some("c/a%2Fb@3"));
+        check("layer.registry.publications", &[number(4)], "snapshot", Some("4"));
+        let one = std::slice::from_ref(&other);
+        check("layer.registry.publication_ids", one, "publication", Some("c"));
+        check("layer.config", one, "document", None);
+        check("notes", &[id, other.clone()], "document", None);
+    }
+
+    #[test]
+    fn a_conflict_of_snapshots_says_which_one_is_the_latest() {
+        let text = |expected, actual| Error::new(Detail::SnapshotConflict { expected, actual }).to_string();
+        assert_eq!(text(1, 2), "conflict in the latest snapshot: expected 1, but found 2");
+        assert_eq!(text(0, 2), "conflict in the latest snapshot: expected none, but found 2");
     }
 
     #[test]

@@ -6,8 +6,11 @@
 
 pub mod audit;
 pub mod config;
+mod name;
 pub mod profile;
 pub mod registry;
+
+pub use self::name::{escape_part, unescape_part};
 
 use std::{
     collections::BTreeMap,
@@ -22,15 +25,15 @@ use futures_util::StreamExt;
 use crate::{
     codec::{Codec, sha256_hex},
     document::{
-        Document, DocumentChange, DocumentExpect, DocumentQuery, DocumentRef, DocumentStore, WriteDocuments,
-        WrittenDocuments,
+        Document, DocumentChange, DocumentExpect, DocumentQuery, DocumentRef, DocumentScope, DocumentStore, KeySegment,
+        WriteDocuments, WrittenDocuments,
     },
-    error::{Detail, Error, ErrorKind, Result},
+    error::{Detail, Error, ErrorKind, Result, Subject},
     event::{
         AppendEvents, EventQuery, EventStore, NewEvent, Scope, Subscribe, Subscription, SubscriptionStart, TrimBefore,
         TrimRequest,
     },
-    id::{MAX_ID_BYTES, TopicId},
+    id::{CollectionId, MAX_ID_BYTES, TopicId},
     json::Json,
     page::{Cursor, MAX_PAGE, PageRequest},
     progress::Progress,
@@ -40,6 +43,9 @@ use crate::{
 
 /// How often a layer decides again because another writer was faster. Each time, at least one writer succeeds.
 const MAX_CONFLICTS: u32 = 100;
+
+/// What a document belongs to, and the segments with which its key and those of all other documents of it begin.
+type WithPrefix<T> = (T, Vec<KeySegment>);
 
 /// What a layer is written over: the documents and the events of one tenant.
 #[derive(Clone)]
@@ -71,6 +77,32 @@ impl LayerStore {
                 found.push(read(document)?);
             }
             next = page.next.map(|cursor| PageRequest::first(MAX_PAGE).after(cursor));
+        }
+        Ok(found)
+    }
+
+    /// Lists what the documents of a collection belong to, at most `limit` items, after those whose keys begin with the
+    /// segments `after`. For each item one document is read, however many belong to it.
+    ///
+    /// # Errors
+    /// `Invalid` for a limit out of range; any error of listing documents and of `read`.
+    async fn list_prefixes<T>(
+        &self,
+        collection: CollectionId,
+        mut after: Option<Vec<KeySegment>>,
+        limit: u32,
+        read: fn(&Document) -> Result<WithPrefix<T>>,
+    ) -> Result<Vec<T>> {
+        let limit = PageRequest::first(limit).checked_limit()?;
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let mut query = DocumentQuery::new(collection.clone()).with_page(PageRequest::first(1));
+            query.after_prefix = after.take();
+            let page = self.documents.list_documents(query).await?;
+            let Some(document) = page.items.first() else { break };
+            let (item, prefix) = read(document)?;
+            found.push(item);
+            after = Some(prefix);
         }
         Ok(found)
     }
@@ -218,6 +250,17 @@ where
 fn write_of(changes: Vec<DocumentChange>, events: Vec<NewEvent>) -> WriteDocuments {
     let write = WriteDocuments::new(changes);
     if events.is_empty() { write } else { write.with_events(AppendEvents::new(events)) }
+}
+
+/// Returns the record of a layer that a document contains; none if the document is one of the application. Errors name
+/// the record.
+#[must_use]
+pub fn record_in(document: &DocumentRef) -> Option<Subject> {
+    if document.scope != DocumentScope::Tenant {
+        return None;
+    }
+    let key = &document.key;
+    config::record_in(key).or_else(|| profile::record_in(key)).or_else(|| registry::record_in(key))
 }
 
 /// Returns the error of a caller who expects something else of a document than what was found.

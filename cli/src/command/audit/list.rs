@@ -8,7 +8,7 @@ use agentstore::{
 };
 use serde_json::json;
 
-use super::{Ending, RecordDocument, record_line};
+use super::{Ending, RecordDocument, record_line, record_ref::short_ids};
 use crate::{
     args,
     failure::Result,
@@ -24,8 +24,9 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore audit list --resource config/prompts/coder --diff\n  \
     agentstore audit list --actor 'user:*' --since 2026-11-30 --json | jq .records[].resource\n  \
     agentstore audit list --resource config/ --follow --json\n\n\
-    The resource of a config record is `config/NAMESPACE/ID`. With `--follow --json` each record is a document on its own \
-    line.")]
+    Resources are `config/NAMESPACE/ID`, `profile/user/ID/KEY` (also `agent/ID`, `system` and so on), \
+    `definition/KIND/ID` and `publication/ID`. In a name, `%25`, `%2F` and `%40` stand for `%`, `/` and `@`. With \
+    `--json` the ids of records are whole. With `--follow --json` each record is a document on its own line.")]
 pub(super) struct Args {
     /// Only records about this resource; with a `/` at the end, about everything below it
     #[arg(long, value_name = "RESOURCE", value_parser = parse_resource)]
@@ -137,17 +138,17 @@ async fn list(query: AuditQuery, limit: u64, session: &Session) -> Result<Vec<Au
 }
 
 fn print(records: &[AuditRecord], out: &mut Output) -> Result<()> {
-    let row = |record: &AuditRecord| {
+    let row = |(id, record): (String, &AuditRecord)| {
         vec![
-            record.id.to_string(),
+            id,
             text::format_time(record.time),
             record.actor.to_string(),
             record.action.name().to_owned(),
             record.resource.to_string(),
         ]
     };
-    let rows: Vec<_> = records.iter().map(row).collect();
-    out.print_list(&["record", "time", "actor", "action", "resource"], &rows)
+    let rows: Vec<_> = short_ids(records).into_iter().zip(records).map(row).collect();
+    out.print_list_of_names(&["record", "time", "actor", "action", "resource"], &rows)
 }
 
 fn print_with_difference(record: &AuditRecord, out: &mut Output) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `audit`: lists who changed what, and restores earlier values.
 
 mod list;
+mod record_ref;
 mod restore;
 mod target;
 
@@ -8,6 +9,7 @@ use agentstore::{AuditRecord, AuditResource, EventId, Json, Timestamp, WriterId}
 use clap::Subcommand;
 use serde::Serialize;
 
+use self::record_ref::short_id;
 use super::Ending;
 use crate::{
     failure::Result,
@@ -20,7 +22,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore audit list --resource config/prompts/coder --diff\n  \
     agentstore audit list --actor user:ada --since 7d\n  agentstore audit list --resource config/ --follow\n  \
-    agentstore audit restore 01a22b6c-3463-7150-8582-98b06e2a74c0\n\n\
+    agentstore audit restore 98b06e2a74c0\n\n\
+    In a resource, `%25`, `%2F` and `%40` stand for `%`, `/` and `@` inside of a name. A record is named by its id, or \
+    by the end or the beginning of its id if no other record has it; lists show the ends.\n\n\
     Exit codes: 0 done, 1 refused or failed, 2 invalid command line.")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -83,12 +87,12 @@ impl<'a> From<&'a AuditRecord> for RecordDocument<'a> {
     }
 }
 
-/// Returns a record in one line: when, who, what, and its id.
+/// Returns a record in one line: when, who, what, and the end of its id.
 fn record_line(record: &AuditRecord) -> String {
     let time = text::format_time(record.time);
-    let from = record.restored_from.as_ref().map(|id| format!(", from record {id}")).unwrap_or_default();
+    let from = record.restored_from.as_ref().map(|id| format!(", from record {}", short_id(id))).unwrap_or_default();
     let redacted = if record.redacted { ", without secrets" } else { "" };
     let error = record.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    let AuditRecord { id, actor, action, resource, .. } = record;
+    let (id, AuditRecord { actor, action, resource, .. }) = (short_id(&record.id), record);
     terminal_safe(&format!("{time} {actor} {} {resource}{from}{redacted}{error} (record {id})", action.name()))
 }

@@ -3,7 +3,7 @@
 use agentstore::{Error, EventId, Restoration, layers::audit::restored_value};
 use serde_json::json;
 
-use super::{Ending, target::Target};
+use super::{Ending, record_ref::load_record, target::Target};
 use crate::{
     change_args::AuditArgs,
     failure::{Failure, Result},
@@ -18,13 +18,13 @@ use crate::{
 ///
 /// The restoration is a new change with an audit record of its own. The difference is shown first.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  agentstore audit restore 01a22b6c-3463-7150-8582-98b06e2a74c0\n  \
+#[command(after_help = "Examples:\n  agentstore audit restore 98b06e2a74c0\n  \
     agentstore audit restore 01a22b6c-3463-7150-8582-98b06e2a74c0 --actor user:ada --yes\n\n\
     Config records and values of profiles are restored as they were. The content of a definition becomes its next \
     version; `agentstore registry rollback` publishes a whole publication again. A value whose secrets the audit log \
     hides cannot be restored.")]
 pub(super) struct Args {
-    /// The id of the audit record
+    /// The id of the audit record, or its end or beginning if no other record has it
     #[arg(value_name = "RECORD")]
     record: EventId,
     #[command(flatten)]
@@ -35,8 +35,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let record = session.audit()?.load_audit(&args.record).await?;
-    let record = record.ok_or_else(|| Error::not_found("audit record", &args.record))?;
+    let record = load_record(&args.record, &*session.audit()?).await?;
     let resource = terminal_safe(record.resource.as_str());
     let target = Target::of(&record.resource).ok_or_else(|| not_restorable(&resource))?;
     let wanted = restored_value(&record, &record.resource)?;
@@ -58,7 +57,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     prompt::confirm(args.yes, &format!("Restore this value of {resource}?"))?;
     // The user confirmed the difference from the value that was read.
-    let request = Restoration::new(args.record, args.audit.into_audit()?).expecting(current.unchanged);
+    let request = Restoration::new(record.id, args.audit.into_audit()?).expecting(current.unchanged);
     let (field, number) = target.restore(request, session).await?;
     if out.is_json() {
         out.print_document(&json!({ "resource": record.resource, "changed": true, field: number }))?;

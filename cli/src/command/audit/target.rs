@@ -1,17 +1,17 @@
 //! What an audit record is about: a config record, a value of a profile or a definition.
 
 use agentstore::{
-    AuditResource, ConfigName, DefinitionRef, DocumentExpect, Error, Json, ProfileKey, ProfileStoreExt, Restoration,
-    VersionContent,
+    AuditResource, ConfigName, DefinitionRef, DocumentExpect, Error, Json, ProfileKey, ProfileOwner, ProfileStoreExt,
+    Restoration, VersionContent,
 };
 
-use crate::{command::profile::owner::OwnerArg, failure::Result, session::Session};
+use crate::{failure::Result, session::Session};
 
 /// Something that can be restored from an audit record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Config(ConfigName),
-    Profile(OwnerArg, ProfileKey),
+    Profile(ProfileOwner, ProfileKey),
     Definition(DefinitionRef),
 }
 
@@ -26,8 +26,7 @@ pub(super) struct Current {
 impl Target {
     /// Returns what a resource names, if it can be restored.
     pub(super) fn of(resource: &AuditResource) -> Option<Self> {
-        let unescape = |part: &str| part.replace("%2F", "/").replace("%25", "%");
-        let parts: Vec<String> = resource.as_str().split('/').map(unescape).collect();
+        let parts = resource.parts();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let target = match *parts.as_slice() {
             ["config", namespace, id] => Self::Config(ConfigName::new(namespace, id).ok()?),
@@ -44,7 +43,7 @@ impl Target {
     fn resource(&self) -> agentstore::Result<AuditResource> {
         match self {
             Self::Config(name) => name.resource(),
-            Self::Profile(owner, key) => owner.0.resource(key),
+            Self::Profile(owner, key) => owner.resource(key),
             Self::Definition(definition) => definition.resource(),
         }
     }
@@ -58,7 +57,7 @@ impl Target {
                 (value, record.map(|record| record.revision))
             }
             Self::Profile(owner, key) => {
-                let value = session.profiles()?.load_profile(&owner.0, key).await?;
+                let value = session.profiles()?.load_profile(owner, key).await?;
                 value.map_or((None, None), |value| (Some(value.value), Some(value.revision)))
             }
             Self::Definition(definition) => {
@@ -90,7 +89,7 @@ impl Target {
                 ("revision", written.records.into_iter().flatten().next().map(|record| record.revision))
             }
             Self::Profile(owner, key) => {
-                ("revision", session.profiles()?.restore_profile(&owner.0, key, request).await?.revision)
+                ("revision", session.profiles()?.restore_profile(&owner, key, request).await?.revision)
             }
             Self::Definition(definition) => {
                 let Restoration { from, audit, .. } = request;
@@ -115,7 +114,7 @@ mod tests {
     #[test]
     fn a_target_is_read_from_its_resource() {
         let mut targets = Vec::new();
-        for (parent, id) in [("limits", "tokens"), ("a/b", "c%2Fd"), ("config", "%")] {
+        for (parent, id) in [("limits", "tokens"), ("a/b", "c%2Fd"), ("config", "%"), ("a@x.example", "@1")] {
             targets.push(Target::Config(ConfigName::new(parent, id).unwrap()));
             targets.push(Target::Profile(format!("user:{parent}").parse().unwrap(), id.parse().unwrap()));
             targets.push(Target::Profile("system".parse().unwrap(), id.parse().unwrap()));
@@ -124,7 +123,7 @@ mod tests {
         for target in targets {
             assert_eq!(Target::of(&target.resource().unwrap()), Some(target));
         }
-        for path in ["config", "config/a", "config/a/b/c", "profile/robot/r/k", "publication/p", "config/a/%41%"] {
+        for path in ["config", "config/a", "config/a/b/c", "profile/robot/r/k", "publication/p"] {
             assert_eq!(Target::of(&AuditResource::new(path).unwrap()), None, "{path}");
         }
     }

@@ -32,7 +32,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let written = session.config()?.write_config(vec![change.audited(args.audit.into_audit()?)]).await?;
     let existed = !written.entries.is_empty();
     if out.is_json() {
-        out.print_document(&json!({ "deleted": existed }))?;
+        out.print_document(&json!({ "namespace": name.namespace, "id": name.id, "deleted": existed }))?;
     } else if existed {
         out.print_line(format!("deleted {}", name_text(&name)))?;
     } else {

@@ -21,10 +21,12 @@ use crate::{
 /// Keep settings: get, set, delete, list, and watch config records
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore config set limits tokens --value 4096\n  \
-    agentstore config set prompts coder --text @coder.txt --expect absent\n  agentstore config list limits\n  \
-    agentstore config watch limits --json\n\n\
-    A record is a JSON value under a namespace and an id. Each change is written together with a record of the audit log \
-    (`agentstore audit list`) and with an entry of the feed, which running programs follow.\n\n\
+    agentstore config set prompts coder --text @coder.txt --expect absent\n  agentstore config list\n  \
+    agentstore config list limits\n  agentstore config watch limits --json\n\n\
+    A record is a JSON value under a namespace and an id. Each change is written together with a record of the audit \
+    log (`agentstore audit list`) and with an entry of the feed, which running programs follow.\n\n\
+    NAMESPACE and ID are given as they are. In a name of both, `NAMESPACE/ID`, and in the resource of an audit record, \
+    `%25`, `%2F` and `%40` stand for `%`, `/` and `@`.\n\n\
     Exit codes: 0 done, 1 refused or failed, 2 invalid command line.")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -1,9 +1,9 @@
 //! `profile clear`: removes all values of an owner.
 
-use agentstore::length;
+use agentstore::{ProfileOwner, length};
 use serde_json::json;
 
-use super::{Ending, owner::OwnerArg};
+use super::Ending;
 use crate::{
     failure::Result,
     output::Output,
@@ -17,7 +17,7 @@ use crate::{
 #[command(after_help = "Example:\n  agentstore profile clear user:u1 --yes")]
 pub(super) struct Args {
     /// The owner, such as `user:u1`, `agent:coder` or `system`
-    owner: OwnerArg,
+    owner: ProfileOwner,
     /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
@@ -26,14 +26,14 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let profiles = session.profiles()?;
     let owner = terminal_safe(&args.owner.to_string());
-    let found = pages::load_all(async |page| profiles.list_profile(&args.owner.0, page).await).await?.len();
+    let found = pages::load_all(async |page| profiles.list_profile(&args.owner, page).await).await?.len();
     let mut removed = 0;
     if found > 0 {
         prompt::confirm(args.yes, &format!("Remove {} of {owner}?", with_noun(length(found), "value")))?;
-        removed = profiles.clear_profile(&args.owner.0).await?;
+        removed = profiles.clear_profile(&args.owner).await?;
     }
     if out.is_json() {
-        out.print_document(&json!({ "owner": args.owner, "removed": removed }))?;
+        out.print_document(&json!({ "owner": args.owner.to_string(), "removed": removed }))?;
     } else {
         out.print_line(format!("removed {} of {owner}", with_noun(removed, "value")))?;
     }

@@ -1,13 +1,12 @@
 //! `profile delete`: deletes a value.
 
-use agentstore::{ProfileChange, WriteProfile};
+use agentstore::{Detail, DocumentExpect, Error, ProfileChange, WriteProfile};
 use serde_json::json;
 
-use super::{Ending, owner::ValueNameArgs};
+use super::{Ending, ValueNameArgs};
 use crate::{
     change_args::{AuditArgs, ExpectArgs},
     failure::Result,
-    json_merge::merge_objects,
     output::Output,
     session::Session,
 };
@@ -29,13 +28,26 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let name = args.name;
-    let change = ProfileChange::delete(name.key.clone()).expecting(args.expect.expectation());
-    let change = change.audited(args.audit.into_audit()?);
-    let written = session.profiles()?.write_profile(WriteProfile::new(name.owner.0.clone(), [change])).await?;
+    let given = args.expect.expectation();
+    // Whether there was a value is known from the write itself, which expects one.
+    let expect = if given == DocumentExpect::Any { DocumentExpect::Present } else { given };
+    let change = ProfileChange::delete(name.key.clone()).expecting(expect).audited(args.audit.into_audit()?);
+    let written = session.profiles()?.write_profile(WriteProfile::new(name.owner.clone(), [change])).await;
+    let existed = match written {
+        Err(error) if given == DocumentExpect::Any && is_missing(&error) => false,
+        written => written.map(|_| expect != DocumentExpect::Absent)?,
+    };
     if out.is_json() {
-        out.print_document(&merge_objects(&json!({ "owner": name.owner, "key": name.key }), &written)?)?;
+        out.print_document(&json!({ "owner": name.owner.to_string(), "id": name.key, "deleted": existed }))?;
+    } else if existed {
+        out.print_line(format!("deleted {}", name.text()))?;
     } else {
-        out.print_line(format!("{} has no value now", name.text()))?;
+        out.print_line(format!("{} does not exist: nothing was deleted", name.text()))?;
     }
     Ok(Ending::Success)
+}
+
+/// Returns whether the write was refused because there is no value.
+fn is_missing(error: &Error) -> bool {
+    matches!(error.detail(), Detail::DocumentConflict { expected: DocumentExpect::Present, actual: None, .. })
 }

@@ -1,10 +1,9 @@
 //! `profile get`: prints a value.
 
 use agentstore::{Error, ProfileStoreExt};
-use serde_json::json;
 
-use super::{Ending, owner::ValueNameArgs};
-use crate::{failure::Result, json_merge::merge_objects, json_text, output::Output, session::Session, text};
+use super::{Ending, ValueDocument, ValueNameArgs};
+use crate::{failure::Result, json_text, output::Output, session::Session, text};
 
 /// Print a value of a profile
 #[derive(Debug, clap::Args)]
@@ -17,10 +16,10 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let name = args.name;
-    let value = session.profiles()?.load_profile(&name.owner.0, &name.key).await?;
+    let value = session.profiles()?.load_profile(&name.owner, &name.key).await?;
     let value = value.ok_or_else(|| Error::not_found("profile value", format!("{} {}", name.owner, name.key)))?;
     if out.is_json() {
-        out.print_document(&merge_objects(&json!({ "owner": name.owner }), &value)?)?;
+        out.print_document(&ValueDocument::of(&name.owner, &value))?;
         return Ok(Ending::Success);
     }
     let changed = text::format_time(value.updated_at);

@@ -1,35 +1,41 @@
-//! `profile list`: lists the values of an owner.
+//! `profile list`: lists the owners, or the values of one.
 
-use agentstore::ProfileValue;
+use agentstore::{ProfileOwner, ProfileValue};
 use serde_json::json;
 
-use super::{Ending, owner::OwnerArg};
+use super::{Ending, ValueDocument};
 use crate::{
     failure::Result,
-    output::{JsonList, Output},
+    output::{JsonList, Output, print_names},
     pages,
     session::Session,
     text::{self, terminal_safe},
 };
 
-/// List the values of an owner by key
+/// List the owners that have values, or the values of an owner by key
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  agentstore profile list user:u1\n  \
-    agentstore profile list system --json | jq -r .values[].key")]
+#[command(after_help = "Examples:\n  agentstore profile list\n  agentstore profile list user:u1\n  \
+    agentstore profile list system --json | jq -r .values[].id")]
 pub(super) struct Args {
-    /// The owner, such as `user:u1`, `agent:coder` or `system`
-    owner: OwnerArg,
+    /// The owner whose values are listed, such as `user:u1`; without it, the owners that have values are listed
+    owner: Option<ProfileOwner>,
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let profiles = session.profiles()?;
-    let values = pages::load_all(async |page| profiles.list_profile(&args.owner.0, page).await).await?;
+    let Some(owner) = args.owner else {
+        let list = async |after: Option<ProfileOwner>, limit| profiles.list_owners(after.as_ref(), limit).await;
+        let owners = pages::load_all_after(list).await?;
+        print_names(out, ("owners", "no owner has values"), &owners)?;
+        return Ok(Ending::Success);
+    };
+    let values = pages::load_all(async |page| profiles.list_profile(&owner, page).await).await?;
     if out.is_json() {
-        let mut list = JsonList::begin(out, &json!({ "owner": args.owner }), "values")?;
-        values.iter().try_for_each(|value| list.item(value))?;
+        let mut list = JsonList::begin(out, &json!({}), "values")?;
+        values.iter().try_for_each(|value| list.item(&ValueDocument::of(&owner, value)))?;
         list.end()?;
     } else if values.is_empty() {
-        out.print_line(format!("{} has no values", terminal_safe(&args.owner.to_string())))?;
+        out.print_line(format!("{} has no values", terminal_safe(&owner.to_string())))?;
     } else {
         print(&values, out)?;
     }

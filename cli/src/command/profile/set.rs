@@ -1,13 +1,12 @@
 //! `profile set`: sets a value.
 
-use agentstore::{ProfileChange, WriteProfile};
-use serde_json::json;
+use agentstore::{Json, ProfileChange, ProfileKey, ProfileStoreExt, Timestamp, WriteProfile};
+use serde::Serialize;
 
-use super::{Ending, owner::ValueNameArgs};
+use super::{Ending, ValueNameArgs};
 use crate::{
     change_args::{AuditArgs, ExpectArgs, ValueArgs},
     failure::Result,
-    json_merge::merge_objects,
     output::Output,
     session::Session,
 };
@@ -34,13 +33,35 @@ impl Args {
     }
 }
 
+/// The value as a JSON document, with the fields that `profile get` prints.
+#[derive(Serialize)]
+struct SetDocument<'a> {
+    owner: String,
+    id: &'a ProfileKey,
+    revision: Option<u64>,
+    value: &'a Json,
+    /// Absent if another process has changed the value since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<Timestamp>,
+    updated_at: Timestamp,
+}
+
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
-    let (name, value) = (args.name, args.value.into_json()?);
-    let change = ProfileChange::put(name.key.clone(), value).expecting(args.expect.expectation());
+    let (name, value, profiles) = (args.name, args.value.into_json()?, session.profiles()?);
+    let change = ProfileChange::put(name.key.clone(), value.clone()).expecting(args.expect.expectation());
     let change = change.audited(args.audit.into_audit()?);
-    let written = session.profiles()?.write_profile(WriteProfile::new(name.owner.0.clone(), [change])).await?;
+    let written = profiles.write_profile(WriteProfile::new(name.owner.clone(), [change])).await?;
     if out.is_json() {
-        out.print_document(&merge_objects(&json!({ "owner": name.owner, "key": name.key }), &written)?)?;
+        let stored = profiles.load_profile(&name.owner, &name.key).await?;
+        let stored = stored.filter(|stored| Some(stored.revision) == written.revision);
+        out.print_document(&SetDocument {
+            owner: name.owner.to_string(),
+            id: &name.key,
+            revision: written.revision,
+            value: &value,
+            created_at: stored.as_ref().map(|stored| stored.created_at),
+            updated_at: stored.map_or(written.time, |stored| stored.updated_at),
+        })?;
         return Ok(Ending::Success);
     }
     let revision = written.revision.map(|revision| format!(", revision {revision}")).unwrap_or_default();

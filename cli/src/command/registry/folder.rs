@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agentstore::{DefinitionRef, Error, Json};
+use agentstore::{DefinitionRef, Error, Json, layers::unescape_part};
 
 use crate::{
     document_arg::{DocumentArg, parse_json},
@@ -54,7 +54,7 @@ impl Folder {
             self.ignored.push(file);
             return Ok(());
         };
-        let name = || DefinitionRef::new(text_of(kind.file_name())?.parse()?, text_of(Some(id))?.parse()?);
+        let name = || DefinitionRef::new(part_of(kind.file_name())?.parse()?, part_of(Some(id))?.parse()?);
         let name = name().map_err(|error| Failure::Usage(format!("`{}`: {error}", file.display())))?;
         let value = DocumentArg::File(file).read("DIR", parse_json)?;
         self.definitions.insert(name, value);
@@ -84,8 +84,10 @@ fn id_of_file(file: &Path) -> Option<&OsStr> {
     if file.extension()? == "json" { file.file_stem() } else { None }
 }
 
-fn text_of(name: Option<&OsStr>) -> agentstore::Result<&str> {
-    name.and_then(OsStr::to_str).ok_or_else(|| Error::invalid("name of a file", "it is not UTF-8"))
+/// Returns the kind or the id that the name of a file stands for. It is written as in `KIND/ID`.
+fn part_of(name: Option<&OsStr>) -> agentstore::Result<String> {
+    let name = name.and_then(OsStr::to_str).ok_or_else(|| Error::invalid("name of a file", "it is not UTF-8"));
+    unescape_part(name?)
 }
 
 fn misplaced(path: &Path) -> Failure {

@@ -1,27 +1,30 @@
-//! `registry list`: lists definitions or publications.
+//! `registry list`: lists definitions, their kinds, or publications.
 
 use agentstore::{Definition, DefinitionKind, Publication};
 use serde_json::json;
 
-use super::{Ending, short_hash};
+use super::{Ending, short_hash, target::publication_text};
 use crate::{
     failure::Result,
-    output::{JsonList, Output},
+    output::{JsonList, Output, print_names},
     pages,
     session::Session,
     text,
 };
 
-/// List the definitions by kind and id, or the publications, the newest first
+/// List the definitions by kind and id, their kinds, or the publications, the newest first
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  agentstore registry list --kind agent\n  \
+#[command(after_help = "Examples:\n  agentstore registry list --kind agent\n  agentstore registry list --kinds\n  \
     agentstore registry list --publications --json | jq .publications[0].snapshot")]
 pub(super) struct Args {
     /// Only definitions of this kind
     #[arg(long)]
     kind: Option<DefinitionKind>,
-    /// List the publications
+    /// List the kinds that have definitions
     #[arg(long, conflicts_with = "kind")]
+    kinds: bool,
+    /// List the publications
+    #[arg(long, conflicts_with_all = ["kind", "kinds"])]
     publications: bool,
 }
 
@@ -30,6 +33,10 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     if args.publications {
         let publications = pages::load_all(async |page| registry.list_publications(page).await).await?;
         print_publications(&publications, out)?;
+    } else if args.kinds {
+        let list = async |after: Option<DefinitionKind>, limit| registry.list_kinds(after.as_ref(), limit).await;
+        let kinds = pages::load_all_after(list).await?;
+        print_names(out, ("kinds", "the registry has no definitions"), &kinds)?;
     } else {
         let kind = args.kind.as_ref();
         let definitions = pages::load_all(async |page| registry.list_definitions(kind, page).await).await?;
@@ -77,9 +84,9 @@ fn print_publications(publications: &[Publication], out: &mut Output) -> Result<
             text::format_minute(publication.published_at),
             content.by.clone().unwrap_or_default(),
             content.rollback_of.map(|snapshot| snapshot.to_string()).unwrap_or_default(),
-            content.id.to_string(),
+            publication_text(&content.id),
         ]
     };
     let rows: Vec<_> = publications.iter().map(row).collect();
-    out.print_list(&["snapshot", "definitions", "published", "by", "contents of", "publication"], &rows)
+    out.print_list_of_names(&["snapshot", "definitions", "published", "by", "contents of", "publication"], &rows)
 }

@@ -29,6 +29,8 @@ use crate::{
     agentstore registry rollback 3\n  agentstore registry manifest --json\n\n\
     A definition has a kind and an id, and versions that never change. A publication is a set of versions. Its manifest \
     is what a run pins, so the run sees the same definitions until it ends.\n\n\
+    In `KIND/ID@VERSION`, in the id of a publication and in the resource of an audit record, `%25`, `%2F` and `%40` stand \
+    for `%`, `/` and `@`. What a command prints can be given to each other one.\n\n\
     Exit codes: 0 done, 1 refused or failed, 2 invalid command line.")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -50,7 +52,7 @@ impl Args {
     pub(crate) const fn access(&self) -> Access {
         match &self.action {
             Action::List(_) | Action::Show(_) | Action::Diff(_) | Action::Manifest(_) => Access::Read,
-            Action::Publish(_) => Access::Create,
+            Action::Publish(args) => args.access(),
             Action::Rollback(_) | Action::Archive(_) => Access::Write,
         }
     }
@@ -98,5 +100,6 @@ fn publication_line(publication: &Publication) -> String {
         content.rollback_of.map(|snapshot| format!(", the contents of snapshot {snapshot}")).unwrap_or_default();
     let (snapshot, time) = (publication.snapshot, text::format_time(publication.published_at));
     let definitions = with_noun(agentstore::length(content.entries.len()), "definition");
-    terminal_safe(&format!("snapshot {snapshot}, publication {}, {definitions}{rollback}, {time}{by}", content.id))
+    let id = target::publication_text(&content.id);
+    terminal_safe(&format!("snapshot {snapshot}, publication {id}, {definitions}{rollback}, {time}{by}"))
 }

@@ -22,15 +22,15 @@ use crate::{
     json_merge::merge_objects,
     output::Output,
     prompt,
-    session::Session,
+    session::{Access, Session},
     text::{terminal_safe, with_noun},
 };
 
 /// Publish the definitions of a folder as one publication; the difference from the latest publication is shown first
 ///
-/// The folder contains a file `KIND/ID.json` for each definition, such as `agent/coder.json`. A definition whose
-/// content has not changed keeps its version. The publication has the definitions of the folder and no others. If
-/// nothing differs, nothing is published.
+/// The folder contains a file `KIND/ID.json` for each definition, such as `agent/coder.json`. In the names of files and
+/// folders, `%25` and `%2F` stand for `%` and `/`. A definition whose content has not changed keeps its version. The
+/// publication has the definitions of the folder and no others. If nothing differs, nothing is published.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore registry publish ./definitions --dry-run\n  \
     agentstore registry publish ./definitions --id release-7 --actor user:ada --yes\n\n\
@@ -54,7 +54,7 @@ pub(super) struct Args {
     metadata: Option<DocumentArg>,
     #[arg(skip)]
     parsed_metadata: Option<Json>,
-    /// Only show the difference
+    /// Only show the difference, and create nothing, not even a store that does not exist yet
     #[arg(long)]
     dry_run: bool,
     /// Do not ask for confirmation
@@ -65,6 +65,10 @@ pub(super) struct Args {
 }
 
 impl Args {
+    pub(super) const fn access(&self) -> Access {
+        if self.dry_run { Access::ReadOrEmpty } else { Access::Create }
+    }
+
     pub(super) fn read_document_args(&mut self) -> Result<()> {
         self.parsed_folder = Some(Folder::read(&self.folder)?);
         self.parsed_metadata = document_arg::read_json(self.metadata.as_ref(), "--metadata")?;
@@ -92,6 +96,9 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             out.print_line(terminal_safe(&format!("ignored  {}", path.display())))?;
         }
         differences.print(out)?;
+        if session.is_of_missing_store() {
+            out.print_line("the store does not exist yet: the first publication creates it")?;
+        }
         out.flush()?;
     }
     let mut publication = None;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use agentstore::{
     DefinitionRef, DefinitionVersion, Error, Manifest, ManifestChoice, Publication, PublicationId, RegistryStore,
     VersionRef,
+    layers::{escape_part, unescape_part},
 };
 
 use crate::failure::Result;
@@ -17,16 +18,14 @@ pub(super) struct VersionArg {
 }
 
 impl FromStr for VersionArg {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, rest) = text.split_once('/').ok_or("expected `KIND/ID` or `KIND/ID@VERSION`")?;
-        let (id, version) = match rest.rsplit_once('@').map(|(id, version)| (id, version.parse())) {
-            Some((id, Ok(version))) => (id, Some(version)),
-            _ => (rest, None),
-        };
-        let definition = || DefinitionRef::new(kind.parse()?, id.parse()?);
-        Ok(Self { definition: definition().map_err(|error: Error| error.to_string())?, version })
+    fn from_str(text: &str) -> agentstore::Result<Self> {
+        if text.contains('@') {
+            let VersionRef { definition, version } = text.parse()?;
+            return Ok(Self { definition, version: Some(version) });
+        }
+        Ok(Self { definition: text.parse()?, version: None })
     }
 }
 
@@ -61,7 +60,20 @@ impl FromStr for PublicationArg {
         if let Ok(snapshot) = text.parse() {
             return Ok(Self(ManifestChoice::Snapshot(snapshot)));
         }
-        text.parse().map(ManifestChoice::Publication).map(Self).map_err(|error: Error| error.to_string())
+        let id = unescape_part(text).and_then(PublicationId::new).map_err(|error| error.to_string())?;
+        Ok(Self(ManifestChoice::Publication(id)))
+    }
+}
+
+/// Returns the id of a publication as an argument that names it. A command takes a number for that of a snapshot, and
+/// `latest` for the latest publication, so the first character of such an id is escaped.
+pub(super) fn publication_text(id: &PublicationId) -> String {
+    let text = escape_part(id.as_str());
+    match (text.parse(), text.as_bytes().first()) {
+        (Ok(PublicationArg(ManifestChoice::Latest | ManifestChoice::Snapshot(_))), Some(first)) => {
+            format!("%{first:02X}{}", text.get(1..).unwrap_or_default())
+        }
+        _ => text,
     }
 }
 
@@ -107,7 +119,10 @@ impl FromStr for TargetArg {
         if let Some(Ok(version)) = text.strip_prefix('@').map(str::parse) {
             return Ok(Self::SameDefinition(version));
         }
-        if text.contains('/') { text.parse().map(Self::Version) } else { text.parse().map(Self::Publication) }
+        if text.contains('/') {
+            return text.parse().map(Self::Version).map_err(|error: Error| error.to_string());
+        }
+        text.parse().map(Self::Publication)
     }
 }
 
@@ -115,7 +130,7 @@ impl FromStr for TargetArg {
 mod tests {
     use agentstore::{DefinitionRef, ManifestChoice};
 
-    use super::{PublicationArg, TargetArg, VersionArg};
+    use super::{PublicationArg, TargetArg, VersionArg, publication_text};
 
     #[test]
     fn an_argument_names_a_version_or_a_publication() {
@@ -124,15 +139,26 @@ mod tests {
         let version = |id, version| TargetArg::Version(VersionArg { definition: definition(id), version });
         check("agent/coder", version("coder", None));
         check("agent/coder@3", version("coder", Some(3)));
-        check("agent/a/b@c", version("a/b@c", None));
+        check("agent/a%2Fb%40c", version("a/b@c", None));
+        check("agent/a%2Fb%40c@3", version("a/b@c", Some(3)));
         check("@3", TargetArg::SameDefinition(3));
         let publication = |choice| TargetArg::Publication(PublicationArg(choice));
         check("latest", publication(ManifestChoice::Latest));
         check("7", publication(ManifestChoice::Snapshot(7)));
         check("release-7", publication(ManifestChoice::Publication("release-7".parse().unwrap())));
-        for text in ["", "agent/", "/coder", "agent/@3"] {
+        for text in ["", "agent/", "/coder", "agent/@3", "agent/a/b", "agent/a@c", "agent/a@3@4", "agent/50%", "50%"] {
             assert!(text.parse::<TargetArg>().is_err(), "{text}");
         }
         assert!("coder".parse::<VersionArg>().is_err());
+    }
+
+    #[test]
+    fn the_text_of_a_publication_names_it() {
+        for id in ["release-7", "7", "+7", "latest", "@7", "a/b@3", "50%", "%2F", "é"] {
+            let text = publication_text(&id.parse().unwrap());
+            let choice = ManifestChoice::Publication(id.parse().unwrap());
+            assert_eq!(text.parse(), Ok(TargetArg::Publication(PublicationArg(choice))), "{text}");
+        }
+        assert_eq!(publication_text(&"release-7".parse().unwrap()), "release-7");
     }
 }

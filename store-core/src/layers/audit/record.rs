@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     id::{EventId, EventKind, WriterId},
     json::Json,
+    layers::{escape_part, unescape_part},
     limits::{check_limit, length},
     time::Timestamp,
 };
@@ -74,35 +75,52 @@ impl AuditAction {
 }
 
 /// What an audit record is about: a path of names with `/` between them, such as `config/limits/tokens`.
+///
+/// In a name, `%25`, `%2F` and `%40` stand for `%`, `/` and `@` ([`escape_part`](crate::layers::escape_part)), so
+/// different names give different paths.
+///
+/// ```
+/// use store_core::AuditResource;
+///
+/// let resource = AuditResource::of(["profile", "user", "ada@example.com", "a/b"])?;
+/// assert_eq!(resource.as_str(), "profile/user/ada%40example.com/a%2Fb");
+/// assert_eq!(AuditResource::new("profile/user/ada@example.com/a%2Fb")?, resource);
+/// # Ok::<(), store_core::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuditResource(String);
 
 impl AuditResource {
-    /// Makes a resource from its path.
+    /// Makes a resource from its path. Each name may be escaped or not, where that makes no difference.
     ///
     /// # Errors
-    /// `Invalid` if a part of the path is empty, or if the path contains a control character; `LimitExceeded` for more
-    /// than 2,048 bytes.
-    pub fn new(path: impl Into<String>) -> Result<Self> {
-        let path = path.into();
-        if path.split('/').any(str::is_empty) {
-            return Err(Error::invalid("audit resource", "a part of its path is empty"));
-        }
-        if path.chars().any(char::is_control) {
-            return Err(Error::invalid("audit resource", "it contains a control character"));
-        }
-        check_limit("bytes of an audit resource", length(path.len()), length(MAX_RESOURCE_BYTES))?;
-        Ok(Self(path))
+    /// `Invalid` if a part of the path is empty, or if it contains a control character; `LimitExceeded` for more than
+    /// 2,048 bytes.
+    pub fn new(path: impl AsRef<str>) -> Result<Self> {
+        let parts: Vec<_> = path.as_ref().split('/').map(unescaped).collect();
+        Self::of(parts.iter().map(String::as_str))
     }
 
-    /// Makes a resource from the parts of its path. In a part, `/` and `%` are escaped, so different parts give
-    /// different paths.
+    /// Makes a resource from the parts of its path.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<Self> {
-        let escape = |part: &str| part.replace('%', "%25").replace('/', "%2F");
-        Self::new(parts.into_iter().map(escape).collect::<Vec<_>>().join("/"))
+        let escape = |part: &str| {
+            if part.is_empty() {
+                return Err(Error::invalid("audit resource", "a part of its path is empty"));
+            }
+            if part.chars().any(char::is_control) {
+                return Err(Error::invalid("audit resource", "it contains a control character"));
+            }
+            Ok(escape_part(part))
+        };
+        let path = parts.into_iter().map(escape).collect::<Result<Vec<_>>>()?.join("/");
+        if path.is_empty() {
+            return Err(Error::invalid("audit resource", "its path has no parts"));
+        }
+        check_limit("bytes of an audit resource", length(path.len()), length(MAX_RESOURCE_BYTES))?;
+        Ok(Self(path))
     }
 
     /// Returns the path.
@@ -111,10 +129,15 @@ impl AuditResource {
         &self.0
     }
 
+    /// Returns the parts of the path, without escapes.
+    #[must_use]
+    pub fn parts(&self) -> Vec<String> {
+        self.0.split('/').map(unescaped).collect()
+    }
+
     /// Returns the last part of the path, without escapes.
     pub(super) fn last_part(&self) -> String {
-        let last = self.0.rsplit('/').next().unwrap_or_default();
-        last.replace("%2F", "/").replace("%25", "%")
+        unescaped(self.0.rsplit('/').next().unwrap_or_default())
     }
 
     /// Returns the folders above the resource, the outermost one first.
@@ -127,6 +150,11 @@ impl AuditResource {
     pub fn is_below(&self, folder: &Self) -> bool {
         self.0.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
     }
+}
+
+/// Returns a part of a path without escapes. A `%` that escapes nothing stands for itself.
+fn unescaped(part: &str) -> String {
+    unescape_part(part).unwrap_or_else(|_| part.to_owned())
 }
 
 impl fmt::Display for AuditResource {

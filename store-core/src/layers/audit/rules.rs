@@ -324,7 +324,12 @@ mod tests {
         assert_eq!(of(["a/b", "c"]).as_str(), "a%2Fb/c");
         assert_ne!(of(["a/b", "c"]), of(["a", "b/c"]));
         assert_ne!(of(["a%2Fb", "c"]), of(["a/b", "c"]));
-        for bad in ["", "/a", "a/", "a//b", "a\nb"] {
+        assert_eq!(of(["a%2Fb", "c"]).parts(), ["a%2Fb", "c"]);
+        for (text, canonical) in [("a@b/c", "a%40b/c"), ("a%40b/%63", "a%40b/c"), ("50%/c", "50%25/c")] {
+            assert_eq!(resource(text).as_str(), canonical);
+            assert_eq!(resource(canonical).as_str(), canonical);
+        }
+        for bad in ["", "/a", "a/", "a//b", "a\nb", "a%0Ab"] {
             assert_eq!(AuditResource::new(bad).unwrap_err().kind(), ErrorKind::Invalid, "{bad:?}");
         }
         assert!(resource("a/b").is_below(&resource("a")) && !resource("ab").is_below(&resource("a")));

@@ -8,6 +8,7 @@ mod request;
 mod rules;
 mod store;
 
+pub(super) use self::record::record_in;
 pub use self::{
     record::{
         ConfigContent, ConfigEntry, ConfigEntryKind, ConfigName, ConfigPosition, ConfigRecord, ConfigSnapshot,

@@ -7,16 +7,18 @@ use serde::Serialize;
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, ObjectWriter, named_enum, record},
     document::{Document, DocumentKey, DocumentRef, KeySegment},
-    error::{Error, Result},
+    error::{Error, Result, Subject},
     event::Event,
     id::{CollectionId, EventKind, SegmentId},
     json::Json,
-    layers::audit::AuditResource,
+    layers::{audit::AuditResource, escape_part},
     page::Cursor,
     time::Timestamp,
 };
 
 /// The name of a config record: its namespace, and its id in the namespace.
+///
+/// It is displayed as `NAMESPACE/ID`, each of them as [`escape_part`](crate::layers::escape_part) writes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ConfigName {
     /// The namespace.
@@ -46,17 +48,33 @@ impl ConfigName {
         let segments = [self.namespace.clone(), self.id.clone()].map(KeySegment::Id);
         DocumentKey::new(collection()?, segments).map(DocumentRef::from)
     }
+
+    fn from_key(key: &DocumentKey) -> Option<Self> {
+        match <[KeySegment; 2]>::try_from(key.segments()) {
+            Ok([KeySegment::Id(namespace), KeySegment::Id(id)]) => Some(Self { namespace, id }),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for ConfigName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.id)
+        write!(f, "{}/{}", escape_part(self.namespace.as_str()), escape_part(self.id.as_str()))
     }
 }
 
+/// The collection of all config records.
+const COLLECTION: &str = "layer.config";
+
 /// Returns the collection of all config records.
 pub(super) fn collection() -> Result<CollectionId> {
-    CollectionId::new("layer.config")
+    CollectionId::new(COLLECTION)
+}
+
+/// Returns the config record that the document with this key contains; none if it is no config record.
+pub(in crate::layers) fn record_in(key: &DocumentKey) -> Option<Subject> {
+    let name = (key.collection().as_str() == COLLECTION).then(|| ConfigName::from_key(key)).flatten()?;
+    Some(Subject::new("config record", name.to_string()))
 }
 
 /// Where a record comes from.
@@ -163,17 +181,19 @@ impl ConfigRecord {
     /// Reads the record that a document contains.
     pub(super) fn from_document(document: &Document) -> Result<Self> {
         let stored = StoredConfig::from_document(document)?;
-        let segments = document.key.segments();
-        let [KeySegment::Id(namespace), KeySegment::Id(id)] = segments.as_slice() else {
-            return Err(Error::corrupt(format!("the config record {}", document.key)));
-        };
         Ok(Self {
-            name: ConfigName { namespace: namespace.clone(), id: id.clone() },
+            name: Self::name_in(document)?,
             content: stored.content,
             revision: stored.revision,
             created_at: document.created_at,
             updated_at: document.updated_at,
         })
+    }
+
+    /// Reads the name of the record that a document contains.
+    pub(super) fn name_in(document: &Document) -> Result<ConfigName> {
+        let corrupt = || Error::corrupt(format!("the config record {}", document.key));
+        ConfigName::from_key(&document.key).ok_or_else(corrupt)
     }
 }
 

@@ -63,6 +63,17 @@ pub trait ConfigStore: Send + Sync {
     /// `Invalid` for a limit out of range; `InvalidCursor`.
     async fn list_config(&self, namespace: &SegmentId, page: PageRequest) -> Result<Page<ConfigRecord>>;
 
+    /// Lists the namespaces that have records, in the order of their bytes: the first `limit` ones, or those after the
+    /// namespace `after` (CF-10).
+    ///
+    /// # Guarantees
+    /// - The call reads one record of each namespace, however many it has (CF-10,
+    ///   `config::namespaces_are_listed_once_in_order`).
+    ///
+    /// # Errors
+    /// `Invalid` for a limit of 0 or more than 1,000; any error of reading.
+    async fn list_namespaces(&self, after: Option<&SegmentId>, limit: u32) -> Result<Vec<SegmentId>>;
+
     /// Writes an earlier content of a record again, as a new change (AU-6).
     ///
     /// # Errors
@@ -183,6 +194,15 @@ impl ConfigStore for ConfigLayer {
         let page = self.store.documents.list_documents(query.with_page(page)).await?;
         let items = page.items.iter().map(ConfigRecord::from_document).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next })
+    }
+
+    async fn list_namespaces(&self, after: Option<&SegmentId>, limit: u32) -> Result<Vec<SegmentId>> {
+        let after = after.map(|namespace| vec![KeySegment::Id(namespace.clone())]);
+        let read = |document: &Document| {
+            let namespace = ConfigRecord::name_in(document)?.namespace;
+            Ok((namespace.clone(), vec![KeySegment::Id(namespace)]))
+        };
+        self.store.list_prefixes(collection()?, after, limit, read).await
     }
 
     async fn restore_config(&self, name: ConfigName, request: Restoration) -> Result<WrittenConfig> {

@@ -4,6 +4,7 @@ mod record;
 mod rules;
 mod store;
 
+pub(super) use self::rules::record_in;
 pub use self::{
     record::{ProfileChange, ProfileOwner, ProfileValue, SharedScope, WriteProfile, WrittenProfile},
     store::{ProfileLayer, ProfileStore, ProfileStoreExt},

@@ -1,13 +1,13 @@
 //! Owners, values and changes of profiles.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::Serialize;
 
 use crate::{
     commit::StateOp,
     document::DocumentExpect,
-    error::Result,
+    error::{Error, Result},
     id::{AgentId, AgentType, ProfileKey, SharedScopeId, ThreadId, UserId},
     json::Json,
     layers::audit::{AuditResource, NewAudit},
@@ -15,6 +15,18 @@ use crate::{
 };
 
 /// What a profile belongs to. All owners are apart from each other, whatever their ids (PF-6).
+///
+/// It is written as text as in this example, and read back.
+///
+/// ```
+/// use store_core::{ProfileOwner, UserId};
+///
+/// assert_eq!("user:ada".parse::<ProfileOwner>()?, ProfileOwner::User(UserId::new("ada")?));
+/// for text in ["agent:coder", "system", "global", "agent_type:reviewer", "thread:t-1", "parent_thread:t-1", "custom:a:b"] {
+///     assert_eq!(text.parse::<ProfileOwner>()?.to_string(), text);
+/// }
+/// # Ok::<(), store_core::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProfileOwner {
     /// An agent.
@@ -42,19 +54,50 @@ pub enum SharedScope {
     Custom(SharedScopeId),
 }
 
+/// The names of the types of owners. The number of a type is its place in this list, from 1. Numbers and names are
+/// stored and never change.
+const TYPE_NAMES: [&str; 8] = ["agent", "user", "system", "global", "parent_thread", "agent_type", "thread", "custom"];
+
 impl ProfileOwner {
-    /// Returns the number and the name of the type of the owner, and its id. The numbers are stored and never change.
-    pub(super) fn parts(&self) -> (u64, &'static str, Option<&str>) {
+    /// Returns the number of the type of the owner, and its id.
+    pub(super) fn number_and_id(&self) -> (u64, Option<&str>) {
         match self {
-            Self::Agent(id) => (1, "agent", Some(id.as_str())),
-            Self::User(id) => (2, "user", Some(id.as_str())),
-            Self::System => (3, "system", None),
-            Self::Shared(SharedScope::Global) => (4, "global", None),
-            Self::Shared(SharedScope::ParentThread(id)) => (5, "parent_thread", Some(id.as_str())),
-            Self::Shared(SharedScope::AgentType(id)) => (6, "agent_type", Some(id.as_str())),
-            Self::Shared(SharedScope::Thread(id)) => (7, "thread", Some(id.as_str())),
-            Self::Shared(SharedScope::Custom(id)) => (8, "custom", Some(id.as_str())),
+            Self::Agent(id) => (1, Some(id.as_str())),
+            Self::User(id) => (2, Some(id.as_str())),
+            Self::System => (3, None),
+            Self::Shared(SharedScope::Global) => (4, None),
+            Self::Shared(SharedScope::ParentThread(id)) => (5, Some(id.as_str())),
+            Self::Shared(SharedScope::AgentType(id)) => (6, Some(id.as_str())),
+            Self::Shared(SharedScope::Thread(id)) => (7, Some(id.as_str())),
+            Self::Shared(SharedScope::Custom(id)) => (8, Some(id.as_str())),
         }
+    }
+
+    /// Returns the owner that [`number_and_id`](Self::number_and_id) describes.
+    ///
+    /// # Errors
+    /// `Invalid` if no owner has these.
+    pub(super) fn from_number_and_id(number: u64, id: Option<&str>) -> Result<Self> {
+        Ok(match (number, id) {
+            (1, Some(id)) => Self::Agent(AgentId::new(id)?),
+            (2, Some(id)) => Self::User(UserId::new(id)?),
+            (3, None) => Self::System,
+            (4, None) => Self::Shared(SharedScope::Global),
+            (5, Some(id)) => Self::Shared(SharedScope::ParentThread(ThreadId::new(id)?)),
+            (6, Some(id)) => Self::Shared(SharedScope::AgentType(AgentType::new(id)?)),
+            (7, Some(id)) => Self::Shared(SharedScope::Thread(ThreadId::new(id)?)),
+            (8, Some(id)) => Self::Shared(SharedScope::Custom(SharedScopeId::new(id)?)),
+            _ => {
+                let forms = "it is none of `user:ID`, `agent:ID`, `system`, `global`, `agent_type:TYPE`, `thread:ID`, \
+                             `parent_thread:ID` and `custom:ID`";
+                return Err(Error::invalid("owner", forms));
+            }
+        })
+    }
+
+    fn type_name(&self) -> &'static str {
+        let (number, _) = self.number_and_id();
+        TYPE_NAMES.iter().zip(1..).find(|(_, known)| *known == number).map_or("", |(name, _)| name)
     }
 
     /// Returns the resource of audit records about a value: `profile/user/ID/KEY`, or `profile/system/KEY`.
@@ -62,17 +105,28 @@ impl ProfileOwner {
     /// # Errors
     /// None for any owner and key.
     pub fn resource(&self, key: &ProfileKey) -> Result<AuditResource> {
-        let (_, name, id) = self.parts();
-        AuditResource::of(["profile", name].into_iter().chain(id).chain([key.as_str()]))
+        let (_, id) = self.number_and_id();
+        AuditResource::of(["profile", self.type_name()].into_iter().chain(id).chain([key.as_str()]))
     }
 }
 
 impl fmt::Display for ProfileOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.parts() {
-            (_, name, Some(id)) => write!(f, "{name}/{id}"),
-            (_, name, None) => f.write_str(name),
+        f.write_str(self.type_name())?;
+        match self.number_and_id() {
+            (_, Some(id)) => write!(f, ":{id}"),
+            (_, None) => Ok(()),
         }
+    }
+}
+
+impl FromStr for ProfileOwner {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, id) = text.split_once(':').map_or((text, None), |(name, id)| (name, Some(id)));
+        let number = TYPE_NAMES.iter().zip(1..).find(|(known, _)| **known == name).map_or(0, |(_, number)| number);
+        Self::from_number_and_id(number, id)
     }
 }
 

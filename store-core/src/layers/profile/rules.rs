@@ -4,7 +4,7 @@ use super::{ProfileChange, ProfileOwner, ProfileValue};
 use crate::{
     commit::StateOp,
     document::{Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, KeySegment},
-    error::{Error, Result},
+    error::{Error, Result, Subject},
     event::NewEvent,
     id::{CollectionId, ProfileKey},
     layers::{audit::audit_of_change, conflict_in},
@@ -16,8 +16,8 @@ const COLLECTION: &str = "layer.profiles";
 /// Returns the segments with which the keys of an owner begin.
 ///
 /// The first one is a number for the type of the owner, so no id of one type is taken for that of another (PF-6).
-fn owner_segments(owner: &ProfileOwner) -> Result<Vec<KeySegment>> {
-    let (number, _, id) = owner.parts();
+pub(super) fn owner_segments(owner: &ProfileOwner) -> Result<Vec<KeySegment>> {
+    let (number, id) = owner.number_and_id();
     Ok([KeySegment::Number(number)].into_iter().chain(id.map(KeySegment::id).transpose()?).collect())
 }
 
@@ -25,20 +25,51 @@ fn owner_segments(owner: &ProfileOwner) -> Result<Vec<KeySegment>> {
 pub(super) fn document_of(owner: &ProfileOwner, key: &ProfileKey) -> Result<DocumentRef> {
     let mut segments = owner_segments(owner)?;
     segments.push(KeySegment::id(key)?);
-    Ok(DocumentKey::new(CollectionId::new(COLLECTION)?, segments)?.into())
+    Ok(DocumentKey::new(collection()?, segments)?.into())
 }
 
 /// Returns the query for all values of an owner, in the order of their keys.
 pub(super) fn query_of(owner: &ProfileOwner) -> Result<DocumentQuery> {
-    Ok(DocumentQuery::new(CollectionId::new(COLLECTION)?).starting_with(owner_segments(owner)?))
+    Ok(DocumentQuery::new(collection()?).starting_with(owner_segments(owner)?))
+}
+
+/// Returns the collection of all profiles.
+pub(super) fn collection() -> Result<CollectionId> {
+    CollectionId::new(COLLECTION)
+}
+
+/// Reads from the key of a document whose value it contains, and the key of the value.
+fn owner_and_key(key: &DocumentKey) -> Option<(ProfileOwner, ProfileKey)> {
+    let segments = key.segments();
+    let (number, id, key) = match segments.as_slice() {
+        [KeySegment::Number(number), KeySegment::Id(key)] => (number, None, key),
+        [KeySegment::Number(number), KeySegment::Id(id), KeySegment::Id(key)] => (number, Some(id.as_str()), key),
+        _ => return None,
+    };
+    Some((ProfileOwner::from_number_and_id(*number, id).ok()?, ProfileKey::new(key).ok()?))
+}
+
+fn owner_and_key_of(document: &Document) -> Result<(ProfileOwner, ProfileKey)> {
+    let corrupt = || Error::corrupt(format!("document {}: it is no value of a profile", document.key));
+    owner_and_key(&document.key).ok_or_else(corrupt)
+}
+
+/// Reads the owner of the value that a document contains, and the segments with which the keys of the owner begin.
+pub(super) fn owner_of(document: &Document) -> Result<(ProfileOwner, Vec<KeySegment>)> {
+    let (owner, _) = owner_and_key_of(document)?;
+    let segments = owner_segments(&owner)?;
+    Ok((owner, segments))
+}
+
+/// Returns the value that the document with this key contains; none if it is no value of a profile.
+pub(in crate::layers) fn record_in(key: &DocumentKey) -> Option<Subject> {
+    let (owner, key) = (key.collection().as_str() == COLLECTION).then(|| owner_and_key(key)).flatten()?;
+    Some(Subject::new("profile value", format!("{owner} {key}")))
 }
 
 /// Reads a value from its document.
 pub(super) fn value_of(document: Document) -> Result<ProfileValue> {
-    let key = match document.key.segments().pop() {
-        Some(KeySegment::Id(id)) => ProfileKey::new(id)?,
-        _ => return Err(Error::corrupt(format!("document {}: it is no value of a profile", document.key))),
-    };
+    let (_, key) = owner_and_key_of(&document)?;
     let Document { value, revision, created_at, updated_at, .. } = document;
     Ok(ProfileValue { key, value, revision, created_at, updated_at })
 }
@@ -86,7 +117,7 @@ pub(super) fn plan_change(
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{document_of, plan_blind_change, plan_change, query_of, value_of};
+    use super::{document_of, owner_and_key, plan_blind_change, plan_change, query_of, record_in, value_of};
     use crate::{
         Document, DocumentChange, DocumentExpect, DocumentRef, ErrorKind, Json, ProfileChange, ProfileOwner,
         SharedScope, StateOp, document::StoredDocument, layers::audit::NewAudit,
@@ -131,6 +162,21 @@ mod tests {
             let in_range = documents.iter().filter(|document| range.contains(document.key.encoded())).count();
             assert_eq!(in_range, 1, "{owner}");
         }
+    }
+
+    #[test]
+    fn an_owner_is_read_from_its_text_and_from_its_keys() {
+        for owner in owners("a:b/c") {
+            assert_eq!(owner.to_string().parse::<ProfileOwner>().unwrap(), owner);
+            let document = document_of(&owner, &"k".parse().unwrap()).unwrap();
+            assert_eq!(owner_and_key(&document.key).unwrap(), (owner, "k".parse().unwrap()));
+        }
+        for text in ["", "u1", "user", "user:", "system:x", "robot:r"] {
+            assert_eq!(text.parse::<ProfileOwner>().unwrap_err().kind(), ErrorKind::Invalid, "{text}");
+        }
+        let user = ProfileOwner::User("ada".parse().unwrap());
+        let subject = record_in(&document_of(&user, &"k".parse().unwrap()).unwrap().key).unwrap();
+        assert_eq!(subject.to_string(), "profile value `user:ada k`");
     }
 
     #[test]

@@ -36,6 +36,16 @@ pub trait ProfileStore: Send + Sync {
     /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another list.
     async fn list_profile(&self, owner: &ProfileOwner, page: PageRequest) -> Result<Page<ProfileValue>>;
 
+    /// Lists the owners that have values, in the order of their types (agents, users, the system, shared scopes) and
+    /// then of the bytes of their ids: the first `limit` ones, or those after the owner `after` (PF-8).
+    ///
+    /// # Guarantees
+    /// - The call reads one value of each owner, however many it has (PF-8, `profile::owners_are_listed_once_in_order`).
+    ///
+    /// # Errors
+    /// `Invalid` for a limit of 0 or more than 1,000; any error of reading.
+    async fn list_owners(&self, after: Option<&ProfileOwner>, limit: u32) -> Result<Vec<ProfileOwner>>;
+
     /// Makes all changes of a write, or none of them (PF-5).
     ///
     /// # Guarantees
@@ -159,6 +169,11 @@ impl ProfileStore for ProfileLayer {
         let found = self.store.documents.list_documents(rules::query_of(owner)?.with_page(page)).await?;
         let items = found.items.into_iter().map(rules::value_of).collect::<Result<_>>()?;
         Ok(Page { items, next: found.next })
+    }
+
+    async fn list_owners(&self, after: Option<&ProfileOwner>, limit: u32) -> Result<Vec<ProfileOwner>> {
+        let after = after.map(rules::owner_segments).transpose()?;
+        self.store.list_prefixes(rules::collection()?, after, limit, rules::owner_of).await
     }
 
     async fn write_profile(&self, request: WriteProfile) -> Result<WrittenProfile> {

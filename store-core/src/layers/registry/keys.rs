@@ -6,7 +6,7 @@ use super::record::{DefinitionRef, DefinitionState, VersionRef};
 use crate::{
     codec::Codec,
     document::{Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, KeySegment},
-    error::{Error, Result},
+    error::{Error, Result, Subject},
     event::Scope,
     id::{CollectionId, DefinitionId, DefinitionKind, PublicationId, RunId, TopicId},
     json::Json,
@@ -60,12 +60,12 @@ impl DefinitionRef {
 
     /// Reads the name from the key of a document of the definition or of one of its versions.
     pub(super) fn from_document(document: &Document) -> Result<Self> {
-        match document.key.segments().as_slice() {
-            [KeySegment::Id(kind), KeySegment::Id(id), ..] => {
-                Self::new(DefinitionKind::new(kind)?, DefinitionId::new(id)?)
-            }
-            _ => Err(unreadable(document)),
-        }
+        Self::from_segments(&document.key.segments()).ok_or_else(|| unreadable(document))
+    }
+
+    fn from_segments(segments: &[KeySegment]) -> Option<Self> {
+        let [KeySegment::Id(kind), KeySegment::Id(id), ..] = segments else { return None };
+        Self::new(DefinitionKind::new(kind).ok()?, DefinitionId::new(id).ok()?).ok()
     }
 }
 
@@ -83,11 +83,35 @@ impl VersionRef {
 
     /// Reads the name from the key of a document of the version.
     pub(super) fn from_document(document: &Document) -> Result<Self> {
-        match document.key.segments().as_slice() {
-            [_, _, KeySegment::Number(number), ..] => Ok(DefinitionRef::from_document(document)?.at(*number)),
-            _ => Err(unreadable(document)),
-        }
+        Self::from_segments(&document.key.segments()).ok_or_else(|| unreadable(document))
     }
+
+    fn from_segments(segments: &[KeySegment]) -> Option<Self> {
+        let [_, _, KeySegment::Number(number), ..] = segments else { return None };
+        Some(DefinitionRef::from_segments(segments)?.at(*number))
+    }
+}
+
+/// Returns the record of the registry that the document with this key contains or belongs to; none if there is none.
+pub(in crate::layers) fn record_in(key: &DocumentKey) -> Option<Subject> {
+    let segments = key.segments();
+    let of_version = |noun| Some(Subject::new(noun, VersionRef::from_segments(&segments)?.to_string()));
+    match (key.collection().as_str(), segments.as_slice()) {
+        (DEFINITIONS, _) => Some(Subject::new("definition", DefinitionRef::from_segments(&segments)?.to_string())),
+        (VERSIONS, _) => of_version("version"),
+        (PINS, _) => of_version("pin of version"),
+        (MARKS, _) => of_version("mark of version"),
+        (PUBLICATIONS, [snapshot]) => Some(Subject::new("snapshot", snapshot.to_string())),
+        (PUBLICATION_IDS, [id]) => Some(Subject::new("publication", id.to_string())),
+        _ => None,
+    }
+}
+
+/// Reads the kind of the definition that a document contains, and the segment with which all keys of the kind begin.
+pub(super) fn kind_of(document: &Document) -> Result<(DefinitionKind, Vec<KeySegment>)> {
+    let kind = DefinitionRef::from_document(document)?.kind().clone();
+    let segment = KeySegment::id(&kind)?;
+    Ok((kind, vec![segment]))
 }
 
 /// What needs a version.

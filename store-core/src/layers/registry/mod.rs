@@ -9,6 +9,7 @@ mod rules;
 mod store;
 mod writer;
 
+pub(super) use self::keys::record_in;
 pub use self::{
     record::{
         Definition, DefinitionRef, DefinitionVersion, MAX_DEFINITION_KIND_BYTES, Manifest, Publication,

@@ -1,6 +1,6 @@
 //! Definitions, their versions, publications, manifests and the entries of the feed.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::{
     event::{Event, NewEvent},
     id::{DefinitionId, DefinitionKind, EventKind, PublicationId},
     json::Json,
-    layers::audit::AuditResource,
+    layers::{audit::AuditResource, escape_part, unescape_part},
     limits::{check_limit, length},
     page::Cursor,
     time::Timestamp,
@@ -23,6 +23,18 @@ use crate::{
 pub const MAX_DEFINITION_KIND_BYTES: usize = 64;
 
 /// Names a definition: its kind and its id.
+///
+/// It is written as `KIND/ID`, each of them as [`escape_part`](crate::layers::escape_part) writes it, and read back.
+///
+/// ```
+/// use store_core::{DefinitionRef, VersionRef};
+///
+/// let definition = DefinitionRef::new("agent".parse()?, "team/coder".parse()?)?;
+/// assert_eq!(definition.to_string(), "agent/team%2Fcoder");
+/// assert_eq!("agent/team%2Fcoder".parse::<DefinitionRef>()?, definition);
+/// assert_eq!("agent/team%2Fcoder@3".parse::<VersionRef>()?, definition.at(3));
+/// # Ok::<(), store_core::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DefinitionRef {
     kind: DefinitionKind,
@@ -69,7 +81,18 @@ impl DefinitionRef {
 
 impl fmt::Display for DefinitionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind, self.id)
+        write!(f, "{}/{}", escape_part(self.kind.as_str()), escape_part(self.id.as_str()))
+    }
+}
+
+impl FromStr for DefinitionRef {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once('/').filter(|(_, id)| !text.contains('@') && !id.contains('/'));
+        let form = "it must be `KIND/ID`; in a kind and an id, write `%2F` for `/` and `%40` for `@`";
+        let (kind, id) = parts.ok_or_else(|| Error::invalid("definition", form))?;
+        Self::new(unescape_part(kind)?.parse()?, unescape_part(id)?.parse()?)
     }
 }
 
@@ -102,6 +125,17 @@ pub struct VersionRef {
 impl fmt::Display for VersionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.definition, self.version)
+    }
+}
+
+impl FromStr for VersionRef {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let form = "it must be `KIND/ID@VERSION`; in a kind and an id, write `%2F` for `/` and `%40` for `@`";
+        let invalid = || Error::invalid("version", form);
+        let (definition, version) = text.rsplit_once('@').ok_or_else(invalid)?;
+        Ok(definition.parse::<DefinitionRef>()?.at(version.parse().map_err(|_| invalid())?))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Result},
     event::{Subscribe, SubscriptionStart},
     ext::DocumentStoreExt,
-    id::{DefinitionKind, EventId},
+    id::{CollectionId, DefinitionKind, EventId},
     layers::{LayerStore, audit::NewAudit, until_error},
     log::Direction,
     page::{Page, PageRequest},
@@ -44,6 +44,17 @@ pub trait RegistryReader: Send + Sync {
     /// # Errors
     /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another list.
     async fn list_definitions(&self, kind: Option<&DefinitionKind>, page: PageRequest) -> Result<Page<Definition>>;
+
+    /// Lists the kinds that have definitions, in the order of their bytes: the first `limit` ones, or those after the
+    /// kind `after` (RG-14).
+    ///
+    /// # Guarantees
+    /// - The call reads one definition of each kind, however many it has (RG-14,
+    ///   `registry::kinds_are_listed_once_in_order`).
+    ///
+    /// # Errors
+    /// `Invalid` for a limit of 0 or more than 1,000; any error of reading.
+    async fn list_kinds(&self, after: Option<&DefinitionKind>, limit: u32) -> Result<Vec<DefinitionKind>>;
 
     /// Loads a version, also one of an archived definition. Returns none if it is unknown (RG-2).
     ///
@@ -240,6 +251,11 @@ impl RegistryReader for RegistryLayer {
     async fn list_definitions(&self, kind: Option<&DefinitionKind>, page: PageRequest) -> Result<Page<Definition>> {
         let prefix = kind.map(KeySegment::id).transpose()?.into_iter().collect();
         self.list_as(query(DEFINITIONS, prefix)?.with_page(page), Definition::from_document).await
+    }
+
+    async fn list_kinds(&self, after: Option<&DefinitionKind>, limit: u32) -> Result<Vec<DefinitionKind>> {
+        let after = after.map(KeySegment::id).transpose()?.map(|segment| vec![segment]);
+        self.store.list_prefixes(CollectionId::new(DEFINITIONS)?, after, limit, keys::kind_of).await
     }
 
     async fn load_version(&self, version: &VersionRef) -> Result<Option<DefinitionVersion>> {

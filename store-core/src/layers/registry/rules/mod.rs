@@ -13,13 +13,13 @@ use super::{
 use crate::{
     codec::{Extra, canonical_json, sha256_hex},
     document::{Document, DocumentChange, DocumentExpect, DocumentRef},
-    error::{Error, Result},
+    error::{Detail, Error, Result},
     event::NewEvent,
     id::{PublicationId, RunId},
     json::Json,
     layers::{
         audit::{AuditAction, AuditResource, NewAudit, audit_of_change},
-        conflict_in, encoded,
+        encoded,
     },
 };
 
@@ -163,8 +163,7 @@ pub(super) fn plan_publication(
         return Err(Error::already_exists("publication", &request.id));
     }
     if let Some(expected) = request.expect_snapshot.filter(|expected| *expected != latest) {
-        // The number of a snapshot stands for the revision of the registry.
-        return Err(conflict_in(publication(latest)?, DocumentExpect::Revision(expected), Some(latest)));
+        return Err(Error::new(Detail::SnapshotConflict { expected, actual: latest }));
     }
     let (snapshot, mut plan, mut entries) = (latest + 1, Plan::default(), Vec::new());
     for (index, new) in request.versions.iter().enumerate() {
