@@ -8,6 +8,8 @@ pub mod audit;
 pub mod config;
 pub mod profile;
 pub mod registry;
+pub mod replay;
+pub mod stream_checkpoint;
 
 use std::{
     collections::BTreeMap,
@@ -227,6 +229,12 @@ fn conflict_in(document: DocumentRef, expected: DocumentExpect, actual: Option<u
 
 fn encoded(record: &impl Codec) -> Result<Json> {
     Json::parse(&record.encode())
+}
+
+/// Joins the parts of a path with `/`. In a part, `/` and `%` are escaped, so different parts give different paths.
+fn escaped_path<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let escape = |part: &str| part.replace('%', "%25").replace('/', "%2F");
+    parts.into_iter().map(escape).collect::<Vec<_>>().join("/")
 }
 
 /// Returns the topic with a name that begins with `prefix`. A name that is too long for an id is replaced by its

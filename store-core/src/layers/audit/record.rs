@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     id::{EventId, EventKind, WriterId},
     json::Json,
+    layers::escaped_path,
     limits::{check_limit, length},
     time::Timestamp,
 };
@@ -101,8 +102,7 @@ impl AuditResource {
     /// # Errors
     /// Those of [`new`](Self::new).
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<Self> {
-        let escape = |part: &str| part.replace('%', "%25").replace('/', "%2F");
-        Self::new(parts.into_iter().map(escape).collect::<Vec<_>>().join("/"))
+        Self::new(escaped_path(parts))
     }
 
     /// Returns the path.
