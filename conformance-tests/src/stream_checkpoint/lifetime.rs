@@ -7,7 +7,7 @@ use super::helpers::{checkpoints, document_counts, expect_sequence, load, put_st
 use crate::{
     Given, Verdict,
     check::{expect_eq, expect_kind},
-    given::{commit_with_message, id},
+    given::{commit_with_message, id, keyed_commit_with_message},
     run::helpers::{done_run, write_run},
 };
 
@@ -41,7 +41,7 @@ pub(super) async fn a_commit_removes_the_checkpoint_that_it_names(given: &Given)
     start_runs(given, &["a", "b"]).await?;
     put_stored(given, "a", 1).await?;
     put_stored(given, "b", 2).await?;
-    let commit = commit_with_message(&id("t"), Expect::Any, "answer");
+    let commit = keyed_commit_with_message(&id("t"), "k", "answer");
     given.expect_accepted(commit.with_documents(stream_checkpoint_removal(&id("t"), &id("a"))?)).await?;
     expect_sequence(given, "a", None).await?;
     expect_sequence(given, "b", Some(2)).await?;

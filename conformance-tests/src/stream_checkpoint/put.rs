@@ -11,7 +11,7 @@ use super::helpers::{answer, checkpoints, expect_sequence, load, put, put_stored
 use crate::{
     Given, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{commit_with_message, id, run_concurrently},
+    given::{id, keyed_commit_with_message, run_concurrently},
     log::entry_drafts::json,
 };
 
@@ -162,7 +162,7 @@ pub(super) async fn a_failing_put_does_not_fail_the_commit(given: &Given) -> Ver
         let failed = checkpoints(&given)?.put_stream_checkpoint(too_large.clone()).await;
         expect_kind(failed, ErrorKind::LimitExceeded)?;
         expect_sequence(&given, "r", stored).await?;
-        let commit = commit_with_message(&id("t"), store_core::Expect::Any, "answer");
+        let commit = keyed_commit_with_message(&id("t"), &format!("{stored:?}"), "answer");
         given.expect_accepted(commit.with_documents(stream_checkpoint_removal(&id("t"), &id("r"))?)).await?;
         expect_sequence(&given, "r", None).await?;
     }
