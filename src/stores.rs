@@ -11,6 +11,8 @@ use store_core::{
         config::{ConfigLayer, ConfigStore},
         profile::{ProfileLayer, ProfileStore},
         registry::{RegistryLayer, RegistryStore},
+        replay::{ReplayLayer, ReplayStore},
+        stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
     },
 };
 
@@ -23,8 +25,8 @@ use crate::{
 /// An opened store with all its parts.
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
-/// to one store, because one commit writes to all of them atomically (CP-2). So does the registry. Another store may
-/// have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
+/// to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the replay log and
+/// stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
 /// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
@@ -294,6 +296,26 @@ impl Stores {
     /// As [`config`](Self::config).
     pub fn registry(&self, tenant: &TenantId) -> Result<Arc<dyn RegistryStore>> {
         Ok(Arc::new(RegistryLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    }
+
+    /// Returns the replay log of a tenant (RP): what was sent on a wire, to be sent again. What has expired is decided by
+    /// the clock of the stores ([`with_clock`](Self::with_clock)).
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn replay(&self, tenant: &TenantId) -> Result<Arc<dyn ReplayStore>> {
+        let store = layer_store(&*self.thread_store, tenant)?;
+        Ok(Arc::new(ReplayLayer::new(store, Arc::clone(&self.clock))))
+    }
+
+    /// Returns the stream checkpoints of a tenant (SC): the parts of answers that were received before their streams
+    /// broke.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config); `Unsupported` if the store keeps no threads.
+    pub fn stream_checkpoints(&self, tenant: &TenantId) -> Result<Arc<dyn StreamCheckpointStore>> {
+        layer_store(&*self.thread_store, tenant)?;
+        Ok(Arc::new(StreamCheckpointLayer::new(&self.thread_store.tenant(tenant)?)?))
     }
 
     /// Returns what config, profiles and the audit log are kept in.

@@ -163,6 +163,14 @@ macro_rules! document_store {
                     a_refused_publication_changes_nothing no_run_loses_a_version_that_it_pins
                     publications_and_archivals_come_once_in_order the_registry_survives_a_reopen;
                 audit: a_refused_change_has_no_record old_records_are_purged_from_every_order;
+                replay: an_append_is_all_or_nothing bytes_are_returned_exactly concurrent_repeats_append_one_record
+                    a_subscription_continues_after_a_cursor a_purge_removes_expired_records a_hole_is_corrupt
+                    a_record_is_part_of_a_commit a_refused_commit_has_no_record an_append_can_carry_a_claim
+                    a_record_about_a_deleted_thread_is_refused records_survive_a_reopen;
+                stream_checkpoint: a_checkpoint_is_loaded_as_it_was_put the_highest_of_concurrent_puts_stays
+                    a_commit_removes_the_checkpoint_that_it_names a_finished_run_has_no_checkpoint
+                    checkpoints_are_deleted_with_their_thread a_checkpoint_can_carry_a_claim
+                    checkpoints_survive_a_reopen;
             }
         }
     };
@@ -174,7 +182,9 @@ macro_rules! document_store {
 macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
-            $crate::area_tests! { [DocumentStore $fixture] config profile registry audit }
+            $crate::area_tests! {
+                [DocumentStore $fixture] config profile registry audit replay stream_checkpoint
+            }
         }
     };
 }
@@ -221,7 +231,9 @@ impl Contract {
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
-                area_slices!(document config profile registry audit tenant page ids errors process)
+                area_slices!(
+                    document config profile registry audit replay stream_checkpoint tenant page ids errors process
+                )
             }
         };
         areas.into_iter().flatten()

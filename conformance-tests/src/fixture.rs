@@ -4,11 +4,13 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Limits, Result, Store, TenantStores,
+    Capabilities, Clock, Limits, Result, Store, TenantStores,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        replay::{ReplayLayer, ReplayStore},
+        stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
     },
 };
 
@@ -115,5 +117,21 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents.
     fn audit(&self, stores: &TenantStores) -> Result<Arc<dyn AuditStore>> {
         Ok(Arc::new(AuditLog::new(LayerStore::new(stores)?)))
+    }
+
+    /// Returns the replay log of a tenant, as [`config`](Self::config) does for config. The case moves its clock.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
+    fn replay(&self, stores: &TenantStores, clock: Arc<dyn Clock>) -> Result<Arc<dyn ReplayStore>> {
+        Ok(Arc::new(ReplayLayer::new(LayerStore::new(stores)?, clock)))
+    }
+
+    /// Returns the stream checkpoints of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents or no threads.
+    fn stream_checkpoints(&self, stores: &TenantStores) -> Result<Arc<dyn StreamCheckpointStore>> {
+        Ok(Arc::new(StreamCheckpointLayer::new(stores)?))
     }
 }

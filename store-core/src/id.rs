@@ -166,6 +166,18 @@ id_types! {
     DefinitionId = "definition";
     /// The id of a publication of the registry.
     PublicationId = "publication";
+    /// The id of a replay stream: what its records belong to, such as a run.
+    ReplayStreamId = "replay stream";
+    /// The name of a wire protocol, such as `ag-ui`.
+    WireProtocol = "wire protocol";
+    /// The version of a wire protocol.
+    WireProtocolVersion = "wire protocol version";
+    /// The id under which an event was sent on a wire, unique for a version of a protocol.
+    WireEventId = "wire event";
+    /// The type of an event on a wire, such as `message.delta`.
+    WireEventType = "wire event type";
+    /// The version of the code that makes wire events of stored events.
+    ProjectorVersion = "projector version";
 }
 
 impl TenantId {

@@ -12,7 +12,8 @@
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
-//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config
+//! - [`layers`]: contracts over documents and topics, which every backend with documents has: config, profiles, the
+//!   registry, the audit log, the replay log, stream checkpoints
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -88,8 +89,9 @@ pub use self::{
     id::{
         AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
         DefinitionKind, DispatchId, EntryId, EventId, EventKey, EventKind, IdSource, InstanceId, InterruptKey, LaneId,
-        MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, PublicationId, ResourceId, RunId, SegmentId,
-        SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WorkerId, WriterId,
+        MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId,
+        ResourceId, RunId, SegmentId, SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId,
+        WireEventType, WireProtocol, WireProtocolVersion, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
@@ -113,6 +115,16 @@ pub use self::{
             PurgedVersions, Reference, ReferenceError, RegistryChange, RegistryFact, RegistryLayer, RegistryReader,
             RegistryRetention, RegistryStore, RegistryStream, RegistryWriter, RollbackPublication, VersionContent,
             VersionRef, content_hash, pin_changes, resolve_references, unpin_changes,
+        },
+        replay::{
+            AppendReplay, AppendedReplay, MAX_PROTOCOL_BYTES, NewReplay, PurgeReplay, PurgedReplay, ReplayContent,
+            ReplayLayer, ReplayPlan, ReplayQuery, ReplayRecord, ReplaySource, ReplayStore, ReplayStreamRef,
+            ReplaySubscription,
+        },
+        stream_checkpoint::{
+            CallInFlight, PartialAnswer, PurgeStreamCheckpoints, PurgedStreamCheckpoints, PutStreamCheckpoint,
+            Recovery, StreamCheckpoint, StreamCheckpointLayer, StreamCheckpointOutcome, StreamCheckpointStore,
+            stream_checkpoint_removal,
         },
     },
     limits::{Limits, check_limit, length},

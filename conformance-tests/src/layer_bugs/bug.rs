@@ -222,4 +222,108 @@ bugs! {
     RestoredProfileIsNull = "audit::a_value_of_a_profile_is_restored",
     /// A restoration of a definition writes `null`.
     RestoredVersionIsNull = "audit::a_version_is_restored",
+
+    /// Each listed record has the number 1.
+    ReplayNumbersRepeat = "replay::records_are_numbered_and_have_a_cursor",
+    /// The records of an append are appended one by one.
+    ReplayOneByOne = "replay::an_append_is_all_or_nothing",
+    /// All versions of a protocol are one.
+    ReplayVersionsMerged = "replay::two_versions_of_a_protocol_are_two_streams",
+    /// Bytes are kept as text.
+    ReplayBytesAsText = "replay::bytes_are_returned_exactly",
+    /// A record without bytes gets one.
+    ReplayEmptyBytesAccepted = "replay::empty_bytes_and_blank_names_are_refused",
+    /// A repeat is appended under another wire id.
+    ReplayRepeatsAppended = "replay::an_identical_repeat_gives_the_first_record",
+    /// Another content under a known wire id is taken for a repeat.
+    ReplayContentIgnored = "replay::other_content_under_a_wire_id_is_refused",
+    /// Each stream has its own wire ids.
+    ReplayWireIdsOfAStream = "replay::a_wire_id_belongs_to_one_stream",
+    /// Records are written without expectations.
+    ReplayUnguarded = "replay::concurrent_repeats_append_one_record",
+    /// The sources of a record are forgotten.
+    ReplaySourcesForgotten = "replay::a_record_names_its_sources",
+    /// The bytes of records are lost when the store is opened again.
+    ReopenForgetsReplay = "replay::records_survive_a_reopen",
+    /// A list after a cursor begins again.
+    ReplayCursorIgnored = "replay::a_list_starts_after_its_cursor",
+    /// A list after a cursor of another stream begins again.
+    ReplayForeignCursorIgnored = "replay::a_cursor_belongs_to_one_stream",
+    /// A subscription gives each record twice.
+    ReplayDeliveredTwice = "replay::a_subscription_gives_stored_and_new_records_once",
+    /// A subscription begins with the first record.
+    ReplaySubscriptionFromTheFirst = "replay::a_subscription_continues_after_a_cursor",
+    /// A list with a hole ends in front of it.
+    ReplayHoleSkipped = "replay::a_hole_is_corrupt",
+    /// For a wire id the last record is found.
+    ReplayFindsTheLast = "replay::a_record_is_found_by_its_wire_id",
+    /// Nothing ever expires.
+    ReplayExpiryIgnored = "replay::expired_records_are_not_listed",
+    /// An expired record is not loaded.
+    ReplayExpiredNotLoaded = "replay::an_expired_record_is_loaded_until_its_purge",
+    /// A purge leaves the bytes.
+    ReplayPurgeLeavesBytes = "replay::a_purge_removes_expired_records",
+    /// A dry run of a purge removes records.
+    ReplayDryRunPurges = "replay::a_dry_run_of_a_replay_purge_changes_nothing",
+    /// A list after an expired cursor continues with what is there.
+    ReplayExpiredCursorContinues = "replay::a_cursor_before_purged_records_is_refused",
+    /// A new record leaves what a purge has left of the old one.
+    ReplayRemnantStays = "replay::an_interrupted_purge_harms_no_later_record",
+    /// Redacted records are not listed.
+    ReplayRedactedNotListed = "replay::a_redacted_record_keeps_its_place",
+    /// A copy of redacted bytes is kept.
+    ReplayRedactedKept = "replay::redacted_bytes_are_gone",
+    /// A commit forgets the events of its records.
+    ReplayOfACommitForgotten = "replay::a_record_is_part_of_a_commit",
+    /// The records of a commit are appended before it.
+    ReplayBeforeTheCommit = "replay::a_refused_commit_has_no_record",
+    /// An append ignores its claim.
+    ReplayClaimIgnored = "replay::an_append_can_carry_a_claim",
+    /// An append ignores its thread.
+    ReplayThreadIgnored = "replay::a_record_about_a_deleted_thread_is_refused",
+
+    /// The call in flight is not stored.
+    CheckpointCallForgotten = "stream_checkpoint::a_checkpoint_is_loaded_as_it_was_put",
+    /// A run without a checkpoint has that of another run.
+    CheckpointOfAnotherRun = "stream_checkpoint::an_unknown_checkpoint_is_none",
+    /// All runs of a thread have one checkpoint.
+    CheckpointOfTheThread = "stream_checkpoint::each_run_has_one_checkpoint",
+    /// Checkpoints are lost when the store is opened again.
+    ReopenForgetsCheckpoints = "stream_checkpoint::checkpoints_survive_a_reopen",
+    /// Every put replaces the checkpoint.
+    CheckpointSequenceIgnored = "stream_checkpoint::a_lower_sequence_is_ignored",
+    /// A put that is ignored does not say so.
+    CheckpointSilentlyIgnored = "stream_checkpoint::an_ignored_put_says_so",
+    /// Checkpoints are written without expectations.
+    CheckpointUnguarded = "stream_checkpoint::the_highest_of_concurrent_puts_stays",
+    /// The text is not stored.
+    CheckpointTextForgotten = "stream_checkpoint::an_answer_goes_on_by_what_was_received",
+    /// A put also writes to the log.
+    CheckpointInTheLog = "stream_checkpoint::a_checkpoint_is_not_part_of_the_thread",
+    /// The removal of a checkpoint expects that there is one.
+    CheckpointRemovalGuarded = "stream_checkpoint::a_failing_put_does_not_fail_the_commit",
+    /// A put ignores its claim.
+    CheckpointClaimIgnored = "stream_checkpoint::a_checkpoint_can_carry_a_claim",
+    /// A deletion does nothing.
+    CheckpointDeletionForgotten = "stream_checkpoint::a_deleted_checkpoint_is_gone",
+    /// Deleting a checkpoint that does not exist is an error.
+    CheckpointDeletionNeedsOne = "stream_checkpoint::deleting_an_unknown_checkpoint_is_no_error",
+    /// A commit does not remove the checkpoint that it names.
+    CheckpointRemovalForgotten = "stream_checkpoint::a_commit_removes_the_checkpoint_that_it_names",
+    /// A commit removes the checkpoint before it is judged.
+    CheckpointRemovedEarly = "stream_checkpoint::a_refused_commit_leaves_the_checkpoint",
+    /// A checkpoint does not look at its run.
+    CheckpointIgnoresItsRun = "stream_checkpoint::a_finished_run_has_no_checkpoint",
+    /// A checkpoint that is put after the end of its run does not look at its run.
+    LateCheckpointLoaded = "stream_checkpoint::a_checkpoint_put_after_the_end_of_its_run_is_not_loaded",
+    /// Checkpoints belong to the tenant.
+    CheckpointsOfTheTenant = "stream_checkpoint::checkpoints_are_deleted_with_their_thread",
+    /// A put to a thread that does not exist seems to succeed.
+    CheckpointOfNoThread = "stream_checkpoint::a_checkpoint_of_a_deleted_thread_is_refused",
+    /// A purge ignores the age of checkpoints.
+    CheckpointAgeIgnored = "stream_checkpoint::old_checkpoints_are_purged",
+    /// Checkpoints are not found by a purge.
+    CheckpointIndexForgotten = "stream_checkpoint::a_purge_removes_what_finished_runs_left",
+    /// A dry run of a purge removes checkpoints.
+    CheckpointDryRunPurges = "stream_checkpoint::a_dry_run_of_a_checkpoint_purge_changes_nothing",
 }

@@ -82,7 +82,11 @@ impl FaultyDocuments {
         let pause = match self.bug {
             // Longer than the commit that pins waits.
             LayerBug::PinsUnguarded if deletes_a_version => 40,
-            LayerBug::VersionsUnguarded | LayerBug::PublicationsUnguarded | LayerBug::ProfileOperationUnguarded => 4,
+            LayerBug::VersionsUnguarded
+            | LayerBug::PublicationsUnguarded
+            | LayerBug::ProfileOperationUnguarded
+            | LayerBug::ReplayUnguarded
+            | LayerBug::CheckpointUnguarded => 4,
             _ => return,
         };
         tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -170,6 +174,18 @@ impl CommitCoordinator for FaultyCommits {
         if self.bug == LayerBug::PinsUnguarded && !commit.documents.is_empty() {
             // Meanwhile a purge has read the pins.
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        match self.bug {
+            LayerBug::ReplayOfACommitForgotten => {
+                if let Some(append) = &mut commit.events {
+                    append.drafts.retain(|draft| draft.kind.as_str() != "replay.record");
+                }
+            }
+            LayerBug::CheckpointRemovedEarly if !commit.documents.is_empty() => {
+                let removals = commit.documents.iter().filter(|change| change.op == DocumentOp::Delete).cloned();
+                self.documents.write_documents(WriteDocuments::new(removals)).await?;
+            }
+            _ => {}
         }
         self.commits.commit(commit).await
     }

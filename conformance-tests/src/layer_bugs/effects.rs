@@ -27,6 +27,7 @@ fn with_segments(document: &DocumentRef, segments: Vec<KeySegment>) -> DocumentR
 pub(super) fn other_name(bug: LayerBug, document: &DocumentRef) -> DocumentRef {
     let mut segments = document.key.segments();
     match (bug, collection(&document.key)) {
+        (LayerBug::CheckpointsOfTheTenant, "stream_checkpoints") => return document.key.clone().into(),
         (LayerBug::ProfileOwnersMerged, "profiles") => segments[0] = KeySegment::Number(1),
         (LayerBug::ProfileKeysFolded, "profiles") => {
             let last = segments.pop().map(|segment| segment.to_string().to_lowercase()).unwrap_or_default();
@@ -158,6 +159,9 @@ fn is_dropped(bug: LayerBug, change: &DocumentChange) -> bool {
         (LayerBug::DeletedVersionsLoaded, "versions") | (LayerBug::MarksStay, "marks") => is_delete,
         (LayerBug::PinsStay, "pins") => is_delete,
         (LayerBug::MarksUnchecked | LayerBug::PinsUnguarded, "marks") => change.op == DocumentOp::Keep,
+        (LayerBug::ReplayPurgeLeavesBytes, "replay.records")
+        | (LayerBug::CheckpointRemovalForgotten, "stream_checkpoints") => is_delete,
+        (LayerBug::CheckpointIndexForgotten, "stream_checkpoints.index") => is_put,
         _ => false,
     }
 }
@@ -221,6 +225,16 @@ fn change_list(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
             if let Some(last) = last {
                 changes.remove(last);
             }
+        }
+        LayerBug::ReplayUnguarded | LayerBug::CheckpointUnguarded => {
+            changes.iter_mut().for_each(|change| change.expect = DocumentExpect::Any);
+        }
+        LayerBug::CheckpointRemovalGuarded => {
+            let is_removal = |change: &&mut DocumentChange| change.op == DocumentOp::Delete;
+            changes.iter_mut().filter(is_removal).for_each(|change| change.expect = DocumentExpect::Present);
+        }
+        LayerBug::ReplayRemnantStays if changes.iter().any(|change| is_put_in(change, "replay.records")) => {
+            changes.retain(|change| change.op != DocumentOp::Delete);
         }
         LayerBug::VersionsUnguarded | LayerBug::PublicationsUnguarded if !of_profiles => {
             changes.retain(|change| change.op != DocumentOp::Keep);

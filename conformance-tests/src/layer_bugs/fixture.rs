@@ -4,12 +4,14 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, DeleteDocuments, DocumentQuery, DocumentStoreExt, IgnoreProgress, Limits, Page, PageRequest, Result,
-    Store, TenantId, TenantStores,
+    Capabilities, Clock, DeleteDocuments, DocumentQuery, DocumentScope, DocumentStoreExt, IgnoreProgress, Limits, Page,
+    PageRequest, Result, Store, TenantId, TenantStores,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        replay::ReplayStore,
+        stream_checkpoint::StreamCheckpointStore,
     },
 };
 
@@ -18,6 +20,8 @@ use super::{
     bug::LayerBug,
     config::BuggyConfig,
     document::{FaultyCommits, FaultyDocuments},
+    replay::BuggyReplay,
+    stream_checkpoint::BuggyStreamCheckpoints,
 };
 use crate::{
     case::Need,
@@ -70,15 +74,20 @@ impl Fixture for LayerBugFixture {
     async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         let reopened = self.model.reopen(opened).await?;
         let forgotten = match self.bug {
-            LayerBug::ReopenForgetsProfiles => Some("layer.profiles"),
-            LayerBug::ReopenForgetsDefinitions => Some("layer.registry.definitions"),
+            LayerBug::ReopenForgetsProfiles => Some(("layer.profiles", None)),
+            LayerBug::ReopenForgetsDefinitions => Some(("layer.registry.definitions", None)),
+            LayerBug::ReopenForgetsReplay => Some(("layer.replay.records", None)),
+            LayerBug::ReopenForgetsCheckpoints => Some(("layer.stream_checkpoints", Some("t"))),
             _ => None,
         };
         if let Some(documents) = reopened.store.tenant(&TenantId::default_tenant())?.documents
-            && let Some(collection) = forgotten
+            && let Some((collection, thread)) = forgotten
         {
-            let all = DeleteDocuments::new(DocumentQuery::new(collection.parse()?));
-            documents.delete_documents(all, &IgnoreProgress).await?;
+            let mut query = DocumentQuery::new(collection.parse()?);
+            if let Some(thread) = thread {
+                query = query.in_scope(DocumentScope::Thread(thread.parse()?));
+            }
+            documents.delete_documents(DeleteDocuments::new(query), &IgnoreProgress).await?;
         }
         Ok(self.with_bug(reopened))
     }
@@ -109,6 +118,14 @@ impl Fixture for LayerBugFixture {
     fn audit(&self, stores: &TenantStores) -> Result<Arc<dyn AuditStore>> {
         let layers = LayerStore::new(stores)?;
         Ok(Arc::new(BuggyAudit::new(AuditLog::new(layers.clone()), layers, self.bug)))
+    }
+
+    fn replay(&self, stores: &TenantStores, clock: Arc<dyn Clock>) -> Result<Arc<dyn ReplayStore>> {
+        Ok(Arc::new(BuggyReplay::new(LayerStore::new(stores)?, clock, self.bug)))
+    }
+
+    fn stream_checkpoints(&self, stores: &TenantStores) -> Result<Arc<dyn StreamCheckpointStore>> {
+        Ok(Arc::new(BuggyStreamCheckpoints::new(stores.clone(), self.bug)?))
     }
 }
 

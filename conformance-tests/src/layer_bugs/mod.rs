@@ -2,7 +2,8 @@
 //!
 //! The layers are in `store-core`. A bug of profiles or of the registry changes what the layer reads from the model and
 //! writes to it (`document`, `effects`). A bug of config or of the audit log changes the calls of the layer and their
-//! answers (`config`, `audit`).
+//! answers (`config`, `audit`). A bug of the replay log or of stream checkpoints does one or the other (`replay`,
+//! `stream_checkpoint`).
 
 mod audit;
 mod bug;
@@ -10,5 +11,7 @@ mod config;
 mod document;
 mod effects;
 mod fixture;
+mod replay;
+mod stream_checkpoint;
 
 pub use self::{bug::LayerBug, fixture::LayerBugFixture};

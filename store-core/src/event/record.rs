@@ -10,7 +10,7 @@ use crate::{
     id::{CausationId, CorrelationId, EventId, EventKey, EventKind, RunId, ThreadId, TopicId, WriterId},
     json::Json,
     limits::length,
-    page::Cursor,
+    page::{Cursor, Position},
     time::Timestamp,
 };
 
@@ -151,6 +151,13 @@ impl Event {
             Scope::Run(id) => self.cursors.run.as_ref().filter(|_| self.run.as_ref() == Some(id)),
             Scope::Topic(id) => self.cursors.topics.get(id),
         }
+    }
+
+    /// Returns the number of the event in `scope`, counted from 1 without gaps (EV-3), or `None` if the event does not
+    /// belong to the scope. It is part of the cursor that the store has given to the event.
+    #[must_use]
+    pub fn number(&self, scope: &Scope) -> Option<u64> {
+        self.cursor(scope).and_then(Position::unchecked_rank)
     }
 }
 

@@ -9,6 +9,8 @@ pub mod config;
 mod name;
 pub mod profile;
 pub mod registry;
+pub mod replay;
+pub mod stream_checkpoint;
 
 pub use self::name::{escape_part, unescape_part};
 

@@ -38,6 +38,11 @@ impl Cursor {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the encoded position, without a check of where the cursor comes from.
+    pub(super) fn unchecked_position(&self) -> Option<Vec<u8>> {
+        BASE64.decode(&self.0).ok()?.get(1 + MAC_BYTES..).map(<[u8]>::to_vec)
+    }
 }
 
 impl fmt::Debug for Cursor {

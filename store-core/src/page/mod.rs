@@ -128,6 +128,13 @@ impl Position {
         };
         read().map(Some).ok_or_else(|| Error::invalid_cursor("it is malformed"))
     }
+
+    /// Returns the rank in a cursor that the store has returned or accepted. Nothing is checked here, so it must not
+    /// be used for a cursor that only a caller has given.
+    pub(crate) fn unchecked_rank(cursor: &Cursor) -> Option<u64> {
+        let bytes = cursor.unchecked_position()?;
+        bytes.first_chunk::<8>().map(|rank| u64::from_be_bytes(*rank))
+    }
 }
 
 /// Builds a page. The caller offers the records in the order of the list; the builder decides when the page is full
