@@ -1,15 +1,16 @@
 //! Events outside of commits: appends under a claim and without one, trims, and those that a deletion leaves.
 
 use store_core::{
-    AppendEvents, Result, Timestamp, TrimRequest, Trimmed,
+    AppendEvents, Result, Scope, Timestamp, TrimRequest, Trimmed,
     commit::CommitView,
     event::{self, AppendOptions, EventView},
 };
 
 use super::{Answer, Round};
 use crate::{
+    codec::Rows,
     line::{CommitLine, Line, event_lines},
-    names::{Part, events_log_id},
+    names::{Part, events_log_id, scope_log_id, topics_log_id},
     records::oldest,
 };
 
@@ -59,6 +60,33 @@ impl Round<'_> {
         let newest = newest(&lines);
         let time = newest.unwrap_or_else(|| self.shared.time.now());
         self.group(0, lines, &texts, CommitLine { time, updated_at: time, ..CommitLine::default() })
+    }
+
+    /// Notes the numbers that topics give to new events of a group, unless the group goes to the log of the topic.
+    pub(super) fn note_numbers(&mut self, generation: u64, lines: &[Line]) -> Result<()> {
+        for line in lines {
+            let Line::Event(stored) = line else { continue };
+            for (scope, seq) in stored.scope_numbers().filter(|(scope, _)| matches!(scope, Scope::Topic(_))) {
+                let (tenant, id, _) = &self.key;
+                let is_own = generation == 0 && scope_log_id(&scope)? == *id;
+                if !is_own && seq > self.staged.scope_state(tenant, &scope)?.count {
+                    let tenant = tenant.clone();
+                    self.load_ahead((tenant.clone(), topics_log_id()?, Part::Events))?;
+                    self.numbers.entry(tenant).or_default().insert(scope, seq);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the numbers that topics gave in other logs than theirs. They are not given again, even if the index is
+    /// made anew and one of these logs is damaged.
+    pub(super) fn put_numbers(&mut self) -> Result<()> {
+        for (tenant, numbers) in std::mem::take(&mut self.numbers) {
+            self.enter((tenant, topics_log_id()?, Part::Events))?;
+            self.put_events(numbers.into_iter().map(|(scope, count)| Line::Count(scope, count)).collect())?;
+        }
+        Ok(())
     }
 
     /// Removes the oldest events of a scope: the floor rises at once, and the events go afterwards.
