@@ -57,7 +57,7 @@ pub(crate) fn outbox_log_id() -> Result<ThreadId> {
 
 /// Begins the ids whose logs have the events of topics.
 const TOPIC: &str = "#topic";
-/// The id whose log has the numbers of topics. It begins as those of topics do, so no thread or run has it.
+/// The id whose log has the numbers of topics. It begins as those of topics do, so it is no thread's or run's.
 const TOPICS: &str = "#topics";
 /// Begins the ids whose logs have the documents of collections.
 const DOCUMENTS: &str = "#documents";
@@ -78,7 +78,7 @@ pub(crate) fn events_log_id(id: &str) -> Result<ThreadId> {
     ThreadId::new(if is_taken { "#events" } else { id })
 }
 
-/// The id whose log says which numbers topics gave to events that stand in other logs than theirs.
+/// The id whose log says which numbers the topics of a tenant gave. The events stand in other logs.
 pub(crate) fn topics_log_id() -> Result<ThreadId> {
     ThreadId::new(TOPICS)
 }

@@ -10,7 +10,7 @@ use super::{Answer, Round};
 use crate::{
     codec::Rows,
     line::{CommitLine, Line, event_lines},
-    names::{Part, events_log_id, scope_log_id, topics_log_id},
+    names::{Part, events_log_id, topics_log_id},
     records::oldest,
 };
 
@@ -62,15 +62,13 @@ impl Round<'_> {
         self.group(0, lines, &texts, CommitLine { time, updated_at: time, ..CommitLine::default() })
     }
 
-    /// Notes the numbers that topics give to new events of a group, unless the group goes to the log of the topic.
-    pub(super) fn note_numbers(&mut self, generation: u64, lines: &[Line]) -> Result<()> {
+    /// Notes the numbers that topics give to the new events of a group.
+    pub(super) fn note_numbers(&mut self, lines: &[Line]) -> Result<()> {
         for line in lines {
             let Line::Event(stored) = line else { continue };
             for (scope, seq) in stored.scope_numbers().filter(|(scope, _)| matches!(scope, Scope::Topic(_))) {
-                let (tenant, id, _) = &self.key;
-                let is_own = generation == 0 && scope_log_id(&scope)? == *id;
-                if !is_own && seq > self.staged.scope_state(tenant, &scope)?.count {
-                    let tenant = tenant.clone();
+                let tenant = self.key.0.clone();
+                if seq > self.staged.scope_state(&tenant, &scope)?.count {
                     self.load_ahead((tenant.clone(), topics_log_id()?, Part::Events))?;
                     self.numbers.entry(tenant).or_default().insert(scope, seq);
                 }
@@ -79,8 +77,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Writes the numbers that topics gave in other logs than theirs. They are not given again, even if the index is
-    /// made anew and one of these logs is damaged.
+    /// Writes the last numbers that topics gave in this round to a log of their own. They are not given again, even if
+    /// the index is made anew when a log of events is damaged.
     pub(super) fn put_numbers(&mut self) -> Result<()> {
         for (tenant, numbers) in std::mem::take(&mut self.numbers) {
             self.enter((tenant, topics_log_id()?, Part::Events))?;

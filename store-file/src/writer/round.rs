@@ -89,7 +89,7 @@ pub(crate) struct Round<'a> {
     pub(super) document_writes: u64,
     /// Whether the log of a collection is to be rewritten.
     pub(super) rewrite_due: bool,
-    /// By tenant, the last numbers that topics give to events that stand in other logs than theirs.
+    /// By tenant, the last numbers that topics give.
     pub(super) numbers: BTreeMap<TenantId, BTreeMap<Scope, u64>>,
     _poison: PoisonOnPanic<'a>,
 }
@@ -274,7 +274,7 @@ impl<'a> Round<'a> {
         texts: &[String],
         commit: CommitLine,
     ) -> Result<()> {
-        self.note_numbers(generation, &lines)?;
+        self.note_numbers(&lines)?;
         let owner = self.owner(generation)?;
         let batch = self.next_batch()?;
         let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
