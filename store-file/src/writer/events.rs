@@ -1,5 +1,7 @@
 //! Events outside of commits: appends under a claim and without one, trims, and those that a deletion leaves.
 
+use std::collections::BTreeMap;
+
 use store_core::{
     AppendEvents, Result, Scope, Timestamp, TrimRequest, Trimmed,
     commit::CommitView,
@@ -62,19 +64,22 @@ impl Round<'_> {
         self.group(0, lines, &texts, CommitLine { time, updated_at: time, ..CommitLine::default() })
     }
 
-    /// Notes the numbers that topics give to the new events of a group.
-    pub(super) fn note_numbers(&mut self, lines: &[Line]) -> Result<()> {
+    /// The numbers that topics give to the new events of a group. An event that is moved to another log has its numbers
+    /// already.
+    pub(super) fn new_numbers(&mut self, lines: &[Line]) -> Result<BTreeMap<Scope, u64>> {
+        let mut numbers = BTreeMap::new();
         for line in lines {
             let Line::Event(stored) = line else { continue };
             for (scope, seq) in stored.scope_numbers().filter(|(scope, _)| matches!(scope, Scope::Topic(_))) {
-                let tenant = self.key.0.clone();
-                if seq > self.staged.scope_state(&tenant, &scope)?.count {
-                    self.load_ahead((tenant.clone(), topics_log_id()?, Part::Events))?;
-                    self.numbers.entry(tenant).or_default().insert(scope, seq);
+                if seq > self.staged.scope_state(&self.key.0, &scope)?.count {
+                    numbers.insert(scope, seq);
                 }
             }
         }
-        Ok(())
+        if !numbers.is_empty() {
+            self.load_ahead((self.key.0.clone(), topics_log_id()?, Part::Events))?;
+        }
+        Ok(numbers)
     }
 
     /// Writes the last numbers that topics gave in this round to a log of their own. They are not given again, even if

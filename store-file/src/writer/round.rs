@@ -274,7 +274,7 @@ impl<'a> Round<'a> {
         texts: &[String],
         commit: CommitLine,
     ) -> Result<()> {
-        self.note_numbers(&lines)?;
+        let numbers = self.new_numbers(&lines)?;
         let owner = self.owner(generation)?;
         let batch = self.next_batch()?;
         let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
@@ -284,6 +284,9 @@ impl<'a> Round<'a> {
         let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end };
         let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
         self.broken |= folded.is_err();
+        if !numbers.is_empty() {
+            self.numbers.entry(owner.tenant).or_default().extend(numbers);
+        }
         folded
     }
 
