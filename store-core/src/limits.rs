@@ -21,6 +21,9 @@ pub struct Limits {
     pub commit_outbox: u64,
     /// Changes of documents in one commit or one write, and documents that one call loads. Default: 1,000.
     pub commit_documents: u64,
+    /// Bytes of the values that one call loads, in all; one document is loaded whatever its size. Default: 128 MiB, so
+    /// that one call can load what one commit or one write put.
+    pub load_bytes: u64,
     /// Keys of the thread's state that one commit changes. Default: 1,000.
     pub commit_state_keys: u64,
     /// Bytes of a title, a label or an error text. Default: 1 KiB.
@@ -51,6 +54,7 @@ impl Default for Limits {
             commit_events: 1_000,
             commit_outbox: 1_000,
             commit_documents: 1_000,
+            load_bytes: 128 << 20,
             commit_state_keys: 1_000,
             text_bytes: 1 << 10,
             metadata_bytes: 64 << 10,
@@ -76,6 +80,7 @@ impl Limits {
             commit_events: self.commit_events.min(other.commit_events),
             commit_outbox: self.commit_outbox.min(other.commit_outbox),
             commit_documents: self.commit_documents.min(other.commit_documents),
+            load_bytes: self.load_bytes.min(other.load_bytes),
             commit_state_keys: self.commit_state_keys.min(other.commit_state_keys),
             text_bytes: self.text_bytes.min(other.text_bytes),
             metadata_bytes: self.metadata_bytes.min(other.metadata_bytes),

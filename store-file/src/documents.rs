@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use store_core::{
     CollectionId, Document, DocumentQuery, DocumentRef, DocumentScope, DocumentStore, Error, ErrorKind, Page, Result,
-    TenantId, WriteDocuments, WrittenDocuments, document,
+    TenantId, WriteDocuments, WrittenDocuments,
+    document::{self, DocumentLoad},
 };
 
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 impl DocumentStore for Tenant {
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
         self.check_open()?;
-        document::check_load(documents, &self.shared.limits)?;
+        DocumentLoad::begin(documents, &self.shared.limits)?;
         let documents = documents.to_vec();
         self.read(None, move |shared, tenant| again_if_moved(shared, || load_all(shared, tenant, &documents))).await
     }
@@ -89,14 +90,16 @@ fn home(
 }
 
 fn load_all(shared: &Shared, tenant: &TenantId, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
+    let mut load = DocumentLoad::begin(documents, &shared.limits)?;
     let snapshot = shared.index.snapshot();
-    let load = |document: &DocumentRef| {
+    for (index, document) in documents.iter().enumerate() {
         let of = (&document.scope, document.key.collection());
-        let Some((log, _)) = home(shared, tenant, &snapshot, of)? else { return Ok(None) };
-        let row = snapshot.document_row(&table::document(tenant, document, log))?;
-        row.map(|row| read(shared, row)).transpose()
-    };
-    documents.iter().map(load).collect()
+        let Some((log, _)) = home(shared, tenant, &snapshot, of)? else { continue };
+        if let Some(row) = snapshot.document_row(&table::document(tenant, document, log))? {
+            load.add(index, read(shared, row)?)?;
+        }
+    }
+    Ok(load.finish())
 }
 
 fn read(shared: &Shared, row: DocumentRow) -> Result<Document> {

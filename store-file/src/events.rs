@@ -180,16 +180,21 @@ impl<'a> Scoped<'a> {
             let seq = table::last_number(&key).ok_or_else(|| damaged("place of an event"))?;
             Ok((seq, PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?))
         });
-        let within = move |found: &Result<(u64, PlaceRow)>| found.as_ref().map_or(true, |(seq, _)| *seq > floor);
         let is_beyond = move |found: &Result<(u64, PlaceRow)>| found.as_ref().is_ok_and(|(seq, _)| *seq > count);
-        let above = places.filter(move |found| !is_beyond(found)).take_while(within);
-        above.map(move |found| {
-            let (seq, place) = found?;
-            if seq != next {
-                return Err(error::corrupt(format!("events of a scope: number {next} is missing"), None));
+        let mut places = places.filter(move |found| !is_beyond(found));
+        let mut has_failed = false;
+        std::iter::from_fn(move || {
+            if has_failed || next <= floor || next > count {
+                return None;
             }
-            next = if direction == Direction::Forward { seq + 1 } else { seq - 1 };
-            Ok((seq, place))
+            let found = match places.next() {
+                Some(Ok((seq, place))) if seq == next => Ok((seq, place)),
+                Some(Err(error)) => Err(error),
+                _ => Err(error::corrupt(format!("events of a scope: number {next} is missing"), None)),
+            };
+            has_failed = found.is_err();
+            next = if direction == Direction::Forward { next + 1 } else { next - 1 };
+            Some(found)
         })
     }
 

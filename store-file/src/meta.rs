@@ -8,7 +8,7 @@ use store_core::{Error, Result, SchemaRemedy};
 use crate::{
     error,
     log::{add_checksum, verified_checksum},
-    vfs::{FilePath, Vfs, read_small, replace},
+    vfs::{FilePath, Vfs, hash_of, hex, read_small, replace},
 };
 
 /// The format of a root that this release writes.
@@ -66,7 +66,7 @@ impl Meta {
 
     /// The name of the root that its journal carries.
     pub(crate) fn name(&self) -> String {
-        crate::vfs::hash_of(&hex(&self.key))
+        hash_of(&hex(&self.key))
     }
 
     /// Whether it has a journal.
@@ -124,10 +124,6 @@ impl fmt::Debug for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meta").field("incarnation", &self.incarnation).finish_non_exhaustive()
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<[u8; 32]> {

@@ -57,6 +57,8 @@ pub(crate) fn outbox_log_id() -> Result<ThreadId> {
 
 /// Begins the ids whose logs have the events of topics.
 const TOPIC: &str = "#topic";
+/// The id whose log has the numbers of topics. It begins as those of topics do, so it is no thread's or run's.
+const TOPICS: &str = "#topics";
 /// Begins the ids whose logs have the documents of collections.
 const DOCUMENTS: &str = "#documents";
 
@@ -76,6 +78,11 @@ pub(crate) fn events_log_id(id: &str) -> Result<ThreadId> {
     ThreadId::new(if is_taken { "#events" } else { id })
 }
 
+/// The id whose log says which numbers the topics of a tenant gave. The events stand in other logs.
+pub(crate) fn topics_log_id() -> Result<ThreadId> {
+    ThreadId::new(TOPICS)
+}
+
 /// The id whose log has the documents of a collection that belong to the tenant, after so many rewrites of the log.
 pub(crate) fn documents_log_id(collection: &CollectionId, rewrites: u64) -> Result<ThreadId> {
     named_log_id(&format!("{DOCUMENTS}.{rewrites}"), collection.as_str())
@@ -90,6 +97,14 @@ pub(crate) fn no_log_id() -> Result<ThreadId> {
 fn named_log_id(kind: &str, name: &str) -> Result<ThreadId> {
     let id = format!("{kind}:{name}");
     ThreadId::new(if id.len() > MAX_ID_BYTES { format!("{kind}#{}", hash_of(name)) } else { id })
+}
+
+/// How often a log of documents was rewritten, and what the ids of all logs of its collection have in common; `None` for
+/// other ids.
+pub(crate) fn collection_log(id: &ThreadId) -> Option<(u64, &str)> {
+    let rest = id.as_str().strip_prefix(DOCUMENTS)?.strip_prefix('.')?;
+    let (rewrites, name) = rest.split_at_checked(rest.find([':', '#'])?)?;
+    Some((rewrites.parse().ok()?, name))
 }
 
 /// How often the log of documents with this file name was rewritten; `None` if the name is that of another log.

@@ -91,17 +91,16 @@ fn plan(round: &mut Round<'_>, log: u64, row: &LogRow) -> Result<Step> {
     if shared.index.get(table::purge(log).as_bytes())?.is_none() {
         return Ok(Step::Gone);
     }
+    // Events and rows of the outbox outlive their thread, and not their tenant. A log that has no thread waits for its
+    // purge if its tenant is removed, or if it was rewritten. Nothing in it is needed.
+    let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
+    let has_more = !is_dropped && row.generation > 0;
     // It is unknown which events are in the log.
-    if shared.damage.unread.contains(&(row.tenant.clone(), row.thread.clone(), row.generation)) {
+    if has_more && shared.damage.unread.contains(&(row.tenant.clone(), row.thread.clone(), row.generation)) {
         return Ok(Step::Gone);
     }
     shared.make_room(0).map_err(|source| error::io("the index", source))?;
-    // Events and rows of the outbox outlive their thread, and not their tenant.
-    let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
-    if !is_dropped
-        && row.generation > 0
-        && (adopt(round, log, row)? || adopt_rows(round, log, row)? || adopt_states(round, log, row)?)
-    {
+    if has_more && (adopt(round, log, row)? || adopt_rows(round, log, row)? || adopt_states(round, log, row)?) {
         return Ok(Step::Goes);
     }
     let snapshot = shared.index.snapshot();

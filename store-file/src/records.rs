@@ -4,12 +4,14 @@ use store_core::{Event, Result, Scope, TenantId, Thread, ThreadId, Version, code
 
 use crate::{
     codec::{PlaceRow, Rows, damaged},
+    error,
     index::{Direction, after_prefix},
     line,
     log::{Span, decode_line, read_line, read_lines},
     shared::Shared,
     table,
     tails::Tails,
+    vfs::read_exact_at,
 };
 
 /// Reads one line of a log.
@@ -21,6 +23,17 @@ pub(crate) fn read<T>(
 ) -> Result<T> {
     let (file, path) = shared.open_log(log)?;
     decode_line(&path, span, &read_line(&*file, &path, span)?, decode)
+}
+
+/// Reads the bytes in the place of a line, whatever they are.
+///
+/// # Errors
+/// `Corrupt` if the log is not the one that the index knows, or too short; an error of the operating system.
+pub(crate) fn read_unproved(shared: &Shared, log: u64, span: Span) -> Result<Vec<u8>> {
+    let (file, path) = shared.open_log(log)?;
+    let mut bytes = vec![0; usize::try_from(span.len).unwrap_or(usize::MAX)];
+    read_exact_at(&*file, &mut bytes, span.offset).map_err(|source| error::io(&path, source))?;
+    Ok(bytes)
 }
 
 /// Reads one line of a log that may not be written yet.

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Document, DocumentQuery, DocumentRef, DocumentStore, Page, Result, WriteDocuments, WrittenDocuments, document,
+    Document, DocumentQuery, DocumentRef, DocumentStore, Page, Result, WriteDocuments, WrittenDocuments,
+    document::{self, DocumentLoad},
 };
 
 use crate::{
@@ -29,9 +30,14 @@ impl MemoryDocuments {
 impl DocumentStore for MemoryDocuments {
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
         let tenant = self.tenant.check_open()?;
-        document::check_load(documents, tenant.decision_context().limits)?;
-        let index = tenant.index.read();
-        Ok(documents.iter().map(|document| index.documents.get(document).cloned()).collect())
+        let mut load = DocumentLoad::begin(documents, tenant.decision_context().limits)?;
+        let stored = tenant.index.read();
+        for (index, document) in documents.iter().enumerate() {
+            if let Some(document) = stored.documents.get(document) {
+                load.add(index, document.clone())?;
+            }
+        }
+        Ok(load.finish())
     }
 
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<Document>> {

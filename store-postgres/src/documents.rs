@@ -9,7 +9,7 @@ use store_core::{
     ThreadId, Timestamp, WriteDocuments, WrittenDocuments,
     codec::{Codec, ObjectWriter},
     commit::DecisionContext,
-    document::{self, StoredDocument},
+    document::{self, DocumentLoad, StoredDocument},
     length,
 };
 
@@ -45,20 +45,22 @@ impl DocumentStore for PostgresDocuments {
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
         let documents = documents.to_vec();
         let call = |tenant: Arc<Tenant>| async move {
-            document::check_load(&documents, &tenant.shared.config.limits)?;
+            let limits = &tenant.shared.config.limits;
+            let mut load = DocumentLoad::begin(&documents, limits)?;
             let mut arguments = PgArguments::default();
             add(&mut arguments, tenant.constants.tenant.as_str())?;
             cache::add_document_refs(&mut arguments, &documents)?;
+            add(&mut arguments, i64::try_from(limits.load_bytes).unwrap_or(i64::MAX))?;
+            // If they are too large together, the rows end with the one that shows it.
             let rows = tenant.db().any_connection().read(|sql| &sql.load_documents, arguments).await?;
-            let mut found = vec![None; documents.len()];
             for row in &rows {
                 // The first column is the index of the document in the request, counted from 1.
                 let index = usize::try_from(read_i64(row, 0)? - 1).unwrap_or(usize::MAX);
-                if let Some((place, document)) = found.get_mut(index).zip(documents.get(index)) {
-                    *place = Some(Document::new(document.clone(), decode_stored(row)?));
+                if let Some(document) = documents.get(index) {
+                    load.add(index, Document::new(document.clone(), decode_stored(row)?))?;
                 }
             }
-            Ok(found)
+            Ok(load.finish())
         };
         self.tenant.run_read(None, call).await
     }

@@ -88,12 +88,16 @@ statements! {
     write: call_write(0);
     /// Writes the result of a decision with documents or with events in topics.
     write_with_documents: call_write_with_documents();
-    load_documents: "SELECT w.n, d.value, d.revision, d.created_at, d.updated_at
-        FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY w (thread, collection, key, n)
-        CROSS JOIN LATERAL (SELECT CASE WHEN w.thread IS NULL THEN 0 ELSE (SELECT t.log FROM $schema$.thread t
-            WHERE t.tenant = $1 AND t.id = w.thread) END AS log) l
-        CROSS JOIN LATERAL (SELECT d.* FROM $schema$.document d WHERE d.log = l.log AND d.tenant = $1
-            AND d.collection = w.collection AND d.key = w.key LIMIT 1) d";
+    /// Ends with the row with which the values have more than `$5` bytes together, but not with the first one.
+    load_documents: "SELECT d.n, d.value, d.revision, d.created_at, d.updated_at FROM (
+            SELECT w.n, d.*, row_number() OVER (ORDER BY w.n) AS place, coalesce(sum(octet_length(d.value)) OVER (
+                ORDER BY w.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+            FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY w (thread, collection, key, n)
+            CROSS JOIN LATERAL (SELECT CASE WHEN w.thread IS NULL THEN 0 ELSE (SELECT t.log FROM $schema$.thread t
+                WHERE t.tenant = $1 AND t.id = w.thread) END AS log) l
+            CROSS JOIN LATERAL (SELECT d.* FROM $schema$.document d WHERE d.log = l.log AND d.tenant = $1
+                AND d.collection = w.collection AND d.key = w.key LIMIT 1) d
+        ) d WHERE d.place <= 2 OR d.bytes_before <= $5 ORDER BY d.n";
     list_documents: document_list("");
     list_documents_backward: document_list(" DESC");
     lock_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))

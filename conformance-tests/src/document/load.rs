@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use store_core::{DocumentRef, ErrorKind, WriteDocuments};
+use store_core::{Document, DocumentRef, ErrorKind, WriteDocuments};
 
 use super::helpers::{
     all_notes, documents, expect_write_refused, list, note, note_of_thread, put, put_at, text, write, write_notes,
 };
 use crate::{
-    Given, Verdict,
+    Failure, Given, Verdict,
     check::{expect_eq, expect_kind},
     given::run_concurrently,
 };
@@ -73,6 +73,35 @@ pub(super) async fn a_load_has_a_thousand_documents_at_most(given: &Given) -> Ve
     let found = documents(given)?.load_documents(&names[..1_000]).await?;
     expect_eq((found.len(), found.iter().flatten().count()), (1_000, 1))?;
     expect_kind(documents(given)?.load_documents(&names).await, ErrorKind::LimitExceeded).map(drop)
+}
+
+/// The values of a load have a limit together: values that are exactly as large are loaded, one byte more is refused. A
+/// document that is named twice counts twice. A single document is loaded even if it alone is above the limit.
+pub(super) async fn a_load_has_a_limit_of_bytes(given: &Given) -> Verdict {
+    let small_store = given.open_another_store_with_limits(|limits| limits.load_bytes = 2_500).await?;
+    for (name, bytes) in [("a", 1_000), ("b", 1_000), ("c", 500), ("d", 501), ("large", 2_501)] {
+        write(&small_store, [put(name, &"x".repeat(bytes - 2))]).await?;
+    }
+    for names in [&["a", "c", "b"][..], &["large"], &["missing", "large"]] {
+        let found = load_notes(&small_store, names).await?;
+        expect_eq(found?.iter().flatten().count(), names.iter().filter(|name| **name != "missing").count())?;
+    }
+    let refusals: [(&[&str], &str); 4] = [
+        (&["a", "b", "missing", "d"], "documents[3]"),
+        (&["a", "a", "a"], "documents[2]"),
+        (&["large", "missing", "c"], "documents[2]"),
+        (&["missing", "c", "large", "a"], "documents[2]"),
+    ];
+    for (names, part) in refusals {
+        let error = expect_kind(load_notes(&small_store, names).await?, ErrorKind::LimitExceeded)?;
+        expect_eq(error.part(), Some(part))?;
+    }
+    Ok(())
+}
+
+async fn load_notes(given: &Given, names: &[&str]) -> Result<store_core::Result<Vec<Option<Document>>>, Failure> {
+    let names: Vec<_> = names.iter().map(|name| note(name)).collect();
+    Ok(documents(given)?.load_documents(&names).await)
 }
 
 /// A write with 1,000 changes is accepted, and a write with more is refused.

@@ -49,6 +49,7 @@ macro_rules! document {
             load: a_missing_document_is_absent ["DO-5"] [];
             load: a_load_shows_one_moment ["DO-5"] [Race];
             load: a_load_has_a_thousand_documents_at_most ["DO-5", "ER-9"] [];
+            load: a_load_has_a_limit_of_bytes ["DO-5", "ER-9", "ER-10"] [Limits];
             load: a_write_has_a_thousand_changes_at_most ["DO-1", "ER-9"] [];
             load: a_value_has_a_limit ["ER-9", "ER-10"] [Limits];
             list: keys_are_ordered_segment_by_segment ["DO-6"] [];

@@ -363,6 +363,8 @@ bugs! {
     DocumentsLoadedOneByOne = "document::a_load_shows_one_moment",
     /// A load may name any number of documents.
     LoadUnlimited = "document::a_load_has_a_thousand_documents_at_most",
+    /// The values of a load may have any number of bytes together.
+    LoadBytesUnlimited = "document::a_load_has_a_limit_of_bytes",
     /// A write may have any number of changes.
     DocumentChangesUnlimited = "document::a_write_has_a_thousand_changes_at_most",
     /// The value of a document may have any size.

@@ -80,6 +80,20 @@ impl TenantHandle {
     }
 }
 
+/// Refuses values that are too large together. The first one alone is never too large.
+fn check_bytes(found: &[Option<Document>], max: u64) -> Result<()> {
+    let (mut bytes, mut is_first) = (0, true);
+    for (at, document) in found.iter().enumerate() {
+        let Some(document) = document else { continue };
+        bytes += document.value.as_str().len() as u64;
+        if !is_first {
+            check_limit("load bytes", bytes, max).map_err(|error| error.in_part(format!("documents[{at}]")))?;
+        }
+        is_first = false;
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl DocumentStore for TenantHandle {
     async fn load_documents(&self, wanted: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
@@ -98,6 +112,9 @@ impl DocumentStore for TenantHandle {
             }
             let mut found: Vec<_> =
                 wanted.iter().map(|document| view.tenant.documents.find(document, bug).cloned()).collect();
+            if bug != Some(Bug::LoadBytesUnlimited) {
+                check_bytes(&found, self.shared.limits.load_bytes)?;
+            }
             if bug == Some(Bug::MissingDocumentsLeftOut) {
                 found.retain(Option::is_some);
             }

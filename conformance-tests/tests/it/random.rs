@@ -46,6 +46,7 @@ const NOT_FOUND_AT_RANDOM: [Bug; 52] = [
     Bug::DocumentGuardOutsideTheLock,
     Bug::DocumentsLoadedOneByOne,
     Bug::LoadUnlimited,
+    Bug::LoadBytesUnlimited,
     Bug::DocumentChangesUnlimited,
     Bug::DocumentValueUnlimited,
     Bug::PrefixNotSkipped,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use store_core::{
     Direction, Document, DocumentQuery, DocumentRef, DocumentStore, Page, Result, ThreadId, WriteDocuments,
     WrittenDocuments,
-    document::{self, DocumentState, DocumentView, DocumentWrite, DocumentWritePlan, DocumentWriteView},
+    document::{self, DocumentLoad, DocumentState, DocumentView, DocumentWrite, DocumentWritePlan, DocumentWriteView},
     event::EventView,
     mailbox::MailboxView,
     thread::ThreadIdRecord,
@@ -72,8 +72,13 @@ impl TenantData {
 impl DocumentStore for MapTenant {
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
         self.with_data(|data, decision_context| {
-            document::check_load(documents, decision_context.limits)?;
-            Ok(documents.iter().map(|name| data.documents.by_name.get(name).cloned()).collect())
+            let mut load = DocumentLoad::begin(documents, decision_context.limits)?;
+            for (index, name) in documents.iter().enumerate() {
+                if let Some(document) = data.documents.by_name.get(name) {
+                    load.add(index, document.clone())?;
+                }
+            }
+            Ok(load.finish())
         })
     }
 

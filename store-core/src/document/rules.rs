@@ -129,14 +129,6 @@ pub struct DocumentWriteDecision {
     pub answer: WrittenDocuments,
 }
 
-/// Refuses a list of documents to load that is too long (DO-5).
-///
-/// # Errors
-/// `LimitExceeded`.
-pub fn check_load(documents: &[DocumentRef], limits: &Limits) -> Result<()> {
-    check_limit("documents of a call", length(documents.len()), limits.commit_documents)
-}
-
 /// Refuses changes that no store can accept. `thread` is the only thread whose documents may be named.
 pub(crate) fn check_changes(changes: &[DocumentChange], thread: Option<&ThreadId>, limits: &Limits) -> Result<()> {
     check_limit("documents of a call", length(changes.len()), limits.commit_documents)?;

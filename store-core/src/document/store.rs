@@ -14,9 +14,12 @@ pub trait DocumentStore: Send + Sync {
     ///
     /// # Guarantees
     /// - No reader sees only a part of a write (DO-1, PR-13).
+    /// - One document is loaded whatever its size. So is what one write or one commit has put.
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 documents.
+    /// `LimitExceeded` for more than 1,000 documents, and if their values have more than 128 MiB together
+    /// ([`Limits::load_bytes`](crate::Limits::load_bytes)). In the second case the part is `documents[n]`: those before
+    /// index n can be loaded.
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>>;
 
     /// Lists the documents of a collection and scope in the order of their keys, in pages (DO-6).

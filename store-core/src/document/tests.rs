@@ -3,9 +3,9 @@
 use std::{cell::Cell, collections::BTreeMap};
 
 use super::{
-    Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, DocumentScope, DocumentState,
-    DocumentView, DocumentWrite, KeySegment, StoredDocument, WriteDocuments, changes_digest, check_changes,
-    check_write, plan_changes,
+    Document, DocumentChange, DocumentExpect, DocumentKey, DocumentLoad, DocumentQuery, DocumentRef, DocumentScope,
+    DocumentState, DocumentView, DocumentWrite, KeySegment, StoredDocument, WriteDocuments, changes_digest,
+    check_changes, check_write, is_too_large, plan_changes,
 };
 use crate::{
     AppendEvents, CollectionId, Cursor, CursorKey, Direction, Error, ErrorKind, Json, Limits, NewEvent, PageRequest,
@@ -142,6 +142,41 @@ fn badly_formed_changes_are_refused_by_name() {
     check(&[put("a", "1"), in_thread(&own)], None);
     check(&[in_thread(&other)], Some((ErrorKind::Invalid, Some("documents[0]"))));
     check(&["a", "b", "c", "d"].map(|name| put(name, "1")), Some((ErrorKind::LimitExceeded, None)));
+}
+
+#[test]
+fn a_load_is_refused_at_the_document_with_which_it_is_too_large_do_5() {
+    let limits = Limits { load_bytes: 6, commit_documents: 4, ..Limits::default() };
+    let check = |values: &[Option<&str>], wanted: Option<(u64, &str)>| {
+        let names: Vec<_> = (0..values.len()).map(|index| document(&index.to_string())).collect();
+        let mut load = DocumentLoad::begin(&names, &limits).unwrap();
+        let found = values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?)));
+        let added = found.map(|(index, value)| {
+            let stored = StoredDocument::put(json(value), 1, None, at(10));
+            load.add(index, Document::new(names[index].clone(), stored))
+        });
+        let refusal = added.collect::<Result<()>>().err();
+        let Some((actual, part)) = wanted else {
+            assert!(refusal.is_none(), "{refusal:?}");
+            let found = load.finish();
+            let found: Vec<_> = found.iter().map(|found| found.as_ref().map(|found| found.value.as_str())).collect();
+            return assert_eq!(found, values);
+        };
+        let refusal = refusal.unwrap();
+        assert!(is_too_large(&refusal), "{refusal}");
+        assert_eq!(
+            (refusal.part(), refusal.detail()),
+            (Some(part), Error::limit_exceeded("load bytes", 6, actual).detail())
+        );
+    };
+    check(&[], None);
+    check(&[None, Some("123"), None, Some("123")], None);
+    check(&[Some("123"), None, Some("1234")], Some((7, "documents[2]")));
+    check(&[Some("123"), Some("123"), Some("1")], Some((7, "documents[2]")));
+    check(&[None, Some("1234567")], None);
+    check(&[Some("1234567"), Some("1")], Some((8, "documents[1]")));
+    let refusal = DocumentLoad::begin(&["a", "b", "c", "d", "e"].map(document), &limits).unwrap_err();
+    assert!(refusal.kind() == ErrorKind::LimitExceeded && !is_too_large(&refusal));
 }
 
 #[test]

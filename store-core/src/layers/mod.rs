@@ -27,8 +27,8 @@ use futures_util::StreamExt;
 use crate::{
     codec::{Codec, sha256_hex},
     document::{
-        Document, DocumentChange, DocumentExpect, DocumentQuery, DocumentRef, DocumentScope, DocumentStore, KeySegment,
-        WriteDocuments, WrittenDocuments,
+        self, Document, DocumentChange, DocumentExpect, DocumentQuery, DocumentRef, DocumentScope, DocumentStore,
+        KeySegment, WriteDocuments, WrittenDocuments,
     },
     error::{Detail, Error, ErrorKind, Result, Subject},
     event::{
@@ -248,6 +248,28 @@ where
     }
 }
 
+/// Loads documents, in several calls if their values are too large for one. Then they may be of several moments. So a
+/// plan expects of each document what was found of it.
+///
+/// # Errors
+/// The errors of [`load_documents`](DocumentStore::load_documents), but not that the values are too large together.
+async fn load_in_parts(documents: &dyn DocumentStore, names: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
+    let (mut found, mut rest, mut size) = (Vec::new(), names, names.len());
+    loop {
+        let (part, later) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+        match documents.load_documents(part).await {
+            Err(error) if document::is_too_large(&error) && part.len() > 1 => size = part.len().div_ceil(2),
+            loaded => {
+                found.extend(loaded?);
+                rest = later;
+                if rest.is_empty() {
+                    return Ok(found);
+                }
+            }
+        }
+    }
+}
+
 /// Returns the write of changes and of events, which may be none.
 fn write_of(changes: Vec<DocumentChange>, events: Vec<NewEvent>) -> WriteDocuments {
     let write = WriteDocuments::new(changes);
@@ -288,12 +310,15 @@ fn topic_of(prefix: &str, text: &str) -> Result<TopicId> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    };
 
-    use super::{MAX_CONFLICTS, plan_and_write, topic_of};
+    use super::{MAX_CONFLICTS, load_in_parts, plan_and_write, topic_of};
     use crate::{
-        Document, DocumentQuery, DocumentRef, DocumentStore, Error, ErrorKind, Page, Result, Timestamp, WriteDocuments,
-        WrittenDocuments,
+        Document, DocumentKey, DocumentQuery, DocumentRef, DocumentStore, Error, ErrorKind, KeySegment, Page, Result,
+        Timestamp, WriteDocuments, WrittenDocuments,
     };
 
     #[test]
@@ -329,6 +354,47 @@ mod tests {
             }
             Ok(WrittenDocuments::new(None, Vec::new(), Timestamp::default()))
         }
+    }
+
+    /// Has no documents, and refuses loads of more than three as too large. Notes how many each load named.
+    #[derive(Default)]
+    struct Large(Mutex<Vec<usize>>);
+
+    #[async_trait::async_trait]
+    impl DocumentStore for Large {
+        async fn load_documents(&self, names: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
+            self.0.lock().unwrap().push(names.len());
+            match names.len() {
+                10.. => Err(Error::limit_exceeded("documents of a call", 9, 10)),
+                4.. => Err(Error::limit_exceeded("load bytes", 3, 4)),
+                _ => Ok(vec![None; names.len()]),
+            }
+        }
+
+        async fn list_documents(&self, _: DocumentQuery) -> Result<Page<Document>> {
+            Err(Error::closed())
+        }
+
+        async fn write_documents(&self, _: WriteDocuments) -> Result<WrittenDocuments> {
+            Err(Error::closed())
+        }
+    }
+
+    #[tokio::test]
+    async fn documents_that_are_too_large_for_one_load_are_loaded_in_parts() {
+        let check = async |count: u64, wanted: Option<usize>, loads: &[usize]| {
+            let store = Large::default();
+            let name = |index| DocumentKey::new("c".parse().unwrap(), [KeySegment::Number(index)]).unwrap().into();
+            let names: Vec<DocumentRef> = (0..count).map(name).collect();
+            let found = load_in_parts(&store, &names).await;
+            assert_eq!(found.ok().map(|found| found.len()), wanted);
+            assert_eq!(store.0.into_inner().unwrap(), loads);
+        };
+        check(0, Some(0), &[0]).await;
+        check(3, Some(3), &[3]).await;
+        check(9, Some(9), &[9, 5, 3, 3, 3]).await;
+        check(7, Some(7), &[7, 4, 2, 2, 2, 1]).await;
+        check(10, None, &[10]).await;
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! a log for each collection. While that log is rewritten, there are two: the newer one has what was written since, and
 //! what was moved. Opening reads the older one first.
 
-use store_core::{Document, DocumentRef, Result};
+use store_core::{DocumentRef, Result, document::DocumentState};
 
 use super::Owner;
 use crate::{
@@ -24,11 +24,13 @@ pub(crate) const fn is_rewrite_due(end: u64, live: u64) -> bool {
     end > LEAST_BYTES && live < end / 2
 }
 
-pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) -> Result<()> {
+/// Works a line about documents into the index.
+pub(crate) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) -> Result<()> {
     let (line, span) = line;
     match line {
         Line::Collection(line) => collection(staged, owner, line),
-        Line::Document(document) => put(staged, owner, document, span),
+        Line::Document(document) => put(staged, owner, (&document.to_ref(), document.state()), span),
+        Line::DamagedDocument(line) => put(staged, owner, (&line.document, line.state), span),
         Line::DocumentGone(document) => gone(staged, owner, document),
         _ => Ok(()),
     }
@@ -44,13 +46,14 @@ fn collection(staged: &mut Staged<'_>, owner: &Owner, line: &CollectionLine) -> 
     Ok(())
 }
 
-fn put(staged: &mut Staged<'_>, owner: &Owner, document: &Document, span: Span) -> Result<()> {
-    let key = table::document(&owner.tenant, &document.to_ref(), owner.log);
+fn put(staged: &mut Staged<'_>, owner: &Owner, what: (&DocumentRef, DocumentState), span: Span) -> Result<()> {
+    let (document, state) = what;
+    let key = table::document(&owner.tenant, document, owner.log);
     let former = staged.document_row(&key)?;
-    if former.is_some_and(|former| former.state.revision > document.revision) {
+    if former.is_some_and(|former| former.state.revision > state.revision) {
         return Ok(());
     }
-    let row = DocumentRow { log: owner.log, span, state: document.state() };
+    let row = DocumentRow { log: owner.log, span, state };
     count(staged, document.scope.thread().is_some(), (former, Some(&row)))?;
     staged.put(key, row.encode());
     Ok(())

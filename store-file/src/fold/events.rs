@@ -26,11 +26,14 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span), 
         Line::Event(stored) => event(staged, owner, (stored, span), time),
         Line::EventKey(line) => key(staged, &owner.tenant, owner.log, line),
         Line::Trim(scope, floor) => trim(staged, &owner.tenant, scope, *floor),
-        Line::Collection(_) | Line::Document(_) | Line::DocumentGone(_) => match owner.generation {
-            0 => super::documents::line(staged, owner, (line, span)),
-            // Documents of a deleted thread are deleted with it.
-            _ => Ok(()),
-        },
+        Line::Count(scope, count) => self::count(staged, &owner.tenant, scope, *count),
+        Line::Collection(_) | Line::Document(_) | Line::DamagedDocument(_) | Line::DocumentGone(_) => {
+            match owner.generation {
+                0 => super::documents::line(staged, owner, (line, span)),
+                // Documents of a deleted thread are deleted with it.
+                _ => Ok(()),
+            }
+        }
         _ => super::outbox::line(staged, owner, (line, span)),
     }
 }
@@ -89,6 +92,14 @@ pub(crate) fn key(staged: &mut Staged<'_>, tenant: &TenantId, log: u64, line: &E
     let row = EventKeyRow { log, record: record.clone() };
     staged.put(table::event_key(tenant, writer, key), row.encode());
     staged.put(table::log_event_key(log, writer, key), []);
+    Ok(())
+}
+
+/// The events stand in other logs, which may be damaged.
+fn count(staged: &mut Staged<'_>, tenant: &TenantId, scope: &Scope, count: u64) -> Result<()> {
+    let mut state = staged.scope_state(tenant, scope)?;
+    state.count = state.count.max(count);
+    staged.put(table::scope(tenant, scope), state.encode());
     Ok(())
 }
 

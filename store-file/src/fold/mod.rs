@@ -1,7 +1,7 @@
 //! What a group changes in the index: the same function for a commit that was just made and for a log that is read
 //! again.
 
-mod documents;
+pub(crate) mod documents;
 mod entries;
 pub(crate) mod events;
 pub(crate) mod mailbox;

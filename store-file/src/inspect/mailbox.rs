@@ -2,24 +2,20 @@
 //! and what became of it may be in another.
 
 use store_core::{
-    Error, ErrorKind, Result, TenantId, ThreadId,
+    Error, Result, TenantId, ThreadId,
     inspect::{Finding, FindingKind, RepairStatus},
 };
 
-use super::Inspected;
+use super::{Inspected, together::take_log};
 use crate::{
     codec::{LogRow, damaged, read},
-    decoded,
     dispatch_rows::{MailboxRows, PlacedRow},
-    error,
-    fold::{self, Owner, mailbox::turn},
+    fold::{self, mailbox::turn},
     index::{Direction, Index, Key, Snapshot},
-    log::{Header, Scanner, read_header},
-    names::{log_path, mailbox_log_id},
+    names::mailbox_log_id,
     shared::Shared,
     staged::Staged,
     table,
-    vfs::Open,
 };
 
 /// Compares them, and with `repair` writes again what the index says. The logs were checked before: of one that cannot
@@ -63,7 +59,7 @@ impl Comparison {
         }
         let logs = logs(&snapshot, tenant)?;
         for (log, row) in &logs {
-            if !take_log(shared, &given, (*log, row))? {
+            if !take_log(shared, &given, (*log, row), fold::mailbox::line)? {
                 return Ok(None);
             }
         }
@@ -146,40 +142,6 @@ fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
     }
     logs.sort_by_key(|(log, row)| (row.generation > 0, *log));
     Ok(logs)
-}
-
-/// Works what a log says of the mailbox into an index, up to where the other one knows it. Whether all of it was there.
-fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
-    match read_log(shared, given, of) {
-        // The check of the log says so.
-        Err(error) if error::damage(&error).is_some() => Ok(false),
-        taken => taken,
-    }
-}
-
-fn read_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
-    let (log, row) = of;
-    let owner = Owner::of(log, row);
-    let path = log_path(&row.tenant, &row.thread, row.generation)?;
-    let fail = |source| error::io(&path, source);
-    let file = match shared.vfs.open(&path, Open::Read) {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        opened => opened.map_err(fail)?,
-    };
-    let Header::Good(_, start) = read_header(&*file).map_err(fail)? else { return Ok(false) };
-    let mut scanner = Scanner::new(&*file, start, row.end.offset);
-    while let Some(group) = scanner.next_group().map_err(fail)? {
-        let mut staged = Staged::new(given);
-        let lines = match decoded::decode(&path, &group) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
-            lines => lines?.lines,
-        };
-        for (line, span) in &lines {
-            fold::mailbox::line(&mut staged, &owner, (line, *span))?;
-        }
-        given.apply(&staged.into_changes())?;
-    }
-    Ok(scanner.position() == row.end)
 }
 
 /// Whether two values under a key say the same. Places of a thread may differ in the time up to which the thread was

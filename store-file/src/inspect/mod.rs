@@ -9,6 +9,7 @@ mod log;
 mod mailbox;
 mod outbox;
 mod root;
+mod together;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -97,7 +98,11 @@ impl FileStore {
         }
         for tenant in tenants {
             let of = Arc::clone(&inspected);
-            seen.findings.extend(pool.run(move || mailbox::check(&of, &tenant)).await??);
+            let together = move || -> Result<Vec<Finding>> {
+                let mailbox = mailbox::check(&of, &tenant)?;
+                Ok(mailbox.into_iter().chain(documents::check(&of, &tenant)?).collect())
+            };
+            seen.findings.extend(pool.run(together).await??);
         }
         let strays = pool.run(move || root::stray_places(&inspected.shared, repair)).await??;
         seen.findings.extend(strays);

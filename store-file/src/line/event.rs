@@ -36,6 +36,12 @@ pub(super) fn trim(scope: &Scope, floor: u64) -> String {
     })
 }
 
+pub(super) fn count(scope: &Scope, count: u64) -> String {
+    tagged("count", |object| {
+        object.field("scope", scope).field("count", &count);
+    })
+}
+
 /// The lines of an append of events.
 pub(crate) fn event_lines(plan: EventPlan) -> Vec<Line> {
     let EventPlan { events, key, .. } = plan;

@@ -22,7 +22,7 @@ use store_core::{
 
 pub(crate) use self::{
     commit::CommitLine,
-    document::{CollectionLine, decode_document},
+    document::{CollectionLine, DamagedDocumentLine, decode_document},
     entry::{decode_entry, decode_run, entry},
     event::{EventKeyLine, decode_event, event_lines},
     fact::{Fact, Named},
@@ -53,6 +53,8 @@ pub(crate) enum Line {
     EventKey(Box<EventKeyLine>),
     /// The oldest events of a scope go.
     Trim(Scope, u64),
+    /// A scope has given so many numbers. The events stand in other logs.
+    Count(Scope, u64),
     /// A row of the outbox, with its payload.
     Outbox(Box<OutboxLine>),
     /// What became of a row of the outbox.
@@ -75,6 +77,8 @@ pub(crate) enum Line {
     Collection(CollectionLine),
     /// A document as it was put.
     Document(Box<Document>),
+    /// A document whose line was damaged when its log was rewritten.
+    DamagedDocument(Box<DamagedDocumentLine>),
     /// A document was deleted.
     DocumentGone(Box<DocumentRef>),
     /// A kind of a newer release: kept, and nothing is derived from it.
@@ -93,6 +97,7 @@ impl Line {
             Self::Event(line) => event::event(line),
             Self::EventKey(line) => event::event_key(line),
             Self::Trim(scope, floor) => event::trim(scope, *floor),
+            Self::Count(scope, count) => event::count(scope, *count),
             Self::Outbox(line) => outbox::outbox(line),
             Self::OutboxState(line) => with_field("outbox_state", "row", line),
             Self::OutboxGone(ids) => with_field("outbox_gone", "rows", ids),
@@ -104,6 +109,7 @@ impl Line {
             Self::Mailbox(line) => mailbox::mailbox(line),
             Self::Collection(line) => line.encode(),
             Self::Document(line) => with_field("document", "document", line),
+            Self::DamagedDocument(line) => line.encode(),
             Self::DocumentGone(line) => document::document_gone(line),
             Self::Unknown => "{}".to_owned(),
         }
@@ -138,8 +144,10 @@ impl Line {
                 rewrites: fields.take("rewrites")?,
             }),
             "document" => Self::Document(Box::new(fields.take("document")?)),
+            "document_damaged" => Self::DamagedDocument(Box::new(DamagedDocumentLine::read(fields)?)),
             "document_gone" => Self::DocumentGone(Box::new(fields.take("document")?)),
             "trim" => Self::Trim(fields.take("scope")?, fields.take("floor")?),
+            "count" => Self::Count(fields.take("scope")?, fields.take("count")?),
             _ => Self::Unknown,
         })
     }

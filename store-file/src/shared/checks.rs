@@ -11,7 +11,7 @@ use crate::{
     error,
     log::{Header, check_version, read_header},
     mutex::guard,
-    names::{documents_log_id, log_path, rewrites_of, scope_log_id},
+    names::{documents_log_id, log_path, rewrites_of, scope_log_id, topics_log_id},
     vfs::{FilePath, VfsFile, read_exact_at},
 };
 
@@ -62,12 +62,27 @@ impl Shared {
         }
     }
 
-    /// Refuses a scope of events whose id has a damaged log: what the index holds of it may be a part.
+    /// Refuses a scope of events whose id has a damaged log: what the index holds of it may be a part. The numbers of a
+    /// topic stand in two logs.
     pub(crate) fn check_scope(&self, tenant: &TenantId, scope: &Scope) -> Result<()> {
-        if self.damage.threads.is_empty() {
+        if self.damage.threads.is_empty() && self.damage.headless.is_empty() {
             return Ok(());
         }
-        self.check_damage(tenant, &scope_log_id(scope)?)
+        self.check_id(tenant, &scope_log_id(scope)?)?;
+        match scope {
+            Scope::Topic(_) => self.check_id(tenant, &topics_log_id()?),
+            Scope::Thread(_) | Scope::Run(_) => Ok(()),
+        }
+    }
+
+    /// Refuses an id with a damaged log, also if it is a log of generation 0 without a header.
+    fn check_id(&self, tenant: &TenantId, id: &ThreadId) -> Result<()> {
+        self.check_damage(tenant, id)?;
+        let path = log_path(tenant, id, 0)?;
+        match without_generation(&path).and_then(|(name, _)| self.damage.headless.get(name)) {
+            Some((0, place)) => Err(Error::corrupt(place.as_str())),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a collection with a damaged log: what the index holds of it may be a part. It may also have another log,

@@ -94,6 +94,11 @@ pub(crate) fn event_logs(tenant: &TenantId) -> Key {
     Key::new(EVENT_LOG).text(tenant.as_str())
 }
 
+/// The id of such a key.
+pub(crate) fn read_event_log(key: &[u8]) -> Option<String> {
+    read_tenant_and_id(EVENT_LOG, key).map(|(_, id)| id)
+}
+
 /// Everything about events that stands under the name of a tenant, but the numbers of their logs.
 pub(crate) fn events_of(tenant: &TenantId) -> [Key; 4] {
     [EVENT, SCOPE, EVENT_PLACE, EVENT_KEY].map(|sort| Key::new(sort).text(tenant.as_str()))

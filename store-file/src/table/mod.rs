@@ -18,8 +18,8 @@ pub(crate) use self::documents::{
 };
 pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
-    log_event_key, log_event_keys, log_events, read_event, read_event_key, read_log_event_key, read_scope, scope,
-    scopes,
+    log_event_key, log_event_keys, log_events, read_event, read_event_key, read_event_log, read_log_event_key,
+    read_scope, scope, scopes,
 };
 pub(crate) use self::log::{
     branches, children, commit_key, decision, entry, input_rank, inputs, leaves, log_run, log_runs, marks, node,

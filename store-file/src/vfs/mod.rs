@@ -11,7 +11,7 @@ use std::{fmt, io, path::Path, sync::Arc};
 
 pub(crate) use self::{
     cold::{Cold, Damaged, Sizes},
-    path::hash_of,
+    path::{hash_of, hex},
 };
 pub use self::{
     disk::Disk,

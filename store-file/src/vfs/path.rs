@@ -95,11 +95,17 @@ pub fn name_of(id: &str) -> String {
 /// The SHA-256 of an id: a file name that does not show the id.
 #[must_use]
 pub(crate) fn hash_of(id: &str) -> String {
-    let mut name = String::with_capacity(64);
-    for byte in Sha256::digest(id.as_bytes()) {
-        let _ = write!(name, "{byte:02x}");
+    hex(&Sha256::digest(id.as_bytes()))
+}
+
+/// Bytes in hexadecimal.
+#[must_use]
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
     }
-    name
+    text
 }
 
 #[cfg(test)]

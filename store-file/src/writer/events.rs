@@ -1,15 +1,18 @@
 //! Events outside of commits: appends under a claim and without one, trims, and those that a deletion leaves.
 
+use std::collections::BTreeMap;
+
 use store_core::{
-    AppendEvents, Result, Timestamp, TrimRequest, Trimmed,
+    AppendEvents, Result, Scope, Timestamp, TrimRequest, Trimmed,
     commit::CommitView,
     event::{self, AppendOptions, EventView},
 };
 
 use super::{Answer, Round};
 use crate::{
+    codec::Rows,
     line::{CommitLine, Line, event_lines},
-    names::{Part, events_log_id},
+    names::{Part, events_log_id, topics_log_id},
     records::oldest,
 };
 
@@ -59,6 +62,34 @@ impl Round<'_> {
         let newest = newest(&lines);
         let time = newest.unwrap_or_else(|| self.shared.time.now());
         self.group(0, lines, &texts, CommitLine { time, updated_at: time, ..CommitLine::default() })
+    }
+
+    /// The numbers that topics give to the new events of a group. An event that is moved to another log has its numbers
+    /// already.
+    pub(super) fn new_numbers(&mut self, lines: &[Line]) -> Result<BTreeMap<Scope, u64>> {
+        let mut numbers = BTreeMap::new();
+        for line in lines {
+            let Line::Event(stored) = line else { continue };
+            for (scope, seq) in stored.scope_numbers().filter(|(scope, _)| matches!(scope, Scope::Topic(_))) {
+                if seq > self.staged.scope_state(&self.key.0, &scope)?.count {
+                    numbers.insert(scope, seq);
+                }
+            }
+        }
+        if !numbers.is_empty() {
+            self.load_ahead((self.key.0.clone(), topics_log_id()?, Part::Events))?;
+        }
+        Ok(numbers)
+    }
+
+    /// Writes the last numbers that topics gave in this round to a log of their own. They are not given again, even if
+    /// the index is made anew when a log of events is damaged.
+    pub(super) fn put_numbers(&mut self) -> Result<()> {
+        for (tenant, numbers) in std::mem::take(&mut self.numbers) {
+            self.enter((tenant, topics_log_id()?, Part::Events))?;
+            self.put_events(numbers.into_iter().map(|(scope, count)| Line::Count(scope, count)).collect())?;
+        }
+        Ok(())
     }
 
     /// Removes the oldest events of a scope: the floor rises at once, and the events go afterwards.

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use store_core::{Error, Result, TenantId, Timestamp, commit::DecisionContext};
+use store_core::{Error, Result, Scope, TenantId, Timestamp, commit::DecisionContext};
 
 use super::mailbox::OpenGroup;
 use crate::{
@@ -89,6 +89,8 @@ pub(crate) struct Round<'a> {
     pub(super) document_writes: u64,
     /// Whether the log of a collection is to be rewritten.
     pub(super) rewrite_due: bool,
+    /// By tenant, the last numbers that topics give.
+    pub(super) numbers: BTreeMap<TenantId, BTreeMap<Scope, u64>>,
     _poison: PoisonOnPanic<'a>,
 }
 
@@ -142,6 +144,7 @@ impl<'a> Round<'a> {
             revision: 0,
             document_writes: 0,
             rewrite_due: false,
+            numbers: BTreeMap::new(),
             _poison: PoisonOnPanic(shared),
         }
     }
@@ -204,6 +207,19 @@ impl<'a> Round<'a> {
         self.parked.insert(self.key.clone(), parked);
     }
 
+    /// Loads a log that the end of the round writes to. If it is damaged, the request is refused that needs it.
+    pub(super) fn load_ahead(&mut self, key: LogKey) -> Result<()> {
+        if self.parked.contains_key(&key) {
+            return Ok(());
+        }
+        let parked = self.load(&key)?;
+        if parked.log.is_none() {
+            check_free(&*self.shared.vfs, &log_path(&key.0, &key.1, 0)?)?;
+        }
+        self.parked.insert(key, parked);
+        Ok(())
+    }
+
     /// Loads a log. A log that is not remembered comes from the index, and its file is compared with what the index
     /// knows.
     fn load(&mut self, key: &LogKey) -> Result<Parked> {
@@ -258,6 +274,7 @@ impl<'a> Round<'a> {
         texts: &[String],
         commit: CommitLine,
     ) -> Result<()> {
+        let numbers = self.new_numbers(&lines)?;
         let owner = self.owner(generation)?;
         let batch = self.next_batch()?;
         let tail = self.tails.get_mut(owner.log).ok_or_else(Error::closed)?;
@@ -267,6 +284,9 @@ impl<'a> Round<'a> {
         let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end };
         let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
         self.broken |= folded.is_err();
+        if !numbers.is_empty() {
+            self.numbers.entry(owner.tenant).or_default().extend(numbers);
+        }
         folded
     }
 

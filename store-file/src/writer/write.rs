@@ -34,6 +34,7 @@ impl Round<'_> {
             // No caller gets this text: a single request has its own error, and several requests are planned again.
             return Err(Failed::new(&Error::unavailable("the index cannot be read")));
         }
+        self.put_numbers().map_err(|error| Failed::new(&error))?;
         self.leave();
         let end = if self.is_clean() { self.show_alone() } else { self.plan_batch() };
         end.map_err(|error| Failed::new(&error))

@@ -188,3 +188,74 @@ async fn a_damaged_event_log_is_reported() {
     assert!(!store.inspector().unwrap().verify(&IgnoreProgress).await.unwrap().findings.is_empty());
     assert_eq!(listed(&store, "u").await.unwrap().len(), 1);
 }
+
+fn of_topic(topic: &str) -> AppendEvents {
+    AppendEvents::new([NewEvent::new("fact".parse().unwrap(), [Scope::Topic(topic.parse().unwrap())])])
+}
+
+async fn appended(store: &FileStore, topic: &str) -> u64 {
+    commits(store).events().load_scope(&Scope::Topic(topic.parse().unwrap())).await.unwrap().appended
+}
+
+/// Shows EV-3, EV-23 and FI-4: an index that is made anew beside a damaged log gives no number of a topic again, although
+/// the last events of the topic stood in that log. What is lost is reported as damage, and other topics go on.
+#[tokio::test]
+async fn numbers_of_a_topic_are_not_given_again_after_damage() {
+    let place = Place::new();
+    let store = place.open();
+    append(&store, of_topic("t")).await;
+    append(&store, of_topic("t")).await;
+    for _ in 0..3 {
+        let _ = commits(&store).commit(saying("a", "x").with_events(of_topic("t"))).await.unwrap();
+    }
+    // The event stands in the log of the first topic.
+    let both = ["other", "t"].map(|topic| Scope::Topic(topic.parse().unwrap()));
+    append(&store, AppendEvents::new([NewEvent::new("both".parse().unwrap(), both)])).await;
+    assert_eq!((appended(&store, "t").await, appended(&store, "other").await), (6, 1));
+    store.close().await.unwrap();
+    // In the middle of a log, and at the end of logs, where it is set aside.
+    for (log, group) in [("a", 1), ("a", 2), ("_topic_other", 0), ("_topic_t", 1)] {
+        let place = place.copy();
+        let log = place.log(log);
+        let start = crate::damage::groups(&log)[group];
+        edit(&log, |bytes| bytes[start + 40] ^= 4);
+        fs::remove_dir_all(place.root().join("index")).unwrap();
+        let store = place.open();
+        assert_eq!(store.opening().damaged.len() + store.opening().set_aside.len(), 1);
+        assert_eq!(appended(&store, "t").await, 6);
+        let topic = EventQuery::new(Scope::Topic("t".parse().unwrap()));
+        let read = async || commits(&store).events().list_events(topic.clone()).await.map(|page| page.items.len());
+        assert_eq!(read().await.unwrap_err().kind(), ErrorKind::Corrupt, "the last events are missing");
+        append(&store, of_topic("t")).await;
+        assert_eq!(appended(&store, "t").await, 7);
+        append(&store, of_topic("new")).await;
+        let _ = commits(&store).commit(saying("b", "x").with_events(of_topic("new"))).await.unwrap();
+        assert_eq!(appended(&store, "new").await, 2);
+        store.close().await.unwrap();
+    }
+}
+
+/// Shows FI-4: a topic takes no event while a log is damaged that may show which numbers it gave.
+#[tokio::test]
+async fn a_topic_with_a_damaged_log_gives_no_numbers() {
+    let place = Place::new();
+    let store = place.open();
+    append(&store, of_topic("t")).await;
+    let _ = commits(&store).commit(saying("a", "x").with_events(of_topic("t"))).await.unwrap();
+    store.close().await.unwrap();
+    for (log, group) in [("_topic_t", None), ("_topics", None), ("_topics", Some(0))] {
+        let place = place.copy();
+        let log = place.log(log);
+        let at = group.map_or(0, |group: usize| crate::damage::groups(&log)[group]) + 5;
+        edit(&log, |bytes| bytes[at] ^= 4);
+        fs::remove_dir_all(place.root().join("index")).unwrap();
+        let store = place.open();
+        let appended = commits(&store).events().append_events(of_topic("t")).await;
+        assert_eq!(appended.unwrap_err().kind(), ErrorKind::Corrupt, "{log:?} at {at}");
+        let committed = commits(&store).commit(saying("a", "y").with_events(of_topic("t"))).await;
+        assert_eq!(committed.unwrap_err().kind(), ErrorKind::Corrupt, "{log:?} at {at}");
+        say(&store, "a", "works").await.unwrap();
+        append(&store, facts("a", &["works"])).await;
+        store.close().await.unwrap();
+    }
+}

@@ -23,7 +23,7 @@ use crate::{
     layers::{
         LayerStore, TrimFeed, TrimmedFeed,
         audit::{AuditLog, Restoration},
-        plan_and_write, until_error,
+        load_in_parts, plan_and_write, until_error,
     },
     page::{Page, PageRequest},
     progress::Progress,
@@ -160,7 +160,7 @@ impl ConfigLayer {
         // Every change appends to the feed. So the records are those of this number, if the write finds it unchanged.
         let last = self.store.events.load_scope(&feed).await?.appended;
         let names = changes.iter().map(|change| change.name.document()).collect::<Result<Vec<_>>>()?;
-        let found = self.store.documents.load_documents(&names).await?;
+        let found = load_in_parts(&*self.store.documents, &names).await?;
         let mut plan = plan(changes, &found, last)?;
         let write = (!plan.feed.is_empty()).then(|| {
             let events = plan.feed.iter().cloned().chain(std::mem::take(&mut plan.audits));

@@ -14,7 +14,7 @@ use crate::{
     layers::{
         LayerStore,
         audit::{AuditLog, Restoration},
-        plan_and_write, write_of,
+        load_in_parts, plan_and_write, write_of,
     },
     page::{Page, PageRequest},
     progress::IgnoreProgress,
@@ -26,7 +26,8 @@ pub trait ProfileStore: Send + Sync {
     /// Loads values of an owner as of one moment, in the order of the keys given. A missing one is none (PF-1).
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000 keys.
+    /// `LimitExceeded` for more than 1,000 keys, and if the values have more than 128 MiB together: then ask for fewer
+    /// keys.
     async fn load_profile_values(&self, owner: &ProfileOwner, keys: &[ProfileKey])
     -> Result<Vec<Option<ProfileValue>>>;
 
@@ -141,7 +142,7 @@ impl ProfileLayer {
     async fn plan(&self, request: &WriteProfile) -> Result<((), Option<WriteDocuments>)> {
         let WriteProfile { owner, changes } = request;
         let names = changes.iter().map(|change| rules::document_of(owner, &change.key)).collect::<Result<Vec<_>>>()?;
-        let stored = self.store.documents.load_documents(&names).await?;
+        let stored = load_in_parts(&*self.store.documents, &names).await?;
         let (mut planned, mut audits) = (Vec::new(), Vec::new());
         for (index, (change, stored)) in changes.iter().zip(&stored).enumerate() {
             let change = rules::plan_change(owner, change, stored.as_ref());

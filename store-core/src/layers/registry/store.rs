@@ -20,7 +20,7 @@ use crate::{
     event::{Subscribe, SubscriptionStart},
     ext::DocumentStoreExt,
     id::{CollectionId, DefinitionKind, EventId},
-    layers::{LayerStore, audit::NewAudit, until_error},
+    layers::{LayerStore, audit::NewAudit, load_in_parts, until_error},
     log::Direction,
     page::{Page, PageRequest},
     progress::Progress,
@@ -209,9 +209,9 @@ impl RegistryLayer {
         Self { store }
     }
 
-    /// Loads documents as of one moment.
+    /// Loads documents.
     pub(super) async fn load(&self, documents: &[DocumentRef]) -> Result<Loaded> {
-        let found = self.store.documents.load_documents(documents).await?;
+        let found = load_in_parts(&*self.store.documents, documents).await?;
         Ok(Loaded(found.into_iter().flatten().map(|document| (document.to_ref(), document)).collect()))
     }
 
@@ -287,7 +287,7 @@ impl RegistryReader for RegistryLayer {
         let Some(publication) = self.load_publication(choice).await? else { return Ok(None) };
         let entries = &publication.content.entries;
         let names = entries.iter().map(|entry| entry.name().in_collection(VERSIONS)).collect::<Result<Vec<_>>>()?;
-        let stored = self.store.documents.load_documents(&names).await?;
+        let stored = load_in_parts(&*self.store.documents, &names).await?;
         let versions = entries.iter().zip(&stored).map(|(entry, stored)| check_entry(entry, stored.as_ref()));
         let versions = versions.collect::<Result<_>>()?;
         Ok(Some(Manifest { publication, versions }))

@@ -2,11 +2,7 @@
 
 use store_core::{Result, RunId, inspect::FindingKind};
 
-use super::{
-    super::{documents, events},
-    Check,
-    replay::Replayed,
-};
+use super::{super::events, Check, replay::Replayed};
 use crate::{
     codec::Rows,
     decoded::remove_run,
@@ -39,7 +35,6 @@ impl Check<'_> {
             }
         }
         different = different.or(events::missing(rebuilt, &snapshot, &self.owner.tenant)?);
-        different = different.or(documents::differs(rebuilt, &snapshot, &self.owner)?);
         different = different.or(replayed.outbox.differs(self.shared, &self.owner)?);
         let mark = table::log_mailbox(self.owner.log).into_bytes();
         if rebuilt.get(&mark)?.is_some() && snapshot.get(&mark)?.is_none() {
@@ -87,7 +82,6 @@ impl Check<'_> {
             }
         }
         events::restore(&replayed.index, &mut staged, tenant)?;
-        documents::restore(&replayed.index, &mut staged, &index.snapshot(), &self.owner)?;
         replayed.outbox.restore(self.shared, &mut staged, &self.owner)?;
         if replayed.index.get(table::log_mailbox(*log).as_bytes())?.is_some() {
             staged.put(table::log_mailbox(*log), []);

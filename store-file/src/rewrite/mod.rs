@@ -3,16 +3,19 @@
 //! A rewrite makes a new log, which takes all further writes. Then it moves what exists from the old log to the new
 //! one, in bounded steps, between which other calls write. When nothing of the old log exists, it is purged. A rewrite
 //! that was cut short goes on at the next one: each of its steps leaves the two logs and the index in a whole state.
+//!
+//! A collection has two logs at most: the next rewrite begins when the old log of the one before is gone. If an older
+//! log outlived a newer one, an index that is made anew would show documents again that were deleted in between.
 
 use std::collections::BTreeSet;
 
-use store_core::{CollectionId, Result, TenantId, codec::Codec};
+use store_core::{CollectionId, DocumentKey, ErrorKind, Result, TenantId, codec::Codec};
 
 use crate::{
     codec::{DocumentRow, LogRow, Rows, damaged},
     fold,
-    index::Direction,
-    line::{self, Line},
+    index::{Direction, KeyReader},
+    line::{DamagedDocumentLine, Line},
     mutex::guard,
     names::{LogKey, Part, documents_log_id, no_log_id},
     pages,
@@ -20,6 +23,7 @@ use crate::{
     records,
     shared::Shared,
     table,
+    vfs::hex,
     writer::{How, Round, alone},
 };
 
@@ -71,30 +75,47 @@ struct Rewrite<'a> {
 
 impl Rewrite<'_> {
     fn run(self) -> Result<()> {
+        match self.run_to_end() {
+            // It goes on when there is space: logs and index say how far it came.
+            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(()),
+            done => done,
+        }
+    }
+
+    fn run_to_end(self) -> Result<()> {
         if !self.is_wanted()? {
             return Ok(());
         }
-        let Some(old) = self.step(|round| self.begin(round))? else { return Ok(()) };
+        if let Some((log, row)) = self.waiting()? {
+            purge::purge(self.shared, log, &row)?;
+        }
+        // Nothing is freed before the end, so the reserve is left to what frees space at once.
+        let Some(old) = self.step(How::AsAsked, |round| self.begin(round))? else { return Ok(()) };
         let mut from = None;
-        while let Some(last) = self.step(|round| self.move_some(round, old, from.take()))? {
+        while let Some(last) = self.step(How::AsAsked, |round| self.move_some(round, old, from.take()))? {
             from = Some(last);
         }
-        match self.step(|round| self.retire(round, old))? {
+        match self.step(How::Frees, |round| self.retire(round, old))? {
             Some(row) => purge::purge(self.shared, old, &row),
             None => Ok(()),
         }
     }
 
-    fn step<T>(self, make: impl FnOnce(&mut Round<'_>) -> Result<T>) -> Result<T> {
+    fn step<T>(self, how: How, make: impl FnOnce(&mut Round<'_>) -> Result<T>) -> Result<T> {
         let key: LogKey = (self.tenant.clone(), no_log_id()?, Part::Events);
-        alone(self.shared, key, How::Frees, |round| {
+        alone(self.shared, key, how, |round| {
             check_tenant(self.shared, self.tenant)?;
             make(round)
         })
     }
 
-    /// Looks whether there is something to do, without a round.
+    /// Looks whether there is something to do, without a round. Of a collection with a log that could not be read when
+    /// the store was opened, it is not known which documents exist: nothing is moved and nothing is removed. Every call
+    /// about the collection reports the damage.
     fn is_wanted(self) -> Result<bool> {
+        if self.shared.check_collection(self.tenant, self.collection).is_err() {
+            return Ok(false);
+        }
         let snapshot = self.shared.index.snapshot();
         Ok(self.old(&snapshot)?.is_some() || self.is_due(&snapshot)?)
     }
@@ -108,6 +129,15 @@ impl Rewrite<'_> {
         }
     }
 
+    /// The old log of the rewrite before, if it waits for its purge.
+    fn waiting(self) -> Result<Option<(u64, LogRow)>> {
+        let row = self.shared.index.collection_row(self.tenant, self.collection)?;
+        let Some(before) = row.and_then(|row| row.rewrites.checked_sub(1)) else { return Ok(None) };
+        let id = documents_log_id(self.collection, before)?;
+        let waiting = purge::left_behind(self.shared, Some(self.tenant))?;
+        Ok(waiting.into_iter().find(|(_, row)| row.generation == 0 && row.thread == id))
+    }
+
     fn is_due(self, rows: &impl Rows) -> Result<bool> {
         let Some(row) = rows.collection_row(self.tenant, self.collection)? else { return Ok(false) };
         let Some(log) = rows.log_row(row.log)? else { return Ok(false) };
@@ -116,13 +146,11 @@ impl Rewrite<'_> {
 
     /// Makes the new log, unless that was done. Returns the number of the old one.
     fn begin(self, round: &mut Round<'_>) -> Result<Option<u64>> {
-        // What a damaged log says of documents is not known, so nothing is moved, and nothing is removed.
-        self.shared.check_collection(self.tenant, self.collection)?;
         if let Some(old) = self.old(&round.staged)? {
             return Ok(Some(old));
         }
         let Some(row) = round.staged.collection_row(self.tenant, self.collection)? else { return Ok(None) };
-        if !self.is_due(&round.staged)? {
+        if !self.is_due(&round.staged)? || self.waiting()?.is_some() {
             return Ok(None);
         }
         let now = self.shared.time.now();
@@ -139,12 +167,12 @@ impl Rewrite<'_> {
         for pair in pages::behind(&snapshot, &list, Direction::Forward, from).take(KEYS) {
             let (key, value) = pair?;
             let found = DocumentRow::decode(&value).ok_or_else(|| damaged("document"))?;
-            last = Some(key);
             if found.log == old {
                 bytes += u64::from(found.span.len);
-                let document = records::read(self.shared, old, found.span, line::decode_document)?;
-                lines.push(Line::Document(Box::new(document)));
+                let encoded = KeyReader::below(&list, &key).and_then(|mut key| key.text());
+                lines.push(self.line(&encoded.ok_or_else(|| damaged("document"))?, &found)?);
             }
+            last = Some(key);
             if bytes > BYTES {
                 break;
             }
@@ -153,6 +181,21 @@ impl Rewrite<'_> {
             round.put_collection(self.collection, row.rewrites, lines, self.shared.time.now())?;
         }
         Ok(last)
+    }
+
+    /// The line of a document for the new log. One that is damaged does not keep the others from being moved: what is
+    /// found in its place goes on as damage.
+    fn line(self, encoded: &str, row: &DocumentRow) -> Result<Line> {
+        match records::read(self.shared, row.log, row.span, Line::decode) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                // An error here is about the whole log.
+                let found = records::read_unproved(self.shared, row.log, row.span)?;
+                let document = DocumentKey::from_encoded(self.collection.clone(), encoded)?.into();
+                let line = DamagedDocumentLine { document, state: row.state, found: hex(&found) };
+                Ok(Line::DamagedDocument(Box::new(line)))
+            }
+            line => line,
+        }
     }
 
     /// Takes the old log out of the index, if nothing of it exists. It waits for the purge then.
@@ -169,3 +212,6 @@ impl Rewrite<'_> {
         Ok(Some(row))
     }
 }
+
+#[cfg(test)]
+mod tests;
