@@ -163,6 +163,10 @@ macro_rules! document_store {
                     a_refused_publication_changes_nothing no_run_loses_a_version_that_it_pins
                     publications_and_archivals_come_once_in_order the_registry_survives_a_reopen;
                 audit: a_refused_change_has_no_record old_records_are_purged_from_every_order;
+                effect: one_of_several_callers_is_told_that_an_effect_is_new a_lower_claim_begins_no_effect
+                    only_the_holder_of_a_claim_begins_an_effect a_commit_carries_the_outcome
+                    a_refused_commit_leaves_an_effect_in_doubt effects_survive_a_reopen effects_go_with_their_thread
+                    effects_that_have_not_ended_come_first old_effects_that_ended_are_removed;
             }
         }
     };
@@ -174,7 +178,7 @@ macro_rules! document_store {
 macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
-            $crate::area_tests! { [DocumentStore $fixture] config profile registry audit }
+            $crate::area_tests! { [DocumentStore $fixture] config profile registry audit effect }
         }
     };
 }
@@ -221,7 +225,7 @@ impl Contract {
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
-                area_slices!(document config profile registry audit tenant page ids errors process)
+                area_slices!(document config profile registry audit effect tenant page ids errors process)
             }
         };
         areas.into_iter().flatten()

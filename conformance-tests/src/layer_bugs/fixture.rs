@@ -10,6 +10,7 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        effect::{EffectLayer, EffectStore},
     },
 };
 
@@ -18,6 +19,7 @@ use super::{
     bug::LayerBug,
     config::BuggyConfig,
     document::{FaultyCommits, FaultyDocuments},
+    effect_store::BuggyEffects,
 };
 use crate::{
     case::Need,
@@ -70,6 +72,7 @@ impl Fixture for LayerBugFixture {
     async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         let reopened = self.model.reopen(opened).await?;
         let forgotten = match self.bug {
+            LayerBug::ReopenForgetsEffects => Some("layer.effects.order"),
             LayerBug::ReopenForgetsProfiles => Some("layer.profiles"),
             LayerBug::ReopenForgetsDefinitions => Some("layer.registry.definitions"),
             _ => None,
@@ -109,6 +112,10 @@ impl Fixture for LayerBugFixture {
     fn audit(&self, stores: &TenantStores) -> Result<Arc<dyn AuditStore>> {
         let layers = LayerStore::new(stores)?;
         Ok(Arc::new(BuggyAudit::new(AuditLog::new(layers.clone()), layers, self.bug)))
+    }
+
+    fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
+        Ok(Arc::new(BuggyEffects::new(EffectLayer::new(LayerStore::new(stores)?), self.bug)))
     }
 }
 

@@ -238,7 +238,7 @@ impl EffectStore for EffectLayer {
         let limit = query.page.checked_limit()?;
         let (first, mut cursor) = query.page.cursor.as_ref().map_or(Ok((Group::Open, None)), decode_cursor)?;
         let mut items = Vec::new();
-        for group in Group::ALL.into_iter().filter(|group| *group >= first) {
+        for group in Group::ALL.into_iter().filter(|group| *group >= first && group.has_status_of(&query)) {
             let left = u32::try_from(limit - items.len()).unwrap_or_default();
             if left == 0 {
                 return Ok(Page { items, next: Some(encode_cursor(group, None)) });

@@ -2,7 +2,7 @@
 
 use super::{
     record::{BegunEffect, Effect, EffectEnd, EffectName, EffectStatus},
-    request::{EffectIntent, EffectOwner, EndEffect, NewEffect, ResolveEffect},
+    request::{EffectIntent, EffectOwner, EffectQuery, EndEffect, NewEffect, ResolveEffect},
 };
 use crate::{
     codec::Extra,
@@ -46,6 +46,11 @@ impl Group {
             Self::Open => 1,
             Self::Ended => 2,
         }
+    }
+
+    /// Returns whether an effect of the group can have a status that a query asks for.
+    pub(super) fn has_status_of(self, query: &EffectQuery) -> bool {
+        EffectStatus::ALL.iter().any(|status| Self::of(*status) == self && query.has_status(*status))
     }
 
     /// Returns the query for the entries of the order that belong to the group and to an owner.
@@ -207,7 +212,8 @@ pub(super) fn plan_resolution(effect: &Effect, request: &ResolveEffect) -> Resul
 /// fn commit_of(effect: &Effect, receipt: &str) -> Result<Commit> {
 ///     let outcome = EffectEnd::Done(Json::of(receipt)?);
 ///     let answer = NewEntry::new(Message::assistant(format!("Paid, receipt {receipt}.")));
-///     Ok(Commit::new(effect.name.thread().clone()).entry(answer).with_documents(end_changes(effect, outcome)?))
+///     let commit = Commit::new(effect.name.thread().clone()).with_key("paid".parse()?).entry(answer);
+///     Ok(commit.with_documents(end_changes(effect, outcome)?))
 /// }
 /// ```
 ///
