@@ -111,3 +111,9 @@ pub struct HistoriesPage;
 #[doc = include_str!("../docs/agent-definitions.md")]
 #[derive(Debug)]
 pub struct DefinitionsPage;
+
+/// Runs the examples of the page about effects as a test.
+#[cfg(all(doctest, feature = "worker"))]
+#[doc = include_str!("../docs/effects.md")]
+#[derive(Debug)]
+pub struct EffectsPage;
