@@ -79,8 +79,8 @@ pub use self::{
 #[cfg(feature = "worker")]
 pub use self::worker::{
     Backoff, CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
-    MaintenanceSummary, OutboxDelivery, Policy, Relay, Retention, RetryAll, Verdict, Work, WorkSummary, Worker,
-    WorkerOptions,
+    MaintenanceSummary, OutboxDelivery, Policy, Reconciler, Relay, Retention, RetryAll, Verdict, Work, WorkSummary,
+    Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]
@@ -111,3 +111,9 @@ pub struct HistoriesPage;
 #[doc = include_str!("../docs/agent-definitions.md")]
 #[derive(Debug)]
 pub struct DefinitionsPage;
+
+/// Runs the examples of the page about effects as a test.
+#[cfg(all(doctest, feature = "worker"))]
+#[doc = include_str!("../docs/effects.md")]
+#[derive(Debug)]
+pub struct EffectsPage;

@@ -9,6 +9,7 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        effect::{EffectLayer, EffectStore},
         profile::{ProfileLayer, ProfileStore},
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
@@ -25,8 +26,9 @@ use crate::{
 /// An opened store with all its parts.
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
-/// to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the replay log and
-/// stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
+/// to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects, the replay
+/// log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another
+/// one config with profiles and audit log
 /// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
@@ -119,7 +121,8 @@ impl Stores {
 
     /// Takes config, profiles and the audit log from another store, and everything else from this one (CP-2).
     ///
-    /// The registry stays in this store, and its audit records with it: `audit` reads the logs of both stores as one.
+    /// The registry and the effects stay in this store, and their audit records with them: `audit` reads the logs of both
+    /// stores as one.
     /// [`subscribe_audit`](AuditStore::subscribe_audit) gives the records of each store in their order.
     ///
     /// `delete_tenant` deletes a tenant from the other store first, and then from this one. If it is interrupted,
@@ -316,6 +319,14 @@ impl Stores {
     pub fn stream_checkpoints(&self, tenant: &TenantId) -> Result<Arc<dyn StreamCheckpointStore>> {
         layer_store(&*self.thread_store, tenant)?;
         Ok(Arc::new(StreamCheckpointLayer::new(&self.thread_store.tenant(tenant)?)?))
+    }
+
+    /// Returns the effects of a tenant (EF): what runs do to the world outside of the store.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn effects(&self, tenant: &TenantId) -> Result<Arc<dyn EffectStore>> {
+        Ok(Arc::new(EffectLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
     /// Returns what config, profiles and the audit log are kept in.

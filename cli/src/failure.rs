@@ -297,6 +297,7 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
         "version" => "`agentstore registry show KIND/ID --versions` lists the versions of a definition",
         "publication" => "`agentstore registry list --publications` lists the publications",
         "audit record" => "`agentstore audit list` lists the records",
+        "effect" => "`agentstore effects list` lists the effects",
         _ => return None,
     })
 }

@@ -3,9 +3,9 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EntryQuery, Error, MailboxStore, OpenOptions,
-    PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread, ThreadId,
-    ThreadRunStore,
+    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
+    OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
+    ThreadId, ThreadRunStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -159,6 +159,11 @@ impl Session {
     /// Returns the registry of the tenant.
     pub(crate) fn registry(&self) -> Result<Arc<dyn RegistryStore>> {
         Ok(self.stores.registry(&self.tenant)?)
+    }
+
+    /// Returns the effects of the tenant.
+    pub(crate) fn effects(&self) -> Result<Arc<dyn EffectStore>> {
+        Ok(self.stores.effects(&self.tenant)?)
     }
 
     /// Returns the audit log of the tenant.

@@ -171,6 +171,10 @@ macro_rules! document_store {
                     a_commit_removes_the_checkpoint_that_it_names a_finished_run_has_no_checkpoint
                     checkpoints_are_deleted_with_their_thread a_checkpoint_can_carry_a_claim
                     checkpoints_survive_a_reopen;
+                effect: one_of_several_callers_is_told_that_an_effect_is_new a_lower_claim_begins_no_effect
+                    only_the_holder_of_a_claim_begins_an_effect a_commit_carries_the_outcome
+                    a_refused_commit_leaves_an_effect_in_doubt effects_survive_a_reopen effects_go_with_their_thread
+                    effects_that_have_not_ended_come_first old_effects_that_ended_are_removed;
             }
         }
     };
@@ -183,7 +187,7 @@ macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
             $crate::area_tests! {
-                [DocumentStore $fixture] config profile registry audit replay stream_checkpoint
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint
             }
         }
     };
@@ -232,7 +236,7 @@ impl Contract {
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
                 area_slices!(
-                    document config profile registry audit replay stream_checkpoint tenant page ids errors process
+                    document config profile registry audit effect replay stream_checkpoint tenant page ids errors process
                 )
             }
         };

@@ -60,6 +60,8 @@ pub static PROMISES_WITHOUT_CASE: &[PromiseWithoutCase] = &[
     promise("CX-22", CoveredBy::Facade, "repeated compactions of a thread"),
     promise("CX-23", CoveredBy::Facade, "copies of threads, also of interrupted ones"),
     promise("DO-10", CoveredBy::Backends, "the space of documents that are overwritten and deleted again and again"),
+    promise("EF-7", CoveredBy::Facade, "workers whose attempts end before, during and after an effect"),
+    promise("EF-8", CoveredBy::Faults, "a process that is killed while it performs effects"),
     promise("ER-11", CoveredBy::Facade, "the advice of the command for errors with equal fields and other texts"),
     promise("EV-18", CoveredBy::Faults, "a server that is killed during a subscription"),
     promise("EV-21", CoveredBy::Backends, "a subscriber and a writer in different processes"),

@@ -9,6 +9,7 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        effect::{EffectLayer, EffectStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
     },
@@ -133,5 +134,13 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents or no threads.
     fn stream_checkpoints(&self, stores: &TenantStores) -> Result<Arc<dyn StreamCheckpointStore>> {
         Ok(Arc::new(StreamCheckpointLayer::new(stores)?))
+    }
+
+    /// Returns the effects over the documents of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
+    fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
+        Ok(Arc::new(EffectLayer::new(LayerStore::new(stores)?)))
     }
 }

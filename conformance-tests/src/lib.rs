@@ -28,7 +28,7 @@
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `replay`,
+//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
 //!   `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
@@ -63,6 +63,7 @@ mod commit;
 mod config;
 mod context;
 mod document;
+mod effect;
 mod errors;
 mod event;
 mod ids;

@@ -1,5 +1,7 @@
 //! Tests of opening a store at a URL, and of URLs and options that are refused (CP-1).
 
+#[cfg(feature = "memory")]
+mod effects;
 mod file;
 #[cfg(all(feature = "memory", feature = "file"))]
 mod history;

@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    AttemptEnd, ClaimRequest, ClaimedDispatch, Commit, DispatchStatus, Error, ErrorKind, InstanceId, MailboxStore,
-    Result, Settlement, TenantId, TenantStores, WaitResult, WorkerId,
+    AttemptEnd, ClaimRequest, ClaimedDispatch, Commit, DispatchStatus, EffectKind, Error, ErrorKind, InstanceId,
+    MailboxStore, Result, Settlement, TenantId, TenantStores, WaitResult, WorkerId,
 };
 
 use super::{
-    CancelReason, Cancellation, Done, Failure, Handler, Work, WorkerOptions,
+    CancelReason, Cancellation, Done, Failure, Handler, Reconciler, Work, WorkerOptions,
+    effects::Reconcilers,
     job_loop::{AttemptState, JobSource},
     telemetry::{self, Telemetry},
 };
@@ -24,6 +25,7 @@ pub(super) struct MailboxSource {
     stores: TenantStores,
     mailbox: Arc<dyn MailboxStore>,
     handler: Arc<dyn Handler>,
+    reconcilers: Reconcilers,
     worker: WorkerId,
     instance: InstanceId,
     lease: Duration,
@@ -44,7 +46,13 @@ impl MailboxSource {
         let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
         let telemetry = Telemetry::new(&telemetry::MAILBOX_METRICS, stores.mailbox_backend());
         let is_one_store = stores.capabilities().fenced;
-        Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_one_store, telemetry })
+        let (stores, reconcilers) = (tenant_stores, Reconcilers::default());
+        Ok(Self { stores, mailbox, handler, reconcilers, worker, instance, lease, is_one_store, telemetry })
+    }
+
+    /// Sets the reconciler of the effects of a kind.
+    pub(super) fn set_reconciler(&mut self, kind: EffectKind, reconciler: Arc<dyn Reconciler>) {
+        self.reconcilers.set(kind, reconciler);
     }
 
     /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). If the threads and the
@@ -93,6 +101,7 @@ impl JobSource for MailboxSource {
 
     async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
         let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), self.is_one_store);
+        work.meet_effects_in_doubt(&self.reconcilers).await?;
         self.handler.handle(work).await
     }
 

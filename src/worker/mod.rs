@@ -3,6 +3,7 @@
 mod cancellation;
 #[cfg(feature = "metrics")]
 mod counting_mailbox;
+mod effects;
 mod fenced;
 mod handler;
 mod job_loop;
@@ -16,12 +17,13 @@ mod work;
 
 use std::sync::Arc;
 
-use store_core::{Error, Result, TenantId};
+use store_core::{EffectKind, Error, Result, TenantId};
 
 #[cfg(feature = "metrics")]
 pub(crate) use self::counting_mailbox::with_counting_mailbox;
 pub use self::{
     cancellation::{CancelReason, Cancellation},
+    effects::Reconciler,
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
     loop_handle::{LoopHandle, WorkSummary},
     maintenance::{Maintenance, MaintenanceSummary, Retention},
@@ -60,6 +62,8 @@ use crate::{Stores, options::unsupported};
 /// - A handler whose claim is lost or superseded is cancelled as soon as the worker knows of it, and can write nothing
 ///   more through its [`Work`] (WK-2). Before the worker calls the handler, it makes sure that no write of an earlier
 ///   attempt can still take effect (WK-6).
+/// - Before the handler is called, effects of its run that an earlier attempt left in doubt are resolved by the
+///   reconciler of their kind, or handed to it. While one is in doubt, [`Work::effect`] begins no new one (EF-7).
 /// - After an error the policy decides whether the dispatch is retried after a growing delay, snoozed, made a dead
 ///   letter, or cancelled. A panic is an error (WK-3).
 /// - When a worker stops, it claims nothing more, lets handlers finish until a deadline, and releases the remaining
@@ -95,6 +99,16 @@ impl Worker {
         stores.mailbox(tenant)?;
         let source = MailboxSource::new(stores, tenant, Arc::new(handler), &options)?;
         Ok(Self { job_loop: JobLoop::new(source, options) })
+    }
+
+    /// Sets what asks the world outside of the store whether effects of a kind happened (EF-7).
+    ///
+    /// Before each attempt the worker asks it about the effects of the run that are in doubt. The handler gets those
+    /// that stay in doubt with [`Work::effects_in_doubt`].
+    #[must_use]
+    pub fn with_reconciler(mut self, kind: EffectKind, reconciler: impl Reconciler) -> Self {
+        self.job_loop.source_mut().set_reconciler(kind, Arc::new(reconciler));
+        self
     }
 
     /// Starts the worker on the current tokio runtime.

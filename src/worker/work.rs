@@ -1,9 +1,12 @@
 //! One attempt, as its handler receives it.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use store_core::{
-    ClaimNumber, ClaimedDispatch, Commit, CommitCoordinator, CommitKey, Dispatch, Fence, LiveTarget, Result,
+    ClaimNumber, ClaimedDispatch, Commit, CommitCoordinator, CommitKey, Dispatch, Effect, Fence, LiveTarget, Result,
     TenantStores, ThreadRunStore,
 };
 
@@ -21,6 +24,8 @@ struct Attempt {
     commits: Option<Arc<FencedCommits>>,
     cancellation: Cancellation,
     can_settle_in_commit: bool,
+    /// The effects of the run that are in doubt since an earlier attempt.
+    doubts: Mutex<Vec<Effect>>,
 }
 
 impl Work {
@@ -34,7 +39,8 @@ impl Work {
             let (commits, thread) = (Arc::clone(commits), claimed_dispatch.dispatch.thread.clone());
             Arc::new(FencedCommits::new(commits, thread, claimed_dispatch.fence(), cancellation.clone()))
         });
-        Self { attempt: Arc::new(Attempt { claimed_dispatch, commits, cancellation, can_settle_in_commit }) }
+        let doubts = Mutex::default();
+        Self { attempt: Arc::new(Attempt { claimed_dispatch, commits, cancellation, can_settle_in_commit, doubts }) }
     }
 
     /// Returns the dispatch in the state in which it was claimed: thread, run, payload, number of failures.
@@ -122,6 +128,10 @@ impl Work {
     /// `Invalid` if the id of the dispatch and the step have more than 255 bytes together.
     pub fn key(&self, step: &str) -> Result<CommitKey> {
         CommitKey::new(format!("{}/{step}", self.dispatch().id))
+    }
+
+    pub(super) fn doubts(&self) -> MutexGuard<'_, Vec<Effect>> {
+        self.attempt.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

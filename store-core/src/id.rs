@@ -166,6 +166,12 @@ id_types! {
     DefinitionId = "definition";
     /// The id of a publication of the registry.
     PublicationId = "publication";
+    /// The id of an effect, unique in its run.
+    EffectId = "effect";
+    /// The kind of an effect, named by the application, such as `payment`.
+    EffectKind = "effect kind";
+    /// The key that a receiver outside of the store is given, so that it recognises a request that is sent again.
+    IdempotencyKey = "idempotency key";
     /// The id of a replay stream: what its records belong to, such as a run.
     ReplayStreamId = "replay stream";
     /// The name of a wire protocol, such as `ag-ui`.

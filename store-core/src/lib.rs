@@ -12,8 +12,8 @@
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
-//! - [`layers`]: contracts over documents and topics, which every backend with documents has: config, profiles, the
-//!   registry, the audit log, the replay log, stream checkpoints
+//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config,
+//!   effects, profiles, the registry, the replay log, stream checkpoints
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -88,10 +88,7 @@ pub use self::{
     },
     id::{
         AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
-        DefinitionKind, DispatchId, EntryId, EventId, EventKey, EventKind, IdSource, InstanceId, InterruptKey, LaneId,
-        MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId,
-        ResourceId, RunId, SegmentId, SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId,
-        WireEventType, WireProtocol, WireProtocolVersion, WorkerId, WriterId,
+        DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EventId, EventKey, EventKind, IdSource, IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
@@ -104,6 +101,11 @@ pub use self::{
             ConfigChange, ConfigContent, ConfigEntry, ConfigEntryKind, ConfigLayer, ConfigName, ConfigOp,
             ConfigPosition, ConfigRecord, ConfigSnapshot, ConfigSource, ConfigStore, ConfigStoreExt, ConfigStream,
             ConfigUpdate, ConfigWatch, WrittenConfig,
+        },
+        effect::{
+            BegunEffect, Effect, EffectEnd, EffectIntent, EffectLayer, EffectName, EffectOwner, EffectQuery,
+            EffectStatus, EffectStore, EndEffect, MAX_EFFECT_ID_BYTES, NewEffect, PurgeEffects, PurgedEffects,
+            Resolution, ResolveEffect, end_changes,
         },
         profile::{
             ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,

@@ -14,6 +14,7 @@ mod continue_in;
 mod convert;
 mod delete;
 mod demo;
+mod effects;
 mod events;
 mod export;
 mod fork;
@@ -87,6 +88,7 @@ pub(crate) enum SessionCommand {
     Profile(profile::Args),
     Registry(registry::Args),
     Audit(audit::Args),
+    Effects(effects::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -169,6 +171,7 @@ impl SessionCommand {
             Self::Profile(args) => args.access(),
             Self::Registry(args) => args.access(),
             Self::Audit(args) => args.access(),
+            Self::Effects(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -194,6 +197,7 @@ impl SessionCommand {
             Self::Config(args) => args.read_document_args(),
             Self::Profile(args) => args.read_document_args(),
             Self::Registry(args) => args.read_document_args(),
+            Self::Effects(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -223,6 +227,7 @@ impl SessionCommand {
             Self::Profile(args) => profile::run(args, session, out).await,
             Self::Registry(args) => registry::run(args, session, out).await,
             Self::Audit(args) => audit::run(args, session, out).await,
+            Self::Effects(args) => effects::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

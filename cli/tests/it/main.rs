@@ -17,6 +17,7 @@ mod damage;
 mod definitions_page;
 mod demo;
 mod documents;
+mod effects;
 mod events;
 mod exports;
 mod helpers;

@@ -82,15 +82,16 @@ fn maintain_removes_audit_records_and_config_entries() {
     }
     let removed = |args: &[&str]| {
         let report = store.json(&[&["maintain"], args].concat());
-        ["audit_records", "config_entries", "versions"].map(|what| value_at(&report, &format!("/did/{what}")).clone())
+        ["audit_records", "config_entries", "versions", "effects"]
+            .map(|what| value_at(&report, &format!("/did/{what}")).clone())
     };
-    assert_eq!(removed(&["--once"]), [0, 0, 0]);
-    let all = ["--audit", "0s", "--config-feed", "0s", "--versions", "1"];
-    assert_eq!(removed(&[&["--dry-run"], &all[..]].concat()), [3, 3, 0]);
-    assert_eq!(removed(&["--once", "--config-feed", "0s"]), [0, 3, 0]);
+    assert_eq!(removed(&["--once"]), [0, 0, 0, 0]);
+    let all = ["--audit", "0s", "--config-feed", "0s", "--versions", "1", "--effects", "0s"];
+    assert_eq!(removed(&[&["--dry-run"], &all[..]].concat()), [3, 3, 0, 0]);
+    assert_eq!(removed(&["--once", "--config-feed", "0s"]), [0, 3, 0, 0]);
     let response = store.run(&[&["maintain", "--once"], &all[..]].concat()).expect_success().out;
     let rows: Vec<_> = response.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for row in ["audit records 3 0s", "config entries 0 0s", "versions 0 the newest 1"] {
+    for row in ["audit records 3 0s", "config entries 0 0s", "versions 0 the newest 1", "effects 0 0s"] {
         assert!(rows.contains(&row.to_owned()), "{response}");
     }
     assert_eq!(value_at(&store.json(&["config", "get", "limits", "tokens"]), "/value"), 3);

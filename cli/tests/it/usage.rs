@@ -26,6 +26,7 @@ const COMMANDS: &[&str] = &[
     "profile",
     "registry",
     "audit",
+    "effects",
     "delete",
     "tenants",
     "verify",
@@ -52,6 +53,7 @@ fn the_help_says_what_exit_codes_mean() {
         "profile",
         "registry",
         "audit",
+        "effects",
     ] {
         let response = run(&[command, "--help"], "").expect_success();
         for part in ["Example", "Exit codes: 0 ", "2 "] {
@@ -107,6 +109,11 @@ fn invalid_arguments_exit_with_2() {
         (&["registry", "show", "coder"], "expected `KIND/ID` or `KIND/ID@VERSION`"),
         (&["registry", "archive", "agent/coder@1", "--store", "memory:"], "not one of its versions"),
         (&["registry", "diff", "agent/coder@1", "3", "--store", "memory:"], "two versions of one definition"),
+        (&["effects", "list", "--run", "r"], "--thread"),
+        (&["effects", "list", "--status", "lost"], "it is none of `intended`"),
+        (&["effects", "resolve", "t", "r", "e"], "--done"),
+        (&["effects", "resolve", "t", "r", "e", "--retry", "--done", "1"], "cannot be used with"),
+        (&["effects", "resolve", "t", "r", "e", "--done", "{"], "invalid value for `--done`"),
         (&["audit", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
         (&["audit", "list", "--resource", "/"], "a part of its path is empty"),
         (&["mailbox", "work"], "--exec"),

@@ -326,4 +326,83 @@ bugs! {
     CheckpointIndexForgotten = "stream_checkpoint::a_purge_removes_what_finished_runs_left",
     /// A dry run of a purge removes checkpoints.
     CheckpointDryRunPurges = "stream_checkpoint::a_dry_run_of_a_checkpoint_purge_changes_nothing",
+
+    /// An effect forgets its step.
+    EffectStepForgotten = "effect::a_new_effect_is_loaded_as_it_was_begun",
+    /// A caller is told that an effect in doubt is new.
+    EffectInDoubtIsNew = "effect::an_effect_that_was_begun_is_in_doubt",
+    /// A caller is told that an effect that ended is in doubt.
+    EffectFinishedIsInDoubt = "effect::an_effect_that_ended_is_finished",
+    /// An effect can be begun with another intent.
+    EffectIntentIgnored = "effect::a_name_stands_for_one_intent",
+    /// Effects are kept with the tenant.
+    EffectsOfTheTenant = "effect::an_effect_needs_its_thread",
+    /// Lists of effects are empty after a reopen.
+    ReopenForgetsEffects = "effect::effects_survive_a_reopen",
+    /// The runs of a thread have their effects in common.
+    EffectRunsMerged = "effect::names_of_effects_are_apart",
+    /// All effects have one idempotency key.
+    EffectKeysRepeat = "effect::every_effect_has_a_key_of_its_own",
+    /// The key that a caller chooses is replaced.
+    EffectKeyReplaced = "effect::a_caller_may_choose_the_key",
+    /// Whether an effect exists is checked some time before it is written.
+    EffectBegunUnguarded = "effect::one_of_several_callers_is_told_that_an_effect_is_new",
+    /// Whether an effect is to be tried again is checked some time before it is written.
+    EffectRetryUnguarded = "effect::one_of_several_callers_tries_an_effect_again",
+    /// The claim of a caller that begins an effect is not checked.
+    EffectFenceForgotten = "effect::a_lower_claim_begins_no_effect",
+    /// A caller that has lost its claim begins effects without it.
+    EffectBegunWithoutClaim = "effect::only_the_holder_of_a_claim_begins_an_effect",
+    /// The claim of a caller that ends an effect is not checked.
+    EffectEndUnfenced = "effect::a_lower_claim_ends_no_effect",
+    /// The outcome of an effect is recorded as `null`.
+    EffectOutcomeForgotten = "effect::an_outcome_is_recorded_alone",
+    /// A commit does not record the outcome that it carries.
+    EffectNotCommitted = "effect::a_commit_carries_the_outcome",
+    /// The outcome that a commit carries is recorded before the commit is decided.
+    EffectEndedBeforeTheCommit = "effect::a_refused_commit_leaves_an_effect_in_doubt",
+    /// A commit records its outcome over any other one.
+    EffectCommitUnguarded = "effect::an_effect_that_changed_refuses_the_commit",
+    /// Another outcome is accepted and ignored.
+    EffectOtherOutcomeAccepted = "effect::an_ended_effect_keeps_its_outcome",
+    /// An end that is repeated is refused.
+    EffectEndNotRepeatable = "effect::an_end_may_be_repeated",
+    /// An effect whose outcome is unknown is tried again.
+    EffectUnknownIsRetried = "effect::an_unknown_outcome_is_in_doubt",
+    /// Any attempt ends an effect.
+    EffectAttemptIgnored = "effect::only_the_last_attempt_ends_an_effect",
+    /// An attempt that asks for another one leaves the effect in doubt.
+    EffectRetryIsUnknown = "effect::an_attempt_can_ask_for_another_one",
+    /// A doubt that ends with a failure is done.
+    EffectFailureIsDone = "effect::a_doubt_is_resolved",
+    /// Another attempt gets another idempotency key.
+    EffectRetryHasAnotherKey = "effect::a_retry_has_the_same_idempotency_key",
+    /// An effect that ended is resolved again without effect.
+    EffectResolvedAgain = "effect::what_has_ended_is_not_resolved",
+    /// A resolution ignores the revision that it expects.
+    EffectResolutionUnguarded = "effect::a_resolution_can_expect_a_revision",
+    /// Resolutions have no audit records.
+    EffectAuditForgotten = "effect::a_resolution_is_audited",
+    /// A page of effects has the last one first.
+    EffectsReversed = "effect::effects_that_have_not_ended_come_first",
+    /// The list of a run has the effects of its thread.
+    EffectRunFilterIgnored = "effect::effects_of_a_thread_and_of_a_run_are_listed",
+    /// Lists of effects ignore the status.
+    EffectStatusFilterIgnored = "effect::effects_of_a_status_are_listed",
+    /// A walk ends in front of the effects that ended.
+    EffectWalkWithoutEnded = "effect::a_walk_misses_no_effect_that_ends_meanwhile",
+    /// A cursor of another list begins the list again.
+    EffectCursorUnbound = "effect::a_cursor_belongs_to_one_list_of_effects",
+    /// A copy of an effect stays when its thread is deleted.
+    EffectCopyStays = "effect::effects_go_with_their_thread",
+    /// A purge removes effects of any age.
+    EffectPurgeIgnoresTime = "effect::old_effects_that_ended_are_removed",
+    /// A purge takes effects in doubt as failed.
+    EffectPurgeTakesDoubts = "effect::an_effect_in_doubt_is_never_removed",
+    /// A purge does not look at runs.
+    EffectPurgeIgnoresRuns = "effect::effects_of_open_runs_stay",
+    /// A dry purge removes effects.
+    EffectDryPurgeRemoves = "effect::a_dry_purge_removes_no_effect",
+    /// A purge leaves what deleted threads left.
+    EffectLeftoversStay = "effect::a_purge_removes_what_deleted_threads_left",
 }

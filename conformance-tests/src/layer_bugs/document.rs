@@ -11,6 +11,7 @@ use store_core::{
 
 use super::{
     bug::LayerBug,
+    effect_documents::{self, is_checked_early, is_effect},
     effects::{change_changes, change_events, change_loaded, change_query, collection, other_loaded},
 };
 
@@ -96,6 +97,9 @@ impl FaultyDocuments {
 #[async_trait]
 impl DocumentStore for FaultyDocuments {
     async fn load_documents(&self, wanted: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
+        if wanted.iter().any(is_effect) {
+            return effect_documents::load(self.bug, &*self.documents, wanted).await;
+        }
         let names: Vec<_> = wanted.iter().map(|document| other_loaded(self.bug, document)).collect();
         let mut found = self.documents.load_documents(&names).await?;
         for document in found.iter_mut().flatten() {
@@ -135,6 +139,9 @@ impl DocumentStore for FaultyDocuments {
             self.append_audits(&mut request).await?;
         }
         self.delay(&request).await;
+        if is_checked_early(self.bug, &request.changes) {
+            return self.write_with_early_check(request).await;
+        }
         match self.bug {
             LayerBug::ProfileCheckedEarly if of_profiles => return self.write_with_early_check(request).await,
             LayerBug::SnapshotCheckedEarly if !of_profiles => return self.write_with_early_check(request).await,
@@ -167,10 +174,31 @@ pub(super) struct FaultyCommits {
     pub(super) bug: LayerBug,
 }
 
+impl FaultyCommits {
+    /// Changes what happens to the outcome of an effect that a commit carries.
+    async fn change_outcome(&self, commit: &mut Commit) -> Result<()> {
+        match self.bug {
+            LayerBug::EffectNotCommitted => commit.documents.clear(),
+            LayerBug::EffectEndedBeforeTheCommit => {
+                let changes = std::mem::take(&mut commit.documents);
+                self.documents.documents.write_documents(WriteDocuments::new(changes)).await?;
+            }
+            LayerBug::EffectCommitUnguarded => {
+                commit.documents.iter_mut().for_each(|change| change.expect = DocumentExpect::Any);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl CommitCoordinator for FaultyCommits {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
         change_changes(self.bug, &mut commit.documents);
+        if commit.documents.iter().any(|change| is_effect(&change.document)) {
+            self.change_outcome(&mut commit).await?;
+        }
         if self.bug == LayerBug::PinsUnguarded && !commit.documents.is_empty() {
             // Meanwhile a purge has read the pins.
             tokio::time::sleep(Duration::from_millis(20)).await;

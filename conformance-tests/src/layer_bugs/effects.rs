@@ -6,7 +6,7 @@ use store_core::{
     EventVisibility, Json, KeySegment, WriteDocuments,
 };
 
-use super::bug::LayerBug;
+use super::{bug::LayerBug, effect_documents};
 
 /// Returns the name of the collection without the prefix that all layers have.
 pub(super) fn collection(key: &DocumentKey) -> &str {
@@ -18,7 +18,7 @@ fn is_profile(document: &DocumentRef) -> bool {
 }
 
 /// Returns the document with other segments.
-fn with_segments(document: &DocumentRef, segments: Vec<KeySegment>) -> DocumentRef {
+pub(super) fn with_segments(document: &DocumentRef, segments: Vec<KeySegment>) -> DocumentRef {
     let key = DocumentKey::new(document.key.collection().clone(), segments).expect("a valid key");
     DocumentRef { scope: document.scope.clone(), key }
 }
@@ -97,7 +97,7 @@ fn last_of_kind(kind: Option<Vec<KeySegment>>) -> Option<Vec<KeySegment>> {
     Some(segments)
 }
 
-fn edit_object(value: &mut Json, edit: impl FnOnce(&mut Map<String, Value>)) {
+pub(super) fn edit_object(value: &mut Json, edit: impl FnOnce(&mut Map<String, Value>)) {
     let mut parsed: Value = serde_json::from_str(value.as_str()).expect("valid JSON");
     if let Some(object) = parsed.as_object_mut() {
         edit(object);
@@ -168,6 +168,7 @@ fn is_dropped(bug: LayerBug, change: &DocumentChange) -> bool {
 
 /// Changes the changes of a write or of a commit.
 pub(super) fn change_changes(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
+    effect_documents::change_changes(bug, changes);
     for change in changes.iter_mut() {
         let name = collection(&change.document.key).to_owned();
         if is_profile(&change.document) {

@@ -10,6 +10,7 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        effect::{EffectLayer, EffectStore},
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
     },
@@ -20,6 +21,7 @@ use super::{
     bug::LayerBug,
     config::BuggyConfig,
     document::{FaultyCommits, FaultyDocuments},
+    effect_store::BuggyEffects,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
 };
@@ -74,6 +76,7 @@ impl Fixture for LayerBugFixture {
     async fn reopen(&self, opened: OpenedStore) -> Result<OpenedStore> {
         let reopened = self.model.reopen(opened).await?;
         let forgotten = match self.bug {
+            LayerBug::ReopenForgetsEffects => Some(("layer.effects.order", None)),
             LayerBug::ReopenForgetsProfiles => Some(("layer.profiles", None)),
             LayerBug::ReopenForgetsDefinitions => Some(("layer.registry.definitions", None)),
             LayerBug::ReopenForgetsReplay => Some(("layer.replay.records", None)),
@@ -126,6 +129,10 @@ impl Fixture for LayerBugFixture {
 
     fn stream_checkpoints(&self, stores: &TenantStores) -> Result<Arc<dyn StreamCheckpointStore>> {
         Ok(Arc::new(BuggyStreamCheckpoints::new(stores.clone(), self.bug)?))
+    }
+
+    fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
+        Ok(Arc::new(BuggyEffects::new(EffectLayer::new(LayerStore::new(stores)?), self.bug)))
     }
 }
 

@@ -12,7 +12,7 @@ conformance_tests::model!(crate::fixture());
 /// subscription that begins between two events, or a call at an exact millisecond. Two bugs need larger
 /// families of threads than these histories create. The bugs about documents and topics at the end need several tasks,
 /// tenants or collections, other keys or sizes, or the part of an error.
-const NOT_FOUND_AT_RANDOM: [Bug; 52] = [
+const NOT_FOUND_AT_RANDOM: [Bug; 53] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsVisibleLate,
     Bug::ClaimKept,

@@ -2,6 +2,7 @@
 
 mod claims;
 mod composed;
+mod effects;
 mod failing;
 mod faulty_store;
 mod lost_answers;
@@ -74,6 +75,10 @@ on_every_store! {
         a_failed_idle_check_is_tried_again;
     composed: a_commit_can_settle_its_attempt_only_within_one_store a_tenant_is_deleted_from_both_stores
         tenants_of_both_stores_are_listed_together closing_closes_both_stores;
+    effects: an_effect_is_performed_once a_reconciler_is_asked_before_the_handler_is_called
+        an_effect_in_doubt_is_handed_to_the_handler a_person_ends_a_doubt what_did_not_happen_is_tried_again
+        a_commit_ends_an_effect an_earlier_attempt_begins_no_effect
+        a_reconciler_that_fails_keeps_the_handler_from_acting maintenance_removes_old_effects;
     relay: rows_with_one_order_key_are_delivered_in_order failed_deliveries_are_tried_again_and_given_up
         a_delivery_is_notified_when_its_claim_is_lost deliveries_are_released_when_a_relay_stops
         the_outcome_of_a_delivery_without_an_answer_is_resolved a_persistent_error_ends_a_relay;

@@ -49,6 +49,10 @@ impl<S: JobSource> JobLoop<S> {
         &self.options
     }
 
+    pub(super) const fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
     /// Makes the loop end when there is nothing to do.
     pub(super) fn until_idle(mut self) -> Self {
         self.ends_when_idle = true;

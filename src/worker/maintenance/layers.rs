@@ -1,10 +1,12 @@
-//! The steps about config, the audit log and the registry. A dry run counts what they would remove.
+//! The steps about config, the audit log, the registry and effects. A dry run counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ErrorKind, PurgeVersions, Result, TenantId,
-    layers::{TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, registry::RegistryStore},
+    ErrorKind, PurgeEffects, PurgeVersions, Result, TenantId,
+    layers::{
+        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
+    },
 };
 
 use super::{
@@ -18,6 +20,7 @@ pub(super) struct Layers {
     config: Option<Arc<dyn ConfigStore>>,
     audit: Option<Arc<dyn AuditStore>>,
     registry: Option<Arc<dyn RegistryStore>>,
+    effects: Option<Arc<dyn EffectStore>>,
 }
 
 impl Layers {
@@ -26,6 +29,7 @@ impl Layers {
             config: if_supported(stores.config(tenant))?,
             audit: if_supported(stores.audit(tenant))?,
             registry: if_supported(stores.registry(tenant))?,
+            effects: if_supported(stores.effects(tenant))?,
         })
     }
 }
@@ -46,6 +50,7 @@ impl Steps {
         failures.add_step("purge audit records", &mut summary.audit_records, self.purge_audit().await);
         failures.add_step("trim the config feed", &mut summary.config_entries, self.trim_config_feed().await);
         failures.add_step("purge versions", &mut summary.versions, self.purge_versions().await);
+        failures.add_step("purge effects", &mut summary.effects, self.purge_effects().await);
     }
 
     async fn trim_config_feed(&self) -> StepResult {
@@ -67,6 +72,15 @@ impl Steps {
         request.dry_run = self.is_dry_run;
         let purged = registry.purge_versions(request, &**threads, &self.until_stopped()).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.versions.len() as u64, None))
+    }
+
+    async fn purge_effects(&self) -> StepResult {
+        let (Some(effects), Some(threads)) = (&self.layers.effects, &self.stores.threads) else { return NOTHING_DONE };
+        let Some(age) = self.retention.effects else { return NOTHING_DONE };
+        let request = PurgeEffects::new(self.clock.now().saturating_sub(age));
+        let request = if self.is_dry_run { request.dry() } else { request };
+        let purged = effects.purge_effects(request, &**threads, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.effects, None))
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {

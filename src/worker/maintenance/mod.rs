@@ -37,14 +37,17 @@ pub struct Retention {
     /// The number of the newest versions of each definition that are kept; absent by default, so all are kept. The
     /// current version stays, and so do published and protected ones and those that an open run pins (RG-11).
     pub versions: Option<u64>,
+    /// The time from the end of an effect to its removal; absent by default, so effects are kept as long as their
+    /// threads. Effects without an outcome stay, and so do those of open runs (EF-5).
+    pub effects: Option<Duration>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         const DAY: Duration = Duration::from_hours(24);
-        let (events, threads, config_feed, versions) = (None, None, None, None);
+        let (events, threads, config_feed, versions, effects) = (None, None, None, None, None);
         let audit = Some(AUDIT_RETENTION);
-        Self { dispatches: Some(DAY), outbox: Some(DAY), events, threads, audit, config_feed, versions }
+        Self { dispatches: Some(DAY), outbox: Some(DAY), events, threads, audit, config_feed, versions, effects }
     }
 }
 
@@ -103,6 +106,8 @@ pub struct MaintenanceSummary {
     pub config_entries: u64,
     /// Removed versions of definitions.
     pub versions: u64,
+    /// Removed effects.
+    pub effects: u64,
     /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
     pub logs: u64,
     /// The size of the files of these logs before, in bytes.
@@ -122,10 +127,11 @@ impl MaintenanceSummary {
     fn add(&mut self, other: &Self) {
         let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more, .. } = other;
         let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
-        let Self { audit_records, config_entries, versions, .. } = other;
+        let Self { audit_records, config_entries, versions, effects, .. } = other;
         self.audit_records += audit_records;
         self.config_entries += config_entries;
         self.versions += versions;
+        self.effects += effects;
         self.logs += logs;
         self.log_bytes_before += log_bytes_before;
         self.log_bytes_after += log_bytes_after;

@@ -127,6 +127,7 @@ id_codecs! {
     WorkerId InstanceId DedupeKey InterruptKey OutboxId LaneId OutboxTarget OrderKey
     TopicId CollectionId SegmentId
     UserId AgentType ProfileKey SharedScopeId DefinitionKind DefinitionId PublicationId
+    EffectId EffectKind IdempotencyKey
     ReplayStreamId WireProtocol WireProtocolVersion WireEventId WireEventType ProjectorVersion
 }
 

@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod config;
+pub mod effect;
 mod name;
 pub mod profile;
 pub mod registry;

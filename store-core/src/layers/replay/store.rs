@@ -18,7 +18,7 @@ use crate::{
     event::{EventQuery, Subscribe, SubscriptionStart},
     ext::DocumentStoreExt,
     id::{EventId, WireEventId},
-    layers::{LayerStore, plan_and_write, until_error},
+    layers::{LayerStore, load_in_parts, plan_and_write, until_error},
     log::Direction,
     page::{Cursor, Page, PageRequest, Position},
     progress::Progress,
@@ -190,7 +190,7 @@ impl ReplayLayer {
     /// Loads the contents of records. Those that were purged meanwhile are left out.
     async fn with_contents(&self, placed: Vec<PlacedRecord>) -> Result<Vec<ReplayRecord>> {
         let names = placed.iter().map(|placed| placed.stream.document(&placed.payload.wire_id));
-        let stored = self.store.documents.load_documents(&names.collect::<Result<Vec<_>>>()?).await?;
+        let stored = load_in_parts(&*self.store.documents, &names.collect::<Result<Vec<_>>>()?).await?;
         let mut records = Vec::with_capacity(placed.len());
         for (placed, document) in placed.into_iter().zip(stored) {
             records.extend(self.with_content(placed, document).await?);

@@ -4,9 +4,10 @@ use std::env;
 
 use futures_util::StreamExt;
 use store_core::{
-    CollectionId, Cursor, DefinitionRef, DocumentChange, DocumentExpect, DocumentKey, DocumentRef, DocumentStoreExt,
-    ErrorKind, Json, KeySegment, NewVersion, PublishAll, RegistryFact, RegistryLayer, RegistryReader, RegistryWriter,
-    Store, SubscriptionStart, TenantId, WriteDocuments,
+    BegunEffect, CollectionId, Cursor, DefinitionRef, DocumentChange, DocumentExpect, DocumentKey, DocumentRef,
+    DocumentStoreExt, EffectIntent, EffectLayer, EffectName, EffectStore, ErrorKind, Json, KeySegment, NewEffect,
+    NewVersion, PublishAll, RegistryFact, RegistryLayer, RegistryReader, RegistryWriter, Store, SubscriptionStart,
+    TenantId, WriteDocuments,
     layers::{
         LayerStore,
         config::{ConfigChange, ConfigEntryKind, ConfigLayer, ConfigName, ConfigStore},
@@ -34,16 +35,18 @@ pub(super) enum Task {
     Publish,
     PublishAndArchive,
     ReadPublications,
+    BeginEffects,
 }
 
 impl Task {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Count,
         Self::ChangeConfig,
         Self::ReadConfig,
         Self::Publish,
         Self::PublishAndArchive,
         Self::ReadPublications,
+        Self::BeginEffects,
     ];
 }
 
@@ -82,6 +85,7 @@ async fn a_child_process_performs_its_task() {
         Task::Publish => child.publish(&RegistryLayer::new(layer_store)).await,
         Task::PublishAndArchive => child.publish_and_archive(&RegistryLayer::new(layer_store)).await,
         Task::ReadPublications => read_publications(&RegistryLayer::new(layer_store)).await,
+        Task::BeginEffects => child.begin_effects(&EffectLayer::new(layer_store)).await,
     }
     store.close().await.unwrap();
 }
@@ -142,6 +146,18 @@ impl Child {
                     send_line(format!("{} {} {found}", entry.revision, entry.kind));
                 }
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict),
+            }
+        }
+    }
+
+    /// Begins effects that all processes begin. Prints those that it is told to perform.
+    async fn begin_effects(&self, effects: &EffectLayer) {
+        for number in 0..self.writes {
+            let id = number.to_string().parse().unwrap();
+            let name = EffectName::new("t".parse().unwrap(), "r".parse().unwrap(), id).unwrap();
+            let intent = EffectIntent::new("line".parse().unwrap(), Json::null());
+            if let BegunEffect::Fresh(_) = effects.begin_effect(NewEffect::new(name, intent)).await.unwrap() {
+                send_line(number);
             }
         }
     }

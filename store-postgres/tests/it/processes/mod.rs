@@ -1,4 +1,5 @@
-//! Several processes use the documents and the layers of one schema at the same time (DO-4, CF-3, CF-6, RG-4, RG-12).
+//! Several processes use the documents and the layers of one schema at the same time (DO-4, CF-3, CF-6, EF-2, RG-4,
+//! RG-12).
 
 mod child;
 
@@ -6,7 +7,8 @@ use std::collections::BTreeSet;
 
 use conformance_tests::TestLength;
 use store_core::{
-    DocumentExpect, DocumentStoreExt, Json, Limits, PublishAll, RegistryLayer, RegistryWriter, Store, TenantId,
+    DocumentExpect, DocumentStoreExt, Json, Limits, NewThread, PublishAll, RegistryLayer, RegistryWriter, Store,
+    TenantId,
     layers::{
         LayerStore,
         config::{ConfigLayer, ConfigName, ConfigStoreExt},
@@ -137,6 +139,19 @@ async fn a_snapshot_and_its_subscription_miss_no_change_of_other_processes() {
         assert_eq!(lines[..lines.len() - 1], expected);
         assert_eq!(lines.last(), read[0].last(), "readers do not have the same record");
     }
+    parent.close().await;
+}
+
+/// Tests EF-2: of the processes that begin one effect at the same time, one is told that it is new.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_processes_performs_an_effect() {
+    let parent = Parent::new().await;
+    let threads = parent.store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
+    let _thread = threads.create_thread(NewThread::new("t".parse().unwrap())).await.unwrap();
+    let mut performed: Vec<usize> =
+        parent.write(Task::BeginEffects).concat().iter().map(|number| number.parse().unwrap()).collect();
+    performed.sort_unstable();
+    assert_eq!(performed, (0..parent.writes).collect::<Vec<_>>());
     parent.close().await;
 }
 
