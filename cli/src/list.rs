@@ -1,5 +1,5 @@
-//! Lists of records, one record on a line: ids are printed in full, and a last column with text is cut where it does not
-//! fit.
+//! Lists of records, one record on a line: ids are printed in full, and a last column with text is cut where it does
+//! not fit.
 
 use console::{Alignment, measure_text_width, pad_str};
 

@@ -7,8 +7,8 @@ use crate::failure::{Failure, Result};
 /// Asks the user to confirm, unless `yes` is set.
 ///
 /// # Errors
-/// `NotConfirmed` if the user answers anything but yes. `Usage` if there is no answer, because standard input has ended:
-/// then only `--yes` can confirm.
+/// `NotConfirmed` if the user answers anything but yes. `Usage` if there is no answer, because standard input has
+/// ended: then only `--yes` can confirm.
 pub(crate) fn confirm(yes: bool, question: &str) -> Result<()> {
     if yes {
         return Ok(());

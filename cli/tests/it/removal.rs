@@ -43,8 +43,8 @@ fn a_tenant_is_deleted_when_its_name_was_given_twice() {
     assert_eq!(thread_ids(&store), ["t"]);
 }
 
-/// A user who does not confirm has made no mistake: the exit code is 1. If no answer is possible, the command line lacks
-/// `--yes`: the exit code is 2. All commands that ask agree.
+/// A user who does not confirm has made no mistake: the exit code is 1. If no answer is possible, the command line
+/// lacks `--yes`: the exit code is 2. All commands that ask agree.
 #[test]
 fn a_refused_confirmation_has_the_same_exit_code_everywhere() {
     let store = TestStore::new();

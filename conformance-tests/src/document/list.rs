@@ -91,8 +91,8 @@ pub(super) async fn bounds_limit_a_list(given: &Given) -> Verdict {
     expect_keys(given, all_notes().from(key("a", 2)).before(key("a", 2)), "").await
 }
 
-/// A list after a prefix leaves out the key that consists of it and all longer ones that begin with it, and nothing else.
-/// So with each list after the first segment of the first document, a walk finds every first segment once.
+/// A list after a prefix leaves out the key that consists of it and all longer ones that begin with it, and of what
+/// follows nothing.
 pub(super) async fn a_list_continues_after_a_prefix(given: &Given) -> Verdict {
     let number = KeySegment::Number;
     let keys = [

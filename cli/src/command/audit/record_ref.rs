@@ -1,6 +1,7 @@
 //! Short ids of audit records: the last characters of an id, in lists and on the command line.
 //!
-//! A generated id begins with the time, so records that are written together have ids that begin alike. Their ends differ.
+//! A generated id begins with the time, so records that are written together have ids that begin alike. Their ends
+//! differ.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ use crate::{
 /// use store_core::{ProfileOwner, UserId};
 ///
 /// assert_eq!("user:ada".parse::<ProfileOwner>()?, ProfileOwner::User(UserId::new("ada")?));
-/// for text in ["agent:coder", "system", "global", "agent_type:reviewer", "thread:t-1", "parent_thread:t-1", "custom:a:b"] {
+/// for text in ["agent:coder", "system", "global", "agent_type:a", "thread:t", "parent_thread:t", "custom:a:b"] {
 ///     assert_eq!(text.parse::<ProfileOwner>()?.to_string(), text);
 /// }
 /// # Ok::<(), store_core::Error>(())

@@ -41,7 +41,8 @@ pub trait ProfileStore: Send + Sync {
     /// then of the bytes of their ids: the first `limit` ones, or those after the owner `after` (PF-8).
     ///
     /// # Guarantees
-    /// - The call reads one value of each owner, however many it has (PF-8, `profile::owners_are_listed_once_in_order`).
+    /// - The call reads one value of each owner, however many it has (PF-8,
+    ///   `profile::owners_are_listed_once_in_order`).
     ///
     /// # Errors
     /// `Invalid` for a limit of 0 or more than 1,000; any error of reading.
