@@ -96,7 +96,7 @@ struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// None if a log cannot be read.
+    /// None if a log cannot be read, or if it is unknown where it ends.
     fn by(shared: &Shared, tenant: &'a TenantId, collection: (Option<&CollectionId>, &LogIds)) -> Result<Option<Self>> {
         let (collection, mut ids) = (collection.0.cloned(), collection.1.clone());
         let (snapshot, given) = (shared.index.snapshot(), Index::in_memory());
@@ -111,7 +111,7 @@ impl<'a> Comparison<'a> {
         let (mut logs, mut lines) = (BTreeMap::new(), Vec::new());
         for id in ids.into_values() {
             let Some(log) = snapshot.event_log(tenant, &id)? else { continue };
-            let Some(row) = snapshot.log_row(log)? else { continue };
+            let Some(row) = snapshot.log_row(log)? else { return Ok(None) };
             let is_whole = take_log(shared, &given, (log, &row), |staged, owner, (line, span)| {
                 if let Line::DamagedDocument(line) = line {
                     lines.push((line.document.clone(), (log, span)));
