@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    AttemptEnd, ClaimRequest, ClaimedDispatch, Commit, DispatchStatus, Error, ErrorKind, InstanceId, MailboxStore,
-    Result, Settlement, TenantId, TenantStores, WaitResult, WorkerId,
+    AttemptEnd, ClaimRequest, ClaimedDispatch, Clock, Commit, DispatchStatus, Error, ErrorKind, InstanceId,
+    MailboxStore, Result, Settlement, TenantId, TenantStores, WaitResult, WorkerId,
 };
 
 use super::{
@@ -29,6 +29,7 @@ pub(super) struct MailboxSource {
     lease: Duration,
     /// Whether threads and mailbox are in one store, so that each commit checks the claim in the mailbox.
     is_one_store: bool,
+    clock: Arc<dyn Clock>,
     telemetry: Telemetry,
 }
 
@@ -43,8 +44,8 @@ impl MailboxSource {
         let tenant_stores = stores.tenant(tenant)?;
         let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
         let telemetry = Telemetry::new(&telemetry::MAILBOX_METRICS, stores.mailbox_backend());
-        let is_one_store = stores.capabilities().fenced;
-        Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_one_store, telemetry })
+        let (is_one_store, clock) = (stores.capabilities().fenced, Arc::clone(stores.clock()));
+        Ok(Self { stores: tenant_stores, mailbox, handler, worker, instance, lease, is_one_store, clock, telemetry })
     }
 
     /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). If the threads and the
@@ -92,7 +93,8 @@ impl JobSource for MailboxSource {
     }
 
     async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
-        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), self.is_one_store);
+        let can_settle_and_clock = (self.is_one_store, Arc::clone(&self.clock));
+        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), can_settle_and_clock);
         self.handler.handle(work).await
     }
 

@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// an open run; all if not given
     #[arg(long, value_name = "N")]
     versions: Option<u64>,
+    /// How long to keep stream checkpoints that are not replaced; those of runs that are done are removed, too
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
+    stream_checkpoints: args::RetentionAge,
     /// Compress the logs of threads that did not change for this time; only for `file:` stores
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     compress_after: args::RetentionAge,
@@ -81,7 +84,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.dispatches, retention.outbox) = (args.dispatches.0, args.outbox.0);
     (retention.events, retention.threads) = (args.events.0, args.threads.0);
     (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
-    retention.versions = args.versions;
+    (retention.versions, retention.stream_checkpoints) = (args.versions, args.stream_checkpoints.0);
     let mut maintenance =
         Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
     if args.dry_run {
@@ -192,6 +195,8 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
         age_text(retention.audit),
         age_text(retention.config_feed),
         retention.versions.map_or_else(|| "forever".to_owned(), |count| format!("the newest {count}")),
+        "their time".to_owned(),
+        age_text(retention.stream_checkpoints),
     ];
     let more = if round.summary.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry_run { "would be removed" } else { "removed" }, "kept for"]);
@@ -207,7 +212,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
     out.flush()
 }
 
-fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 9] {
+fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 11] {
     [
         ("expired claims", summary.reclaimed),
         ("dispatches", summary.dispatches),
@@ -218,6 +223,8 @@ fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 9] {
         ("audit records", summary.audit_records),
         ("config entries", summary.config_entries),
         ("versions", summary.versions),
+        ("replay records", summary.replay_records),
+        ("stream checkpoints", summary.stream_checkpoints),
     ]
 }
 

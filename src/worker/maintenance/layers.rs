@@ -1,10 +1,14 @@
-//! The steps about config, the audit log and the registry. A dry run counts what they would remove.
+//! The steps about layers: config, the audit log, the registry, the replay log, stream checkpoints. A dry run counts what
+//! they would remove.
 
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ErrorKind, PurgeVersions, Result, TenantId,
-    layers::{TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, registry::RegistryStore},
+    ErrorKind, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
+    layers::{
+        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, registry::RegistryStore, replay::ReplayStore,
+        stream_checkpoint::StreamCheckpointStore,
+    },
 };
 
 use super::{
@@ -18,6 +22,8 @@ pub(super) struct Layers {
     config: Option<Arc<dyn ConfigStore>>,
     audit: Option<Arc<dyn AuditStore>>,
     registry: Option<Arc<dyn RegistryStore>>,
+    replay: Option<Arc<dyn ReplayStore>>,
+    stream_checkpoints: Option<Arc<dyn StreamCheckpointStore>>,
 }
 
 impl Layers {
@@ -26,6 +32,8 @@ impl Layers {
             config: if_supported(stores.config(tenant))?,
             audit: if_supported(stores.audit(tenant))?,
             registry: if_supported(stores.registry(tenant))?,
+            replay: if_supported(stores.replay(tenant))?,
+            stream_checkpoints: if_supported(stores.stream_checkpoints(tenant))?,
         })
     }
 }
@@ -46,6 +54,9 @@ impl Steps {
         failures.add_step("purge audit records", &mut summary.audit_records, self.purge_audit().await);
         failures.add_step("trim the config feed", &mut summary.config_entries, self.trim_config_feed().await);
         failures.add_step("purge versions", &mut summary.versions, self.purge_versions().await);
+        failures.add_step("purge the replay log", &mut summary.replay_records, self.purge_replay().await);
+        let checkpoints = self.purge_stream_checkpoints().await;
+        failures.add_step("purge stream checkpoints", &mut summary.stream_checkpoints, checkpoints);
     }
 
     async fn trim_config_feed(&self) -> StepResult {
@@ -67,6 +78,23 @@ impl Steps {
         request.dry_run = self.is_dry_run;
         let purged = registry.purge_versions(request, &**threads).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.versions.len() as u64, None))
+    }
+
+    async fn purge_replay(&self) -> StepResult {
+        let Some(replay) = &self.layers.replay else { return NOTHING_DONE };
+        let request = if self.is_dry_run { PurgeReplay::new().dry() } else { PurgeReplay::new() };
+        let purged = replay.purge_replay(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.records, None))
+    }
+
+    async fn purge_stream_checkpoints(&self) -> StepResult {
+        let (Some(store), Some(age)) = (&self.layers.stream_checkpoints, self.retention.stream_checkpoints) else {
+            return NOTHING_DONE;
+        };
+        let mut request = PurgeStreamCheckpoints::updated_before(self.clock.now().saturating_sub(age));
+        request.dry_run = self.is_dry_run;
+        let purged = store.purge_stream_checkpoints(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.checkpoints, None))
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {
