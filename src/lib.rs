@@ -106,6 +106,12 @@ pub struct Readme;
 #[derive(Debug)]
 pub struct HistoriesPage;
 
+/// Runs the examples of the page about replay log and stream checkpoints as tests.
+#[cfg(all(doctest, feature = "worker"))]
+#[doc = include_str!("../docs/replay.md")]
+#[derive(Debug)]
+pub struct ReplayPage;
+
 /// Runs the example of the page about settings and definitions as a test.
 #[cfg(all(doctest, feature = "worker"))]
 #[doc = include_str!("../docs/agent-definitions.md")]

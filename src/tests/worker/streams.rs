@@ -147,8 +147,7 @@ pub(super) async fn maintenance_removes_expired_records_and_unneeded_checkpoints
     assert_eq!(maintain(Retention::default(), false).await, (0, 0));
     let done = RunChange::new("r".parse().unwrap(), RunStatus::done(RunOutcome::NaturalEnd));
     let _receipt = bed.commits().commit(Commit::new("t".parse().unwrap()).with_run(done)).await.unwrap();
-    let mut keeping = Retention::default();
-    keeping.stream_checkpoints = None;
+    let keeping = Retention { stream_checkpoints: None, ..Retention::default() };
     assert_eq!(maintain(keeping, false).await, (0, 0));
     assert_eq!(maintain(Retention::default(), true).await, (0, 1));
     assert_eq!(maintain(Retention::default(), false).await, (0, 1));
