@@ -79,8 +79,7 @@ pub use self::{
 #[cfg(feature = "worker")]
 pub use self::worker::{
     Backoff, CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
-    MaintenanceSummary, OutboxDelivery, Policy, Reconciler, Relay, Retention, RetryAll, Verdict, Work, WorkSummary,
-    Worker, WorkerOptions,
+    MaintenanceSummary, Offered, OutboxDelivery, Policy, Reconciler, Relay, Retention, RetryAll, StreamSink, Verdict, Work, WorkSummary, Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]
@@ -105,6 +104,12 @@ pub struct Readme;
 #[doc = include_str!("../docs/histories.md")]
 #[derive(Debug)]
 pub struct HistoriesPage;
+
+/// Runs the examples of the page about replay log and stream checkpoints as tests.
+#[cfg(all(doctest, feature = "worker"))]
+#[doc = include_str!("../docs/replay.md")]
+#[derive(Debug)]
+pub struct ReplayPage;
 
 /// Runs the example of the page about settings and definitions as a test.
 #[cfg(all(doctest, feature = "worker"))]

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    AuditQuery, AuditStore, DocumentExpect, ErrorKind, IgnoreProgress, Json, ManualClock, NewAudit, NewVersion,
-    PageRequest, TenantId, Timestamp,
+    AppendReplay, AuditQuery, AuditStore, DocumentExpect, ErrorKind, IgnoreProgress, Json, ManualClock, NewAudit,
+    NewReplay, NewVersion, PageRequest, ReplayStreamRef, TenantId, Timestamp,
     layers::{
         TrimFeed,
         audit::AuditRecord,
@@ -62,7 +62,7 @@ async fn all(audit: &dyn AuditStore, limit: u32) -> Vec<AuditRecord> {
     }
 }
 
-/// Tests CP-2: config and profiles are in the second store, and the registry is in the first one.
+/// Tests CP-2: config and profiles are in the second store, and the registry and the replay log are in the first one.
 #[tokio::test]
 async fn each_part_is_in_its_store() {
     let bed = bed().await;
@@ -80,6 +80,16 @@ async fn each_part_is_in_its_store() {
         stores.registry(&bed.tenant).unwrap().list_definitions(None, page).await.unwrap().items.len()
     };
     assert_eq!((registry(&bed.threads).await, registry(&bed.settings).await, registry(&bed.stores).await), (1, 0, 1));
+    let replayed = async |stores: &Stores| {
+        let stream = ReplayStreamRef::new("s".parse().unwrap(), "p".parse().unwrap(), "1".parse().unwrap()).unwrap();
+        let replay = stores.replay(&bed.tenant).unwrap();
+        replay.find_replay(&stream, &"w".parse().unwrap()).await.unwrap().is_some()
+    };
+    let stream = ReplayStreamRef::new("s".parse().unwrap(), "p".parse().unwrap(), "1".parse().unwrap()).unwrap();
+    let record = NewReplay::new("w".parse().unwrap(), "delta".parse().unwrap(), "x");
+    let append = AppendReplay::new(stream, [record]);
+    bed.stores.replay(&bed.tenant).unwrap().append_replay(append).await.unwrap();
+    assert_eq!((replayed(&bed.threads).await, replayed(&bed.settings).await), (true, false));
     let same = bed.threads.clone().with_settings(&bed.threads).unwrap();
     assert!(!config(&same).await);
 }

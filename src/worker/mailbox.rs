@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    AttemptEnd, ClaimRequest, ClaimedDispatch, Commit, DispatchStatus, EffectKind, Error, ErrorKind, InstanceId,
+    AttemptEnd, ClaimRequest, ClaimedDispatch, Clock, Commit, DispatchStatus, EffectKind, Error, ErrorKind, InstanceId,
     MailboxStore, Result, Settlement, TenantId, TenantStores, WaitResult, WorkerId,
 };
 
@@ -31,6 +31,7 @@ pub(super) struct MailboxSource {
     lease: Duration,
     /// Whether threads and mailbox are in one store, so that each commit checks the claim in the mailbox.
     is_one_store: bool,
+    clock: Arc<dyn Clock>,
     telemetry: Telemetry,
 }
 
@@ -45,9 +46,9 @@ impl MailboxSource {
         let tenant_stores = stores.tenant(tenant)?;
         let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
         let telemetry = Telemetry::new(&telemetry::MAILBOX_METRICS, stores.mailbox_backend());
-        let is_one_store = stores.capabilities().fenced;
+        let (is_one_store, clock) = (stores.capabilities().fenced, Arc::clone(stores.clock()));
         let (stores, reconcilers) = (tenant_stores, Reconcilers::default());
-        Ok(Self { stores, mailbox, handler, reconcilers, worker, instance, lease, is_one_store, telemetry })
+        Ok(Self { stores, mailbox, handler, reconcilers, worker, instance, lease, is_one_store, clock, telemetry })
     }
 
     /// Sets the reconciler of the effects of a kind.
@@ -100,7 +101,8 @@ impl JobSource for MailboxSource {
     }
 
     async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
-        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), self.is_one_store);
+        let can_settle_and_clock = (self.is_one_store, Arc::clone(&self.clock));
+        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), can_settle_and_clock);
         work.meet_effects_in_doubt(&self.reconcilers).await?;
         self.handler.handle(work).await
     }

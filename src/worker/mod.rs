@@ -12,6 +12,7 @@ mod mailbox;
 mod maintenance;
 mod options;
 mod relay;
+mod stream_sink;
 mod telemetry;
 mod work;
 
@@ -29,6 +30,7 @@ pub use self::{
     maintenance::{Maintenance, MaintenanceSummary, Retention},
     options::{Backoff, WorkerOptions},
     relay::{Deliver, OutboxDelivery, Relay},
+    stream_sink::{Offered, StreamSink},
     work::Work,
 };
 use self::{job_loop::JobLoop, mailbox::MailboxSource};

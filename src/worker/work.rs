@@ -6,11 +6,11 @@ use std::{
 };
 
 use store_core::{
-    ClaimNumber, ClaimedDispatch, Commit, CommitCoordinator, CommitKey, Dispatch, Effect, Fence, LiveTarget, Result,
+    ClaimNumber, ClaimedDispatch, Clock, Commit, CommitCoordinator, CommitKey, Dispatch, Effect, Fence, LiveTarget, Result,
     TenantStores, ThreadRunStore,
 };
 
-use super::{Cancellation, fenced::FencedCommits};
+use super::{Cancellation, StreamSink, fenced::FencedCommits};
 use crate::options::unsupported;
 
 /// One attempt of a dispatch: the dispatch, handles that write under its claim, and the signal to stop. Cheap to clone.
@@ -26,6 +26,7 @@ struct Attempt {
     can_settle_in_commit: bool,
     /// The effects of the run that are in doubt since an earlier attempt.
     doubts: Mutex<Vec<Effect>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Work {
@@ -33,14 +34,15 @@ impl Work {
         claimed_dispatch: ClaimedDispatch,
         stores: &TenantStores,
         cancellation: Cancellation,
-        can_settle_in_commit: bool,
+        (can_settle_in_commit, clock): (bool, Arc<dyn Clock>),
     ) -> Self {
         let commits = stores.commits.as_ref().map(|commits| {
             let (commits, thread) = (Arc::clone(commits), claimed_dispatch.dispatch.thread.clone());
             Arc::new(FencedCommits::new(commits, thread, claimed_dispatch.fence(), cancellation.clone()))
         });
-        let doubts = Mutex::default();
-        Self { attempt: Arc::new(Attempt { claimed_dispatch, commits, cancellation, can_settle_in_commit, doubts }) }
+        let attempt =
+            Attempt { claimed_dispatch, commits, cancellation, can_settle_in_commit, doubts: Mutex::default(), clock };
+        Self { attempt: Arc::new(attempt) }
     }
 
     /// Returns the dispatch in the state in which it was claimed: thread, run, payload, number of failures.
@@ -113,6 +115,17 @@ impl Work {
     #[must_use]
     pub fn can_settle_in_commit(&self) -> bool {
         self.attempt.can_settle_in_commit
+    }
+
+    /// Returns a sink for the checkpoints of an answer while it is received (SC): that of one step of the run of this
+    /// dispatch. It loads what an earlier attempt received of the same step.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store keeps no threads or no documents; any error of reading.
+    pub async fn stream_sink(&self, step: u64) -> Result<StreamSink> {
+        let Dispatch { thread, run, .. } = self.dispatch();
+        let stores = TenantStores::from_coordinator(self.commits()?);
+        StreamSink::open(&stores, Arc::clone(&self.attempt.clock), (thread.clone(), run.clone()), step).await
     }
 
     /// Returns an empty commit to the thread of the dispatch.

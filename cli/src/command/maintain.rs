@@ -64,6 +64,9 @@ pub(crate) struct Args {
     /// How long to keep effects that have ended and whose runs are not open; effects in doubt are always kept
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     effects: args::RetentionAge,
+    /// How long to keep stream checkpoints that are not replaced; those of runs that are done are removed, too
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
+    stream_checkpoints: args::RetentionAge,
     /// Compress the logs of threads that did not change for this time; only for `file:` stores
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     compress_after: args::RetentionAge,
@@ -85,6 +88,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.events, retention.threads) = (args.events.0, args.threads.0);
     (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
     (retention.versions, retention.effects) = (args.versions, args.effects.0);
+    retention.stream_checkpoints = args.stream_checkpoints.0;
     let mut maintenance =
         Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
     if args.dry_run {
@@ -196,6 +200,8 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
         age_text(retention.config_feed),
         retention.versions.map_or_else(|| "forever".to_owned(), |count| format!("the newest {count}")),
         age_text(retention.effects),
+        "their time".to_owned(),
+        age_text(retention.stream_checkpoints),
     ];
     let more = if round.summary.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry_run { "would be removed" } else { "removed" }, "kept for"]);
@@ -211,7 +217,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
     out.flush()
 }
 
-fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 10] {
+fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 12] {
     [
         ("expired claims", summary.reclaimed),
         ("dispatches", summary.dispatches),
@@ -223,6 +229,8 @@ fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 10] {
         ("config entries", summary.config_entries),
         ("versions", summary.versions),
         ("effects", summary.effects),
+        ("replay records", summary.replay_records),
+        ("stream checkpoints", summary.stream_checkpoints),
     ]
 }
 

@@ -49,10 +49,8 @@ impl BuggyReplay {
             LayerBug::ReplayWireIdsOfAStream => {
                 record.wire_id = format!("{}-{}", stream.stream(), record.wire_id).parse()?;
             }
-            LayerBug::ReplayRepeatsAppended => {
-                if self.inner.find_replay(stream, &record.wire_id).await?.is_some() {
-                    record.wire_id = format!("{}-2", record.wire_id).parse()?;
-                }
+            LayerBug::ReplayRepeatsAppended if self.inner.find_replay(stream, &record.wire_id).await?.is_some() => {
+                record.wire_id = format!("{}-2", record.wire_id).parse()?;
             }
             _ => {}
         }

@@ -99,9 +99,10 @@ pub(super) async fn the_highest_of_concurrent_puts_stays(given: &Given) -> Verdi
     start_runs(given, &["r"]).await?;
     for round in 0..10 {
         let store = checkpoints(given)?;
-        let results = run_concurrently(WRITERS as usize, |writer| {
-            // The first writer has the highest sequence.
-            let (store, sequence) = (Arc::clone(&store), round * WRITERS + (WRITERS - writer as u64));
+        // The first writer has the highest sequence.
+        let sequences: Vec<_> = (round * WRITERS + 1..=(round + 1) * WRITERS).rev().collect();
+        let results = run_concurrently(sequences.len(), |writer| {
+            let (store, sequence) = (Arc::clone(&store), sequences[writer]);
             async move { store.put_stream_checkpoint(request("r", sequence)).await }
         });
         for outcome in results.await {
@@ -151,10 +152,9 @@ pub(super) async fn a_checkpoint_is_not_part_of_the_thread(given: &Given) -> Ver
 /// A put that fails leaves the stored checkpoint, and a commit that names the checkpoint succeeds after it, whether or
 /// not there is one.
 pub(super) async fn a_failing_put_does_not_fail_the_commit(given: &Given) -> Verdict {
-    const MAX_BYTES: u64 = 10_000;
-    let given = given.open_another_store_with_limits(|limits| limits.record_bytes = MAX_BYTES).await?;
+    let given = given.open_another_store_with_limits(|limits| limits.record_bytes = 10_000).await?;
     start_runs(&given, &["r"]).await?;
-    let too_large = PutStreamCheckpoint::new(id("t"), id("r"), 9, answer(&"x".repeat(MAX_BYTES as usize)));
+    let too_large = PutStreamCheckpoint::new(id("t"), id("r"), 9, answer(&"x".repeat(10_000)));
     for stored in [None, Some(1)] {
         if let Some(sequence) = stored {
             put_stored(&given, "r", sequence).await?;

@@ -162,6 +162,11 @@ impl TestBed {
         self.stores.clone()
     }
 
+    /// Returns the clock of the stores, for a handler that moves it. A server keeps its own time.
+    pub(super) fn clock(&self) -> ManualClock {
+        self.clock.clone()
+    }
+
     /// Advances store time in all stores.
     pub(super) async fn advance(&self, by: Duration) {
         self.clock.advance(by);

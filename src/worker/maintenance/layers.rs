@@ -1,11 +1,13 @@
-//! The steps about config, the audit log, the registry and effects. A dry run counts what they would remove.
+//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints. A dry run
+//! counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ErrorKind, PurgeEffects, PurgeVersions, Result, TenantId,
+    ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
     layers::{
         TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
+        replay::ReplayStore, stream_checkpoint::StreamCheckpointStore,
     },
 };
 
@@ -21,6 +23,8 @@ pub(super) struct Layers {
     audit: Option<Arc<dyn AuditStore>>,
     registry: Option<Arc<dyn RegistryStore>>,
     effects: Option<Arc<dyn EffectStore>>,
+    replay: Option<Arc<dyn ReplayStore>>,
+    stream_checkpoints: Option<Arc<dyn StreamCheckpointStore>>,
 }
 
 impl Layers {
@@ -30,6 +34,8 @@ impl Layers {
             audit: if_supported(stores.audit(tenant))?,
             registry: if_supported(stores.registry(tenant))?,
             effects: if_supported(stores.effects(tenant))?,
+            replay: if_supported(stores.replay(tenant))?,
+            stream_checkpoints: if_supported(stores.stream_checkpoints(tenant))?,
         })
     }
 }
@@ -51,6 +57,9 @@ impl Steps {
         failures.add_step("trim the config feed", &mut summary.config_entries, self.trim_config_feed().await);
         failures.add_step("purge versions", &mut summary.versions, self.purge_versions().await);
         failures.add_step("purge effects", &mut summary.effects, self.purge_effects().await);
+        failures.add_step("purge the replay log", &mut summary.replay_records, self.purge_replay().await);
+        let checkpoints = self.purge_stream_checkpoints().await;
+        failures.add_step("purge stream checkpoints", &mut summary.stream_checkpoints, checkpoints);
     }
 
     async fn trim_config_feed(&self) -> StepResult {
@@ -81,6 +90,23 @@ impl Steps {
         let request = if self.is_dry_run { request.dry() } else { request };
         let purged = effects.purge_effects(request, &**threads, &self.until_stopped()).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.effects, None))
+    }
+
+    async fn purge_replay(&self) -> StepResult {
+        let Some(replay) = &self.layers.replay else { return NOTHING_DONE };
+        let request = if self.is_dry_run { PurgeReplay::new().dry() } else { PurgeReplay::new() };
+        let purged = replay.purge_replay(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.records, None))
+    }
+
+    async fn purge_stream_checkpoints(&self) -> StepResult {
+        let (Some(store), Some(age)) = (&self.layers.stream_checkpoints, self.retention.stream_checkpoints) else {
+            return NOTHING_DONE;
+        };
+        let mut request = PurgeStreamCheckpoints::updated_before(self.clock.now().saturating_sub(age));
+        request.dry_run = self.is_dry_run;
+        let purged = store.purge_stream_checkpoints(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.checkpoints, None))
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {

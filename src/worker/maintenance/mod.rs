@@ -40,14 +40,18 @@ pub struct Retention {
     /// The time from the end of an effect to its removal; absent by default, so effects are kept as long as their
     /// threads. Effects without an outcome stay, and so do those of open runs (EF-5).
     pub effects: Option<Duration>,
+    /// The time from the last put of a stream checkpoint to its removal; 24 hours by default. If the age is set, those
+    /// of runs that are done are removed, too (SC-4).
+    pub stream_checkpoints: Option<Duration>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         const DAY: Duration = Duration::from_hours(24);
         let (events, threads, config_feed, versions, effects) = (None, None, None, None, None);
-        let audit = Some(AUDIT_RETENTION);
-        Self { dispatches: Some(DAY), outbox: Some(DAY), events, threads, audit, config_feed, versions, effects }
+        let (audit, stream_checkpoints) = (Some(AUDIT_RETENTION), Some(DAY));
+        let (dispatches, outbox) = (Some(DAY), Some(DAY));
+        Self { dispatches, outbox, events, threads, audit, config_feed, versions, effects, stream_checkpoints }
     }
 }
 
@@ -108,6 +112,10 @@ pub struct MaintenanceSummary {
     pub versions: u64,
     /// Removed effects.
     pub effects: u64,
+    /// Removed records of the replay log that had expired (RP-5).
+    pub replay_records: u64,
+    /// Removed stream checkpoints.
+    pub stream_checkpoints: u64,
     /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
     pub logs: u64,
     /// The size of the files of these logs before, in bytes.
@@ -127,7 +135,9 @@ impl MaintenanceSummary {
     fn add(&mut self, other: &Self) {
         let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more, .. } = other;
         let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
-        let Self { audit_records, config_entries, versions, effects, .. } = other;
+        let Self { audit_records, config_entries, versions, effects, replay_records, stream_checkpoints, .. } = other;
+        self.replay_records += replay_records;
+        self.stream_checkpoints += stream_checkpoints;
         self.audit_records += audit_records;
         self.config_entries += config_entries;
         self.versions += versions;

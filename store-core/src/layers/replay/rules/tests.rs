@@ -158,7 +158,7 @@ fn a_page_is_cut_by_bytes_but_has_one_record() {
         let mut page = records(sizes);
         let next = cut_page(&mut page);
         assert_eq!((page.len(), next.is_some()), (wanted, wanted < sizes.len()), "{sizes:?}");
-        assert_eq!(next.is_none_or(|next| Some(next) == page.last().map(|last| last.cursor.clone())), true);
+        assert!(next.is_none_or(|next| Some(next) == page.last().map(|last| last.cursor.clone())));
     };
     check(&[], 0);
     check(&[1, 2, 3], 3);
