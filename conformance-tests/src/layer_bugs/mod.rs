@@ -2,7 +2,8 @@
 //!
 //! The layers are in `store-core`. A bug of profiles or of the registry changes what the layer reads from the model and
 //! writes to it (`document`, `effects`). A bug of config or of the audit log changes the calls of the layer and their
-//! answers (`config`, `audit`). Bugs of effects do the one or the other (`effect_store`, `document`, `effect_documents`).
+//! answers (`config`, `audit`). Bugs of effects do the one or the other (`effect_store`, `document`,
+//! `effect_documents`).
 
 mod audit;
 mod bug;
