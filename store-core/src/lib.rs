@@ -88,7 +88,11 @@ pub use self::{
     },
     id::{
         AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
-        DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EventId, EventKey, EventKind, IdSource, IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion, WorkerId, WriterId,
+        DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EventId, EventKey, EventKind, IdSource,
+        IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey,
+        ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId, TenantId,
+        ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion, WorkerId,
+        WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
