@@ -79,7 +79,8 @@ pub use self::{
 #[cfg(feature = "worker")]
 pub use self::worker::{
     Backoff, CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
-    MaintenanceSummary, Offered, OutboxDelivery, Policy, Reconciler, Relay, Retention, RetryAll, StreamSink, Verdict, Work, WorkSummary, Worker, WorkerOptions,
+    MaintenanceSummary, Offered, OutboxDelivery, Policy, Reconciler, Relay, Retention, RetryAll, StreamSink, Verdict,
+    Work, WorkSummary, Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]

@@ -6,8 +6,8 @@ use std::{
 };
 
 use store_core::{
-    ClaimNumber, ClaimedDispatch, Clock, Commit, CommitCoordinator, CommitKey, Dispatch, Effect, Fence, LiveTarget, Result,
-    TenantStores, ThreadRunStore,
+    ClaimNumber, ClaimedDispatch, Clock, Commit, CommitCoordinator, CommitKey, Dispatch, Effect, Fence, LiveTarget,
+    Result, TenantStores, ThreadRunStore,
 };
 
 use super::{Cancellation, StreamSink, fenced::FencedCommits};

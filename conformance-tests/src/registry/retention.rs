@@ -2,7 +2,8 @@
 
 use store_core::{
     CollectionId, Commit, DocumentChange, DocumentKey, DocumentQuery, DocumentStoreExt, ErrorKind, IgnoreProgress,
-    KeySegment, Progress, PurgeVersions, RegistryReader, RegistryRetention, RunOutcome, RunStatus, VersionRef, WriteDocuments, pin_changes, unpin_changes,
+    KeySegment, Progress, PurgeVersions, RegistryReader, RegistryRetention, RunOutcome, RunStatus, VersionRef,
+    WriteDocuments, pin_changes, unpin_changes,
 };
 
 use super::helpers::{agent, expect_versions, publication, publish_all, publish_values, registry};
