@@ -26,8 +26,8 @@ use crate::{
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
 /// to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the replay log and
-/// stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
-/// ([`with_settings`](Self::with_settings)).
+/// stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another one config
+/// with profiles and audit log ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.
@@ -298,8 +298,8 @@ impl Stores {
         Ok(Arc::new(RegistryLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
-    /// Returns the replay log of a tenant (RP): what was sent on a wire, to be sent again. What has expired is decided by
-    /// the clock of the stores ([`with_clock`](Self::with_clock)).
+    /// Returns the replay log of a tenant (RP): what was sent on a wire, to be sent again. The clock of the stores
+    /// ([`with_clock`](Self::with_clock)) decides what has expired.
     ///
     /// # Errors
     /// As [`config`](Self::config).

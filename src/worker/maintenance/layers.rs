@@ -1,5 +1,5 @@
-//! The steps about layers: config, the audit log, the registry, the replay log, stream checkpoints. A dry run counts what
-//! they would remove.
+//! The steps about layers: config, the audit log, the registry, the replay log, stream checkpoints. A dry run counts
+//! what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
