@@ -13,8 +13,8 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// A sink for the checkpoints of one answer of a model, while the answer is received (SC).
 ///
 /// The handler offers what it has received so far, as often as it likes. The sink puts a checkpoint if the last one is
-/// old enough, so the rate of writes is bounded, and an answer that comes within one interval writes nothing. A put that
-/// fails is remembered and never stops the answer or its commit (SC-7). The thread must exist.
+/// old enough, so the rate of writes is bounded, and an answer that comes within one interval writes nothing. A put
+/// that fails is remembered and never stops the answer or its commit (SC-7). The thread must exist.
 ///
 /// ```
 /// use agentstore::{Done, Failure, Message, NewEntry, PartialAnswer, Recovery, Work};

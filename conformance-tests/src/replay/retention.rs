@@ -122,8 +122,8 @@ pub(super) async fn a_cursor_before_purged_records_is_refused(given: &Given) -> 
     expect_next(&mut subscription, "3:c=c").await
 }
 
-/// After a purge that was interrupted between its steps, an append of a purged wire id makes a new record. A later purge
-/// finishes what is left, and does not take the new record for the old one.
+/// After a purge that was interrupted between its steps, an append of a purged wire id makes a new record. A later
+/// purge finishes what is left, and does not take the new record for the old one.
 pub(super) async fn an_interrupted_purge_harms_no_later_record(given: &Given) -> Verdict {
     let clock = stopped_clock();
     let store = replay_with_clock(given, &clock)?;

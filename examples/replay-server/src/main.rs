@@ -1,5 +1,5 @@
-//! A server that sends the answers of runs to browsers as server-sent events. Whatever breaks, the client or the server,
-//! a client that reconnects gets each event once, byte for byte.
+//! A server that sends the answers of runs to browsers as server-sent events. Whatever breaks, the client or the
+//! server, a client that reconnects gets each event once, byte for byte.
 //!
 //! Each event is a record of the replay log before it is sent. A client that reconnects names the last event that it
 //! has received in full (`Last-Event-ID`), and gets what comes after it. A server that was killed continues the run

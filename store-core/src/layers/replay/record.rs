@@ -146,7 +146,7 @@ impl NewReplay {
         self
     }
 
-    /// Sets the time from which on the record is not listed.
+    /// Sets the time of the expiry. The record is no longer listed when it has come.
     #[must_use]
     pub const fn expiring_at(mut self, time: Timestamp) -> Self {
         self.expires_at = Some(time);
@@ -213,7 +213,7 @@ pub struct ReplayRecord {
     pub projector_version: Option<ProjectorVersion>,
     /// The stored events from which the bytes were made.
     pub sources: Vec<ReplaySource>,
-    /// The time from which on the record is not listed.
+    /// The time of the expiry. The record is no longer listed when it has come.
     pub expires_at: Option<Timestamp>,
     /// Store time of the append.
     pub created_at: Timestamp,

@@ -36,8 +36,8 @@ pub trait StreamCheckpointStore: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` if the thread does not exist (TH-32); `ClaimLost` and `StaleEpoch` under a claim (CM-44);
-    /// `LimitExceeded`. After an `Unknown` outcome, repeat the call: if it was applied, it is ignored. A put that failed
-    /// never makes a commit fail (SC-7).
+    /// `LimitExceeded`. After an `Unknown` outcome, repeat the call: if it was applied, it is ignored. A put that
+    /// failed never makes a commit fail (SC-7).
     async fn put_stream_checkpoint(&self, request: PutStreamCheckpoint) -> Result<StreamCheckpointOutcome>;
 
     /// Loads the checkpoint of a run (SC-1). There is none after a commit has ended the run, whether or not that commit
