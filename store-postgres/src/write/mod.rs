@@ -431,12 +431,8 @@ impl Batch {
     /// appends events, inserts outbox rows without an order key, and requires that mailboxes are unchanged.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
-        let fits_threads = match &*self.threads {
-            [] => !self.documents.is_empty(),
-            [row] => is_thread_that_stays(row),
-            _ => false,
-        };
-        fits_threads
+        let writes_documents_only = self.threads.is_empty() && !self.documents.is_empty();
+        (writes_documents_only || matches!(&*self.threads, [row] if is_thread_that_stays(row)))
             && self.outbox_groups.is_empty()
             && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
             && self.outbox_ready.is_empty()

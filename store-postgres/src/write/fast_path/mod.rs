@@ -1,7 +1,7 @@
-//! Writes ordinary commits, each to one existing thread, and writes of documents, in one statement. The statement
-//! consists only of the parts that these need. If other calls have changed a thread since the decision, nothing is written to this thread.
-//! If they have changed another record that belongs to one of the threads, nothing at all is written. The text of the
-//! statement depends on which parts there are, never on their values.
+//! Writes ordinary commits, each to one existing thread, and writes of documents, in one statement. It consists only of
+//! the parts that these need. If other calls have changed a thread since the decision, nothing is written to this
+//! thread. If they have changed another record that belongs to one of the threads, nothing at all is written. The text
+//! of the statement depends on which parts there are, never on their values.
 
 mod documents;
 mod log;
