@@ -105,7 +105,7 @@ fn invalid_arguments_exit_with_2() {
             &["config", "set", "limits", "tokens", "--value", "1", "--expect", "many"],
             "it is neither a number nor `absent`",
         ),
-        (&["profile", "get", "u1", "language"], "expected `user:ID`, `agent:ID`, `system`"),
+        (&["profile", "get", "u1", "language"], "it is none of `user:ID`, `agent:ID`, `system`"),
         (&["registry", "show", "coder"], "expected `KIND/ID` or `KIND/ID@VERSION`"),
         (&["registry", "archive", "agent/coder@1", "--store", "memory:"], "not one of its versions"),
         (&["registry", "diff", "agent/coder@1", "3", "--store", "memory:"], "two versions of one definition"),

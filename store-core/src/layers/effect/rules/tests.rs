@@ -253,7 +253,7 @@ fn a_change_keeps_the_order_of_the_lists() {
         assert_eq!(texts(&changes(found.as_ref(), &effect).unwrap()), wanted, "{found:?} {status}");
     };
     let (at_7, absent) =
-        ("+layer.effects/r/charge of thread t if revision 7", "+layer.effects/r/charge of thread t if no document");
+        ("+layer.effects/r/charge of thread t if revision 7", "+layer.effects/r/charge of thread t if none");
     let (open, ended) =
         ("layer.effects.order/1/t/r/charge if anything", "layer.effects.order/2/t/r/charge if anything");
     check(None, EffectStatus::Intended, &[absent, &format!("+{open}")]);
