@@ -106,7 +106,7 @@ fn invalid_arguments_exit_with_2() {
             "it is neither a number nor `absent`",
         ),
         (&["profile", "get", "u1", "language"], "it is none of `user:ID`, `agent:ID`, `system`"),
-        (&["registry", "show", "coder"], "expected `KIND/ID` or `KIND/ID@VERSION`"),
+        (&["registry", "show", "coder"], "it must be `KIND/ID`"),
         (&["registry", "archive", "agent/coder@1", "--store", "memory:"], "not one of its versions"),
         (&["registry", "diff", "agent/coder@1", "3", "--store", "memory:"], "two versions of one definition"),
         (&["effects", "list", "--run", "r"], "--thread"),
