@@ -88,7 +88,10 @@ fn a_person_resolves_doubts() {
         begin_effects(store);
         let response = store.run_with_input(&resolve_charge(&["--retry"]), "n\n");
         assert_eq!(response.code, 1, "{response:?}");
-        assert!(response.err.contains("perform it again?") && response.err.contains("nothing was done"), "{response:?}");
+        assert!(
+            response.err.contains("perform it again?") && response.err.contains("nothing was done"),
+            "{response:?}"
+        );
         assert_eq!(listed(store, &["--in-doubt"]), ["charge unknown", "refund intended"]);
         let response = store.run_with_input(&resolve_charge(&["--retry"]), "y\n");
         assert_eq!(response.code, 0, "{response:?}");

@@ -427,11 +427,11 @@ impl Batch {
     }
 
     /// Returns whether the batch writes to one thread only, which exists before and after the batch, and does not clear
-    /// its state, or to no thread and writes documents. Outside of the thread, such a batch only writes documents,
-    /// appends events, inserts outbox rows without an order key, and requires that mailboxes are unchanged.
+    /// its state, or only writes documents. Outside of the thread, such a batch only writes documents, appends events,
+    /// inserts outbox rows without an order key, and requires that mailboxes are unchanged.
     fn fits_fast_path(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.creates_thread && row.thread.is_some();
-        let writes_documents_only = self.threads.is_empty() && !self.documents.is_empty();
+        let writes_documents_only = self.threads.is_empty() && self.scopes.is_empty() && !self.documents.is_empty();
         (writes_documents_only || matches!(&*self.threads, [row] if is_thread_that_stays(row)))
             && self.outbox_groups.is_empty()
             && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
