@@ -25,11 +25,10 @@ use crate::{
 
 /// An opened store with all its parts.
 ///
-/// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
-/// to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects, the replay
-/// log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)), and another
-/// one config with profiles and audit log
-/// ([`with_settings`](Self::with_settings)).
+/// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always
+/// belong to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects,
+/// the replay log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
+/// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.
@@ -121,9 +120,9 @@ impl Stores {
 
     /// Takes config, profiles and the audit log from another store, and everything else from this one (CP-2).
     ///
-    /// The registry and the effects stay in this store, and their audit records with them: `audit` reads the logs of both
-    /// stores as one.
-    /// [`subscribe_audit`](AuditStore::subscribe_audit) gives the records of each store in their order.
+    /// The registry and the effects stay in this store, and their audit records with them: `audit` reads the logs of
+    /// both stores as one. [`subscribe_audit`](AuditStore::subscribe_audit) gives the records of each store in their
+    /// order.
     ///
     /// `delete_tenant` deletes a tenant from the other store first, and then from this one. If it is interrupted,
     /// repeat the call to finish it. If `other` is the same store as this one, nothing changes.
@@ -301,8 +300,8 @@ impl Stores {
         Ok(Arc::new(RegistryLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
-    /// Returns the replay log of a tenant (RP): what was sent on a wire, to be sent again. What has expired is decided by
-    /// the clock of the stores ([`with_clock`](Self::with_clock)).
+    /// Returns the replay log of a tenant (RP): what was sent on a wire, to be sent again. What has expired is decided
+    /// by the clock of the stores ([`with_clock`](Self::with_clock)).
     ///
     /// # Errors
     /// As [`config`](Self::config).

@@ -99,8 +99,8 @@ fn named_log_id(kind: &str, name: &str) -> Result<ThreadId> {
     ThreadId::new(if id.len() > MAX_ID_BYTES { format!("{kind}#{}", hash_of(name)) } else { id })
 }
 
-/// How often a log of documents was rewritten, and what the ids of all logs of its collection have in common; `None` for
-/// other ids.
+/// How often a log of documents was rewritten, and what the ids of all logs of its collection have in common; `None`
+/// for other ids.
 pub(crate) fn collection_log(id: &ThreadId) -> Option<(u64, &str)> {
     let rest = id.as_str().strip_prefix(DOCUMENTS)?.strip_prefix('.')?;
     let (rewrites, name) = rest.split_at_checked(rest.find([':', '#'])?)?;

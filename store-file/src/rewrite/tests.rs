@@ -207,8 +207,8 @@ async fn repair_restores_a_collection_that_the_index_lacks_vf_5() {
     assert_eq!((place.list().await, place.verify().await), (expected, vec![]));
 }
 
-/// A damaged line does not keep the other documents from being moved. The document stays damaged, a verification reports
-/// it, and a put or a deletion ends that.
+/// A damaged line does not keep the other documents from being moved. The document stays damaged, a verification
+/// reports it, and a put or a deletion ends that.
 #[tokio::test]
 async fn a_rewrite_ends_beside_a_damaged_document_fi_4() {
     let place = Place::filled().await;

@@ -197,8 +197,9 @@ async fn appended(store: &FileStore, topic: &str) -> u64 {
     commits(store).events().load_scope(&Scope::Topic(topic.parse().unwrap())).await.unwrap().appended
 }
 
-/// Shows EV-3, EV-23 and FI-4: an index that is made anew beside a damaged log gives no number of a topic again, although
-/// the last events of the topic stood in that log. What is lost is reported as damage, and other topics go on.
+/// Shows EV-3, EV-23 and FI-4: an index that is made anew beside a damaged log gives no number of a topic again,
+/// although the last events of the topic stood in that log. What is lost is reported as damage, and other topics go
+/// on.
 #[tokio::test]
 async fn numbers_of_a_topic_are_not_given_again_after_damage() {
     let place = Place::new();
