@@ -34,7 +34,7 @@ pub(crate) use self::thread_calls::{check_unknown_outcomes_on_threads, test_drop
 pub(crate) const MAX_POLLS: usize = 200;
 /// How long a call may take. A call that takes longer is assumed to wait forever. No call needs that long, even if the
 /// machine is busy and the store must first notice that an earlier call was dropped.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the test waits before it assumes that a dropped call will not take effect later.
 pub(crate) const LATE_EFFECT_DELAY: Duration = Duration::from_millis(20);
 /// Calls whose effect the store reverts if the call was dropped before its answer was received.
