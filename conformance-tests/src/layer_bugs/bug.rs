@@ -383,7 +383,7 @@ bugs! {
     EffectResolutionUnguarded = "effect::a_resolution_can_expect_a_revision",
     /// Resolutions have no audit records.
     EffectAuditForgotten = "effect::a_resolution_is_audited",
-    /// A page of effects has the last one first.
+    /// A page lists the last effect first.
     EffectsReversed = "effect::effects_that_have_not_ended_come_first",
     /// The list of a run has the effects of its thread.
     EffectRunFilterIgnored = "effect::effects_of_a_thread_and_of_a_run_are_listed",

@@ -16,7 +16,7 @@ use crate::{
     event::NewEvent,
     ext::DocumentStoreExt,
     id::{IdSource, IdempotencyKey, UuidSource},
-    layers::{LayerStore, plan_and_write, write_of},
+    layers::{LayerStore, load_in_parts, plan_and_write, write_of},
     page::{Cursor, Page, PageRequest},
     progress::Progress,
     run::RunReader,
@@ -173,11 +173,11 @@ impl EffectLayer {
         })
     }
 
-    /// Loads the effects of entries of the order, as of one moment; none where there is none.
+    /// Loads the effects of entries of the order; none where there is none.
     pub(super) async fn load_of_entries(&self, entries: &[Document]) -> Result<Vec<Option<Effect>>> {
         let names = entries.iter().map(|entry| rules::document_of(&rules::name_of_entry(entry)?));
         let names: Vec<_> = names.collect::<Result<_>>()?;
-        let documents = self.store.documents.load_documents(&names).await?;
+        let documents = load_in_parts(&*self.store.documents, &names).await?;
         documents.iter().map(|document| document.as_ref().map(Effect::from_document).transpose()).collect()
     }
 }
