@@ -95,6 +95,8 @@ pub enum Contract {
     LiveChannel,
     /// Documents and topics, and commits that write them.
     DocumentStore,
+    /// Objects, and the blobs that core keeps in them.
+    ObjectStore,
 }
 
 /// How a case ended.

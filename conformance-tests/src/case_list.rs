@@ -180,6 +180,17 @@ macro_rules! document_store {
     };
 }
 
+/// Runs every case of objects, and of the blobs that core keeps in them, each as a test of its own. `$fixture` is an
+/// expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
+#[macro_export]
+macro_rules! object_store {
+    ($fixture:expr) => {
+        mod object_store {
+            $crate::area_tests! { [ObjectStore $fixture] object blob }
+        }
+    };
+}
+
 /// Runs every case of the layers, each as a test of its own. The layers are code of core, so one backend is enough.
 /// `$fixture` is an expression that makes a fixture. Its path must begin with `crate`: `crate::fixture()`.
 #[macro_export]
@@ -222,6 +233,7 @@ impl Contract {
         Self::OutboxStore,
         Self::LiveChannel,
         Self::DocumentStore,
+        Self::ObjectStore,
     ];
 
     /// The cases in the list of the contract, area by area.
@@ -239,6 +251,7 @@ impl Contract {
                     document config profile registry audit effect replay stream_checkpoint tenant page ids errors process
                 )
             }
+            Self::ObjectStore => area_slices!(object blob),
         };
         areas.into_iter().flatten()
     }

@@ -8,6 +8,7 @@ use store_core::{
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
+        blob::{BlobLayer, BlobStore},
         config::{ConfigLayer, ConfigStore},
         effect::{EffectLayer, EffectStore},
         replay::{ReplayLayer, ReplayStore},
@@ -134,6 +135,14 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents or no threads.
     fn stream_checkpoints(&self, stores: &TenantStores) -> Result<Arc<dyn StreamCheckpointStore>> {
         Ok(Arc::new(StreamCheckpointLayer::new(stores)?))
+    }
+
+    /// Returns the blobs of a tenant, as [`config`](Self::config) does for config. The case moves the clock.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents, no threads or no objects.
+    fn blobs(&self, stores: &TenantStores, clock: Arc<dyn Clock>) -> Result<Arc<dyn BlobStore>> {
+        Ok(Arc::new(BlobLayer::new(stores, clock)?))
     }
 
     /// Returns the effects over the documents of a tenant, as [`config`](Self::config) does for config.

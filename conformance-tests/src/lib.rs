@@ -28,8 +28,9 @@
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
-//!   `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `mailbox`, `outbox`, `live`, `document`, `object`, `blob`, `config`, `profile`, `registry`, `audit`, `effect`,
+//!   `replay`, `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
+//!   `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -57,8 +58,10 @@ mod record_list;
 mod report;
 mod test_length;
 mod unknown_outcome;
+mod with_blobs;
 
 mod audit;
+mod blob;
 mod commit;
 mod config;
 mod context;
@@ -70,6 +73,7 @@ mod ids;
 mod live;
 mod log;
 mod mailbox;
+mod object;
 mod outbox;
 mod page;
 mod pending;
@@ -93,4 +97,5 @@ pub use self::{
     random::{Random, seed_from_env},
     report::{CaseResult, Report, SuiteRefusal, run},
     test_length::TestLength,
+    with_blobs::WithBlobs,
 };

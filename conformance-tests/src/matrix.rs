@@ -34,6 +34,7 @@ impl StoreSupport {
             Contract::OutboxStore => stores.outbox.is_some(),
             Contract::LiveChannel => stores.live().is_some() || stores.wake_ups().is_some(),
             Contract::DocumentStore => stores.documents.is_some(),
+            Contract::ObjectStore => stores.objects.is_some(),
         };
         let contracts = Contract::ALL.iter().copied().filter(is_supported).collect();
         Ok(Self { capabilities: store.capabilities().clone(), contracts, live: stores.live().is_some() })

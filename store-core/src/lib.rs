@@ -5,15 +5,15 @@
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: a module each
-//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`, `document`: a folder for
-//!   each domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
+//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`, `document`, `object`: a
+//!   folder for each domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
-//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config,
-//!   effects, profiles, the registry, the replay log, stream checkpoints
+//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, blobs,
+//!   config, effects, profiles, the registry, the replay log, stream checkpoints
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -61,6 +61,7 @@ pub mod layers;
 pub mod live;
 pub mod log;
 pub mod mailbox;
+pub mod object;
 pub mod outbox;
 pub mod pending;
 pub mod run;
@@ -100,6 +101,10 @@ pub use self::{
         audit::{
             AUDIT_RETENTION, AuditAction, AuditLog, AuditQuery, AuditRecord, AuditResource, AuditStore, NewAudit,
             ResourceFilter, Restoration, TextFilter,
+        },
+        blob::{
+            Blob, BlobHash, BlobLayer, BlobOptions, BlobRef, BlobStore, BlobStoreExt, CollectBlobs, CollectedBlobs,
+            DEFAULT_MOVED_BYTES, MIN_GRACE, OpenedBlob, RemovedBlobs, reference_changes, with_blobs,
         },
         config::{
             ConfigChange, ConfigContent, ConfigEntry, ConfigEntryKind, ConfigLayer, ConfigName, ConfigOp,
@@ -151,6 +156,7 @@ pub use self::{
         NotClaimedReason, Purge, Purged, ReadyThread, Reclaimed, Requeue, RequeueChoice, Settled, Settlement,
         UnreadableThread, When,
     },
+    object::{ByteStream, ObjectKey, ObjectStore, ObjectUpload, StoredObject, byte_stream},
     outbox::{
         ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim,
         OutboxCounts, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore, PurgeOutbox,

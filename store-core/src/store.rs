@@ -13,6 +13,7 @@ use crate::{
     id::TenantId,
     live::{LiveChannel, WakeUps},
     mailbox::MailboxStore,
+    object::ObjectStore,
     outbox::OutboxStore,
     page::{Page, PageRequest},
     pending::PendingStore,
@@ -84,6 +85,8 @@ pub struct TenantStores {
     pub outbox: Option<Arc<dyn OutboxStore>>,
     /// Documents, and the topics of `events`.
     pub documents: Option<Arc<dyn DocumentStore>>,
+    /// Objects: the bytes of blobs.
+    pub objects: Option<Arc<dyn ObjectStore>>,
     /// The coordinator, which writes commits to `threads`, `pending`, `events`, `outbox` and `documents`.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
     /// The mailbox: dispatches for the threads.
@@ -104,11 +107,19 @@ impl TenantStores {
             events: Some(commits.events()),
             outbox: Some(commits.outbox()),
             documents: commits.documents(),
+            objects: None,
             commits: Some(commits),
             mailbox: None,
             live: None,
             wake_ups: None,
         }
+    }
+
+    /// Sets the objects.
+    #[must_use]
+    pub fn with_objects(mut self, objects: Arc<dyn ObjectStore>) -> Self {
+        self.objects = Some(objects);
+        self
     }
 
     /// Sets the mailbox.
@@ -156,6 +167,7 @@ impl fmt::Debug for TenantStores {
             .field("events", &self.events.is_some())
             .field("outbox", &self.outbox.is_some())
             .field("documents", &self.documents.is_some())
+            .field("objects", &self.objects.is_some())
             .field("commits", &self.commits.is_some())
             .field("mailbox", &self.mailbox.is_some())
             .field("live", &self.live.is_some())

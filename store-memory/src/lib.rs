@@ -42,6 +42,7 @@ mod inspect;
 mod locks;
 mod log;
 mod mailbox;
+mod objects;
 mod outbox;
 mod pending;
 mod runs;

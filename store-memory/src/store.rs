@@ -13,6 +13,7 @@ use crate::{
     config::MemoryConfig,
     locks::Lock,
     mailbox::MemoryMailbox,
+    objects::MemoryObjects,
     tenant::{SharedState, Tenant},
 };
 
@@ -81,7 +82,8 @@ impl Store for MemoryStore {
         let stores = TenantStores::from_coordinator(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
         let (live, mailbox) = (Arc::clone(&tenant.live_hub), Arc::new(MemoryMailbox::new(Arc::clone(tenant))));
         let wake_ups = Arc::clone(&mailbox);
-        Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(live))
+        let objects = Arc::new(MemoryObjects::new(Arc::clone(tenant)));
+        Ok(stores.with_objects(objects).with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(live))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

@@ -27,7 +27,9 @@ pub(super) async fn refusals_with_long_ids(
         Contract::EventStore => refused_event_calls(stores, longest_id).await,
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores, longest_id).await,
         Contract::OutboxStore => refused_outbox_calls(stores, longest_id).await,
-        Contract::DocumentStore => document_refusals::refused_calls_with_long_ids(stores, longest_id).await,
+        Contract::DocumentStore | Contract::ObjectStore => {
+            document_refusals::refused_calls_with_long_ids(stores, longest_id).await
+        }
     };
     let error_of = |(call, result): (&'static str, store_core::Result<()>)| match result {
         Ok(()) => Err(Failure::new(format!("{call}: the call is not refused"))),

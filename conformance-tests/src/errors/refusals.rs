@@ -113,7 +113,7 @@ pub(crate) async fn make_refused_calls(
         Contract::EventStore => refused_event_calls(stores).await,
         Contract::MailboxStore | Contract::LiveChannel => refused_mailbox_calls(stores).await,
         Contract::OutboxStore => refused_outbox_calls(stores).await,
-        Contract::DocumentStore => document_refusals::refused_document_calls(stores).await,
+        Contract::DocumentStore | Contract::ObjectStore => document_refusals::refused_document_calls(stores).await,
     };
     results
         .into_iter()

@@ -91,7 +91,7 @@ impl RecordKind {
             Contract::EventStore => &[Self::Event],
             Contract::MailboxStore | Contract::LiveChannel => &[Self::Dispatch],
             Contract::OutboxStore => &[Self::Row],
-            Contract::DocumentStore => &[Self::Document],
+            Contract::DocumentStore | Contract::ObjectStore => &[Self::Document],
         }
     }
 

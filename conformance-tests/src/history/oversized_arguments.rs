@@ -78,7 +78,7 @@ fn a_million_keys() -> JsonMap {
 fn record_kinds(stores: &TenantStores) -> impl Iterator<Item = &'static RecordKind> + use<> {
     let has_documents = stores.documents.is_some();
     let is_tested = move |contract: &&Contract| match contract {
-        Contract::LiveChannel => false,
+        Contract::LiveChannel | Contract::ObjectStore => false,
         Contract::DocumentStore => has_documents,
         _ => true,
     };

@@ -117,7 +117,7 @@ pub(super) async fn equal_ids_of_different_types_do_not_collide(given: &Given) -
         Contract::OutboxStore => stores.outbox.is_some(),
         Contract::DocumentStore => stores.documents.is_some(),
         Contract::CommitCoordinator => true,
-        Contract::ThreadRunStore | Contract::LiveChannel => false,
+        Contract::ThreadRunStore | Contract::LiveChannel | Contract::ObjectStore => false,
     };
     let contracts: Vec<_> = Contract::ALL.iter().filter(has_contract).collect();
     for contract in &contracts {

@@ -20,6 +20,7 @@ mod handle;
 mod live;
 mod mailbox;
 mod model_data;
+mod object_handle;
 mod outbox;
 mod page;
 mod pairing;

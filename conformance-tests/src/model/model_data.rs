@@ -8,8 +8,8 @@ use std::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use store_core::{
-    ClaimNumber, Commit, CommitKey, Entry, Json, JsonMap, PendingInput, Receipt, Result, Run, RunStatus, TenantId,
-    Thread, ThreadId, Timestamp, TokenCounts, Version,
+    ClaimNumber, Commit, CommitKey, Entry, Json, JsonMap, ObjectKey, PendingInput, Receipt, Result, Run, RunStatus,
+    TenantId, Thread, ThreadId, Timestamp, TokenCounts, Version,
 };
 
 use super::{
@@ -17,6 +17,7 @@ use super::{
     documents::DocumentTable,
     events::EventLog,
     mailbox::TenantMailbox,
+    object_handle::ModelObject,
     outbox::StoredRow,
     pending::StoredDecision,
     tree::{LogTree, sum_token_counts, token_counts_of},
@@ -48,6 +49,8 @@ pub(super) struct TenantData {
     pub(super) outbox: Vec<StoredRow>,
     /// The documents.
     pub(super) documents: DocumentTable,
+    /// The objects.
+    pub(super) objects: BTreeMap<ObjectKey, Arc<ModelObject>>,
     /// The number of writes to threads.
     pub(super) write_count: u64,
 }

@@ -140,8 +140,9 @@ impl Store for ModelStore {
         let deletions = self.shared.model_data().deletions.get(tenant).copied().unwrap_or_default();
         let (shared, is_closed) = (Arc::clone(&self.shared), Arc::clone(&self.is_closed));
         let handle = Arc::new(TenantHandle { shared, is_closed, tenant: tenant.clone(), deletions });
-        let (commits, mailbox, live) = (Arc::clone(&handle), Arc::clone(&handle), Arc::clone(&handle));
-        Ok(TenantStores::from_coordinator(commits).with_mailbox(mailbox).with_live(live).with_wake_ups(handle))
+        let stores = TenantStores::from_coordinator(Arc::<TenantHandle>::clone(&handle));
+        let (objects, mailbox, live) = (Arc::clone(&handle), Arc::clone(&handle), Arc::clone(&handle));
+        Ok(stores.with_objects(objects).with_mailbox(mailbox).with_live(live).with_wake_ups(handle))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
@@ -153,7 +154,11 @@ impl Store for ModelStore {
             let has_deliveries = !tenant.outbox.is_empty() || !tenant.mailbox.is_empty();
             let has_documents =
                 !tenant.documents.documents.is_empty() && self.shared.bug != Some(Bug::TenantOfDocumentsUnlisted);
-            has_deliveries || has_documents || !tenant.threads.is_empty() || !tenant.events.is_empty()
+            has_deliveries
+                || has_documents
+                || !tenant.objects.is_empty()
+                || !tenant.threads.is_empty()
+                || !tenant.events.is_empty()
         };
         let tenants_with_data = model_data.tenants.iter().filter(|(_, tenant)| has_data(tenant));
         Ok(page_reader.page(

@@ -85,7 +85,7 @@ pub(crate) fn record_lists(contract: Contract) -> Vec<Box<dyn RecordList>> {
             vec![Box::new(mailbox::DispatchesOfTenant), Box::new(mailbox::DispatchesOfThread)]
         }
         Contract::OutboxStore => vec![Box::new(outbox::OutboxRows)],
-        Contract::DocumentStore => {
+        Contract::DocumentStore | Contract::ObjectStore => {
             vec![Box::new(documents::DocumentsOfTenant), Box::new(documents::DocumentsOfThread)]
         }
     }
@@ -100,7 +100,7 @@ pub(crate) fn first_record_list(contract: Contract) -> Box<dyn RecordList> {
         Contract::EventStore => Box::new(events::EventsOfThread),
         Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchesOfTenant),
         Contract::OutboxStore => Box::new(outbox::OutboxRows),
-        Contract::DocumentStore => Box::new(documents::DocumentsOfTenant),
+        Contract::DocumentStore | Contract::ObjectStore => Box::new(documents::DocumentsOfTenant),
     }
 }
 

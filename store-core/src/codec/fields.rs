@@ -29,6 +29,22 @@ impl Extra {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
+
+    /// Returns the value of a field.
+    pub(crate) fn get(&self, name: &str) -> Option<&Json> {
+        self.iter().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// Sets the value of a field.
+    pub(crate) fn insert(&mut self, name: &str, value: Json) {
+        self.remove(name);
+        self.fields.push((name.to_owned(), value));
+    }
+
+    /// Removes a field.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.fields.retain(|(found, _)| found != name);
+    }
 }
 
 /// Writes a JSON object field by field.

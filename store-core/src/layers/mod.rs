@@ -5,6 +5,7 @@
 //! decisions) and `store` (the contract, and its implementation).
 
 pub mod audit;
+pub mod blob;
 pub mod config;
 pub mod effect;
 mod name;

@@ -38,11 +38,15 @@ impl Message {
     }
 }
 
+impl Block {
+    /// Returns a lower bound for the size of the encoded block, in bytes.
+    pub(crate) fn min_encoded_bytes(&self) -> u64 {
+        block_bytes(&self.kind) + self.opaque.as_ref().map_or(0, |opaque| json_bytes(&opaque.data))
+    }
+}
+
 fn blocks_bytes(blocks: &[Block]) -> u64 {
-    blocks
-        .iter()
-        .map(|block| block_bytes(&block.kind) + block.opaque.as_ref().map_or(0, |opaque| json_bytes(&opaque.data)))
-        .sum()
+    blocks.iter().map(Block::min_encoded_bytes).sum()
 }
 
 fn block_bytes(kind: &BlockKind) -> u64 {

@@ -27,6 +27,7 @@ pub(crate) use self::{
 use crate::{
     config::MemoryConfig,
     locks::{Flag, Lock, ReadWriteLock},
+    objects::Objects,
 };
 
 /// What all tenants of a store share.
@@ -67,6 +68,7 @@ pub(crate) struct Tenant {
     pub(crate) slots: ThreadSlots,
     pub(crate) mailbox: ReadWriteLock<InMemoryMailbox>,
     pub(crate) index: ReadWriteLock<Index>,
+    pub(crate) objects: ReadWriteLock<Objects>,
     pub(crate) deferred_drops: DeferredDrops,
     pub(crate) live_hub: Arc<LiveHub>,
     /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile. Only a
@@ -85,6 +87,7 @@ impl Tenant {
             slots: ThreadSlots::default(),
             mailbox,
             index: ReadWriteLock::default(),
+            objects: ReadWriteLock::default(),
             deferred_drops: DeferredDrops::default(),
             live_hub: Arc::default(),
             worker_notifier: Notifier::default(),
@@ -130,7 +133,10 @@ impl Tenant {
 
     /// Returns whether nothing is stored for the tenant, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().has_no_tenant_records()
+        self.slots.is_empty()
+            && self.mailbox.read().is_empty()
+            && self.index.read().has_no_tenant_records()
+            && self.objects.read().is_empty()
     }
 
     /// Removes all data of the tenant.
@@ -141,6 +147,7 @@ impl Tenant {
         drop(mailbox);
         let index = std::mem::take(&mut *self.index.write());
         drop(index);
+        self.objects.write().clear();
         while self.deferred_drops.purge_batch().is_some() {}
     }
 }

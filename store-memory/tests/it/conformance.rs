@@ -8,6 +8,7 @@ conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());
 conformance_tests::document_store!(crate::fixture());
+conformance_tests::object_store!(crate::fixture());
 conformance_tests::layers!(crate::fixture());
 conformance_tests::model!(crate::fixture(), in long 2_000);
 conformance_tests::histories!(crate::fixture());
@@ -20,4 +21,12 @@ mod more_histories {
     fn other_workers_finish_the_work_of_many_bad_workers() {
         println!("{}", run(AbandonedWork::with_many_workers().run(crate::fixture())));
     }
+}
+
+/// Everything that is about messages again, by a store that moves nearly every block to a blob (BL-3).
+mod with_blobs {
+    conformance_tests::thread_run_store!(crate::with_blobs());
+    conformance_tests::commit_coordinator!(crate::with_blobs());
+    conformance_tests::pending_store!(crate::with_blobs());
+    conformance_tests::model!(crate::with_blobs(), in long 2_000);
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
+use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason, WithBlobs};
 use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_memory::{MemoryConfig, MemoryStore};
 
@@ -69,4 +69,9 @@ impl Fixture for MemoryFixture {
     async fn damage(&self, _opened: OpenedStore, _seed: u64) -> Result<OpenedStore> {
         unreachable!("the fixture declares that it lacks this")
     }
+}
+
+/// Opens stores whose records use blobs.
+pub(crate) fn with_blobs() -> impl Fixture {
+    WithBlobs(fixture())
 }

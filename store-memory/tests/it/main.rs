@@ -9,4 +9,4 @@ mod documents;
 mod fixture;
 mod race;
 
-pub(crate) use self::fixture::fixture;
+pub(crate) use self::fixture::{fixture, with_blobs};

@@ -35,7 +35,7 @@ pub(super) async fn write_records(contract: Contract, stores: &TenantStores, tex
         Contract::EventStore => events::write_records(require(&stores.events)?, text).await,
         Contract::MailboxStore | Contract::LiveChannel => mailbox::write_records(require(&stores.mailbox)?, text).await,
         Contract::OutboxStore => outbox::write_records(require(&stores.commits)?, text).await,
-        Contract::DocumentStore => documents::write_records(stores, text).await,
+        Contract::DocumentStore | Contract::ObjectStore => documents::write_records(stores, text).await,
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn expect_found_by_each_id(contract: Contract, stores: &TenantS
         Contract::OutboxStore => {
             outbox::expect_found_by_each_id(require(&stores.commits)?, require(&stores.outbox)?, text).await
         }
-        Contract::DocumentStore => documents::expect_found_by_each_id(stores, text).await,
+        Contract::DocumentStore | Contract::ObjectStore => documents::expect_found_by_each_id(stores, text).await,
     }
 }
 
@@ -70,7 +70,9 @@ async fn expect_texts_work_together(contract: Contract, stores: &TenantStores, t
             mailbox::expect_texts_work_together(require(&stores.mailbox)?, texts).await
         }
         Contract::OutboxStore => outbox::expect_texts_work_together(require(&stores.outbox)?, texts).await,
-        Contract::DocumentStore => documents::expect_texts_work_together(require(&stores.documents)?, texts).await,
+        Contract::DocumentStore | Contract::ObjectStore => {
+            documents::expect_texts_work_together(require(&stores.documents)?, texts).await
+        }
     }
 }
 

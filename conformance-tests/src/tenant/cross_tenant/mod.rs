@@ -56,7 +56,7 @@ fn actions_for(contract: Contract) -> Box<dyn TenantActions> {
         Contract::EventStore => Box::new(events::EventActions),
         Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::DispatchActions),
         Contract::OutboxStore => Box::new(outbox::OutboxRowActions),
-        Contract::DocumentStore => Box::new(documents::DocumentActions),
+        Contract::DocumentStore | Contract::ObjectStore => Box::new(documents::DocumentActions),
     }
 }
 
