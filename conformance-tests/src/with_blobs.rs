@@ -18,11 +18,14 @@ use crate::{
 const MOVED_ABOVE: u64 = 2;
 
 /// Cases in which a text is too long for its record. Here it is not in its record.
-const GAPS: [Gap; 4] = [
+const GAPS: [Gap; 7] = [
     gap("commit::a_record_has_a_limit"),
     gap("commit::smaller_limits_are_enforced"),
     gap("commit::the_parts_of_a_commit_count_together"),
+    gap("errors::a_commit_larger_than_declared_is_refused"),
+    gap("errors::a_record_larger_than_declared_is_refused"),
     gap("errors::texts_up_to_the_limit_are_kept"),
+    gap("pending::smaller_limits_of_a_store_apply"),
 ];
 
 const fn gap(case: &'static str) -> Gap {

@@ -16,7 +16,7 @@ use crate::{
     index::{Direction, Key},
     line::{Fact, Named},
     names::{LogKey, Part, ThreadKey, outbox_log_id},
-    purge, records,
+    object_files, purge, records,
     shared::{Shared, TenantState},
     staged::Staged,
     table,
@@ -265,6 +265,7 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
     while alone(shared, key.clone(), How::Frees, |round| drop_threads(round, tenant))? {}
     while alone(shared, key.clone(), How::Frees, |round| drop_events(round, tenant))? {}
     purge::all(shared, Some(tenant))?;
+    object_files::remove_all(&*shared.vfs, tenant)?;
     shared.remove_folder(tenant)?;
     alone(shared, key.clone(), How::Frees, |round| {
         round.forget_tenant(tenant);

@@ -57,6 +57,8 @@ mod mailbox;
 mod meta;
 mod mutex;
 mod names;
+mod object_files;
+mod objects;
 mod opening;
 mod outbox;
 mod outbox_rows;

@@ -17,6 +17,7 @@ use crate::{
     meta::Meta,
     mutex::guard,
     names::{Part, outbox_log_id},
+    object_files,
     overlay::Overlay,
     purge,
     recovery::{
@@ -250,6 +251,7 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     for tenant in &facts.dropped {
         deletion::finish_drop(shared, tenant)?;
     }
+    object_files::remove_uploads(&*shared.vfs)?;
     purge::what_can_be(shared, None)
 }
 

@@ -19,6 +19,10 @@ pub(crate) fn read_name(row: &PgRow, at: usize) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| corrupt("a name").with_source(e))
 }
 
+pub(crate) fn read_bytes(row: &PgRow, at: usize) -> Result<Vec<u8>> {
+    read_value(row, at)
+}
+
 pub(crate) fn read_i64(row: &PgRow, at: usize) -> Result<i64> {
     read_value(row, at)
 }

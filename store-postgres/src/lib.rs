@@ -30,6 +30,7 @@ mod live;
 mod log;
 mod mailbox;
 mod notifications;
+mod objects;
 mod outbox;
 mod pending;
 mod runs;

@@ -11,7 +11,11 @@ use crate::{
 };
 
 /// The migrations, numbered from 1.
-const MIGRATIONS: [&str; 2] = [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
+    include_str!("../migrations/0003.sql"),
+];
 
 /// The properties of the schema that are read when a store is opened.
 #[derive(Debug)]

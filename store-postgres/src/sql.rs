@@ -138,6 +138,35 @@ statements! {
         ) AND log IS NULL AND deleted_at < $2 RETURNING id";
     begin_tenant_deletion: "SELECT $schema$.drop_begin($1)";
     delete_tenant_step: "SELECT $schema$.drop_step($1)::int::bigint";
+    /// Removes some objects of a tenant that is deleted.
+    delete_object_step: "WITH gone AS (DELETE FROM $schema$.object WHERE id IN (
+            SELECT id FROM $schema$.object WHERE tenant = $1 LIMIT 100) RETURNING id),
+        chunks AS (DELETE FROM $schema$.object_chunk c USING gone WHERE c.object = gone.id)
+        SELECT (count(*) > 0)::int::bigint FROM gone";
+    begin_object: "INSERT INTO $schema$.object (tenant, bytes, created_at) VALUES ($1, 0, $schema$.now()) RETURNING id";
+    /// Locks the row of the upload, so that it is not discarded meanwhile.
+    write_object_chunk: "INSERT INTO $schema$.object_chunk (object, number, bytes)
+        SELECT o.id, $2, $3 FROM (SELECT id FROM $schema$.object WHERE id = $1 AND key IS NULL FOR SHARE) o RETURNING number";
+    /// Stores an object of less than one chunk.
+    store_object: "WITH made AS (INSERT INTO $schema$.object (tenant, key, bytes, created_at)
+            VALUES ($1, $2, $3, $schema$.now()) RETURNING id),
+        chunk AS (INSERT INTO $schema$.object_chunk (object, number, bytes)
+            SELECT made.id, $4::bigint, $5::bytea FROM made WHERE $3 > 0)
+        SELECT id FROM made";
+    /// Writes the last chunk of an upload, which may be empty, and gives the object its key.
+    finish_object: "WITH made AS (UPDATE $schema$.object SET key = $2, bytes = $3, created_at = $schema$.now()
+            WHERE id = $6 AND tenant = $1 AND key IS NULL RETURNING id),
+        chunk AS (INSERT INTO $schema$.object_chunk (object, number, bytes)
+            SELECT made.id, $4::bigint, $5::bytea FROM made WHERE octet_length($5::bytea) > 0)
+        SELECT id FROM made";
+    load_object: "SELECT id, bytes FROM $schema$.object WHERE tenant = $1 AND key = $2";
+    load_object_chunk: "SELECT bytes FROM $schema$.object_chunk WHERE object = $1 AND number = $2";
+    delete_objects: "WITH gone AS (DELETE FROM $schema$.object WHERE tenant = $1 AND key = ANY ($2) RETURNING id)
+        DELETE FROM $schema$.object_chunk c USING gone WHERE c.object = gone.id";
+    list_objects: "SELECT key, bytes, created_at FROM $schema$.object WHERE tenant = $1 AND key > $2 ORDER BY key LIMIT $3";
+    discard_uploads: "WITH gone AS (DELETE FROM $schema$.object WHERE tenant = $1 AND key IS NULL AND created_at < $2 RETURNING id),
+        chunks AS (DELETE FROM $schema$.object_chunk c USING gone WHERE c.object = gone.id)
+        SELECT count(*) FROM gone";
     purge_logs: call("purge_step", 2);
     /// Loads what a decision about the mailbox needs.
     load_mailbox_records: call("look_mailbox", 16);

@@ -24,6 +24,7 @@ use crate::{
     live::{LiveState, PostgresLive},
     mailbox::PostgresMailbox,
     notifications::{self, BackgroundTasks, Notifications, TenantMap},
+    objects::PostgresObjects,
     schema::{self, Migrated, SchemaMeta},
     tenant::{SharedState, Tenant},
 };
@@ -177,6 +178,7 @@ impl Store for PostgresStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let tenant = self.open_tenant(tenant)?;
         let stores = TenantStores::from_coordinator(Arc::new(PostgresCommits::new(tenant.clone())));
+        let stores = stores.with_objects(Arc::new(PostgresObjects::new(tenant.clone())));
         let (live, mailbox) = (PostgresLive::new(tenant.clone()), Arc::new(PostgresMailbox::new(tenant)));
         let wake_ups = Arc::clone(&mailbox);
         Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(Arc::new(live)))
@@ -212,6 +214,7 @@ impl Store for PostgresStore {
             .close_previous_then(previous, async move {
                 shared.db.call_for_tenant(name.as_str(), |sql| &sql.begin_tenant_deletion).await?;
                 while shared.db.call_for_tenant(name.as_str(), |sql| &sql.delete_tenant_step).await? == 1 {}
+                while shared.db.call_for_tenant(name.as_str(), |sql| &sql.delete_object_step).await? == 1 {}
                 Ok(())
             })
             .await?;

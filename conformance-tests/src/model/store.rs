@@ -154,11 +154,7 @@ impl Store for ModelStore {
             let has_deliveries = !tenant.outbox.is_empty() || !tenant.mailbox.is_empty();
             let has_documents =
                 !tenant.documents.documents.is_empty() && self.shared.bug != Some(Bug::TenantOfDocumentsUnlisted);
-            has_deliveries
-                || has_documents
-                || !tenant.objects.is_empty()
-                || !tenant.threads.is_empty()
-                || !tenant.events.is_empty()
+            has_deliveries || has_documents || !tenant.threads.is_empty() || !tenant.events.is_empty()
         };
         let tenants_with_data = model_data.tenants.iter().filter(|(_, tenant)| has_data(tenant));
         Ok(page_reader.page(

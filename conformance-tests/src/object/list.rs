@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use store_core::{ErrorKind, PageRequest, TenantId};
+use store_core::{ErrorKind, PageRequest};
 
 use super::helpers::{expect_object, key, keys, list, objects, objects_of, read_part, upload};
 use crate::{
@@ -110,14 +110,6 @@ pub(super) async fn objects_go_with_their_tenant(given: &Given) -> Verdict {
     expect_eq(keys(&*objects).await?, Vec::<String>::new())?;
     expect_eq(read_part(&*objects, &key("o"), 0..1).await?, None)?;
     expect_object(&*objects_of(&given.tenant("stays")?)?, &key("o"), b"bytes").await
-}
-
-/// A tenant that has only an object has data.
-pub(super) async fn a_tenant_with_an_object_is_listed(given: &Given) -> Verdict {
-    let objects = objects_of(&given.tenant("t")?)?;
-    upload(&*objects, &key("o"), b"bytes", 9).await?;
-    let tenants = given.store().list_tenants(PageRequest::default()).await?.items;
-    expect_eq(tenants, [id::<TenantId>("t")])
 }
 
 /// Every call on a closed store ends with `Closed`.

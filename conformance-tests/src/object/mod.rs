@@ -28,7 +28,6 @@ macro_rules! object {
             list: discarding_uploads_spares_objects ["BL-6"] [Time];
             list: objects_of_tenants_are_apart ["BL-6", "TN-1"] [];
             list: objects_go_with_their_tenant ["BL-6", "TN-8"] [];
-            list: a_tenant_with_an_object_is_listed ["BL-6", "TN-8"] [];
             list: a_closed_store_refuses_objects ["BL-6", "PR-8"] [];
         }
     };

@@ -89,7 +89,8 @@ pub trait ObjectStore: Send + Sync {
     async fn discard_uploads(&self, begun_before: Timestamp) -> Result<u64>;
 }
 
-/// An object that is being written. Nobody can read it before it is finished. If it is dropped, nothing of it is kept.
+/// An object that is being written. Nobody can read it before it is finished. If it is dropped, what it has written is
+/// removed, at the latest by [`ObjectStore::discard_uploads`].
 #[async_trait]
 pub trait ObjectUpload: Send {
     /// Adds bytes at the end.

@@ -9,6 +9,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use rustix::{
@@ -211,6 +212,14 @@ impl VfsFile for DiskFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         let from = self.len()?;
         if len > from { allocate(&self.0, from, len) } else { Ok(()) }
+    }
+
+    fn modified(&self) -> io::Result<SystemTime> {
+        self.0.metadata()?.modified()
+    }
+
+    fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.0.set_modified(time)
     }
 
     fn try_lock(&self) -> io::Result<bool> {

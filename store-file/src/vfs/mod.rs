@@ -7,7 +7,7 @@ mod disk;
 mod path;
 pub(crate) mod sim;
 
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{fmt, io, path::Path, sync::Arc, time::SystemTime};
 
 pub(crate) use self::{
     cold::{Cold, Damaged, Sizes},
@@ -104,6 +104,14 @@ pub trait VfsFile: Send + Sync + fmt::Debug {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Makes sure that the first `len` bytes have space on the disk.
     fn allocate(&self, len: u64) -> io::Result<()>;
+    /// When the bytes were last changed, or what was set instead.
+    fn modified(&self) -> io::Result<SystemTime> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Sets when the bytes were last changed. The next sync makes it durable, or none at all.
+    fn set_modified(&self, _time: SystemTime) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Takes the lock of this file, which ends with this handle or its process. `false`: another handle has it.
     fn try_lock(&self) -> io::Result<bool>;
 }

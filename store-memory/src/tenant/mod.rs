@@ -133,10 +133,7 @@ impl Tenant {
 
     /// Returns whether nothing is stored for the tenant, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-            && self.mailbox.read().is_empty()
-            && self.index.read().has_no_tenant_records()
-            && self.objects.read().is_empty()
+        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().has_no_tenant_records()
     }
 
     /// Removes all data of the tenant.

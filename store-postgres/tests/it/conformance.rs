@@ -8,5 +8,6 @@ conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());
 conformance_tests::document_store!(crate::fixture());
+conformance_tests::object_store!(crate::fixture());
 conformance_tests::model!(crate::fixture());
 conformance_tests::histories!(crate::fixture());

@@ -9,7 +9,7 @@ const LAYERS: &[&[&str]] = &[
     // What the system gives.
     &["mutex", "vfs", "error", "pool"],
     // Files below the root.
-    &["line", "log", "files", "readers", "names", "registry"],
+    &["line", "log", "files", "readers", "names", "object_files", "registry"],
     // What a root is, and its journal.
     &["journal", "report", "damage", "lock", "meta", "config", "overlay", "watch", "root"],
     // The index.
@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
         "outbox",
         "mailbox",
         "documents",
+        "objects",
         "store",
         "inspect",
         "compress",

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     commit::{Commit, CommitCoordinator, Receipt},
-    document::DocumentStore,
+    document::{DocumentOp, DocumentStore},
     error::Result,
     event::EventStore,
     layers::MAX_CONFLICTS,
@@ -28,6 +28,9 @@ use crate::{
 
 /// The number of bytes above which a block becomes a blob, unless another number was chosen (BL-3).
 pub const DEFAULT_MOVED_BYTES: u64 = 64 << 10;
+
+/// The number of changes of documents that a commit can have with default limits.
+const MAX_CHANGES: usize = 1_000;
 
 /// The number of blobs that are put at the same time.
 const PUT_AT_ONCE: usize = 4;
@@ -125,14 +128,16 @@ struct CommitsWithBlobs {
 }
 
 impl CommitsWithBlobs {
-    /// Moves the large blocks of a commit out of it. Returns their bytes.
+    /// Moves the large blocks of a commit out of it, as many as it can refer to. Returns their bytes.
     fn move_out(&self, commit: &mut Commit) -> Result<MovedBytes> {
         let mut moved_bytes = MovedBytes::new();
         let Some(above) = self.blobs.options.move_above else { return Ok(moved_bytes) };
+        let changes = commit.documents.len() + rules::REFERENCE_CHANGES * names_in(commit)?.len();
+        let bounds = (above, MAX_CHANGES.saturating_sub(changes) / rules::REFERENCE_CHANGES);
         for entry in &mut commit.entries {
-            moved::move_out(&mut entry.body, above, &mut moved_bytes)?;
+            moved::move_out(&mut entry.body, bounds, &mut moved_bytes)?;
             if let Some(origin) = &mut entry.origin {
-                moved::move_raw_out(origin, above, &mut moved_bytes)?;
+                moved::move_raw_out(origin, bounds, &mut moved_bytes)?;
             }
         }
         Ok(moved_bytes)
@@ -162,8 +167,14 @@ impl CommitCoordinator for CommitsWithBlobs {
             return self.inner.commit(commit).await;
         }
         self.blobs.put_moved(moved_bytes).await?;
+        let puts_documents = commit.documents.iter().any(|change| matches!(change.op, DocumentOp::Put(_)));
         rules::add_references(&mut commit.documents, &commit.thread, &names)?;
-        self.blobs.write(&names, || self.inner.commit(commit.clone())).await
+        let mut receipt = self.blobs.write(&names, || self.inner.commit(commit.clone())).await?;
+        if !puts_documents {
+            // The caller has put no documents, and need not know of the references.
+            receipt.document_revision = None;
+        }
+        Ok(receipt)
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {

@@ -167,15 +167,25 @@ const fn media(block: &Block) -> Option<&Media> {
 /// The bytes that were moved out of records, to be put as blobs.
 pub(super) type MovedBytes = BTreeMap<BlobHash, Bytes>;
 
-/// Replaces blocks of more than `above` bytes by what stands for them. Calls of tools stay, as rules read them.
-pub(super) fn move_out(body: &mut impl Blocks, above: u64, moved_bytes: &mut MovedBytes) -> Result<()> {
+/// Replaces blocks of more than `above` bytes by what stands for them, until `most` blobs have been moved. Calls of
+/// tools stay, as rules read them.
+pub(super) fn move_out(
+    body: &mut impl Blocks,
+    (above, most): (u64, usize),
+    moved_bytes: &mut MovedBytes,
+) -> Result<()> {
     for blocks in body.lists_mut() {
         visit_mut(blocks, &mut |block| {
-            let stays = matches!(block.kind, BlockKind::ToolUse(_)) || block.min_encoded_bytes() <= above;
+            let is_small = block.min_encoded_bytes() <= above;
+            let stays = is_small || moved_bytes.len() >= most || matches!(block.kind, BlockKind::ToolUse(_));
             if stays || Moved::in_block(block)?.is_some() {
                 return Ok(());
             }
             let encoded = block.encode();
+            // A block of an unknown kind may have the name of a known one. It is not read as it was written, so it stays.
+            if Block::read(&encoded).ok().as_ref() != Some(block) {
+                return Ok(());
+            }
             let (hash, moved) = Moved::of(encoded.as_bytes());
             moved_bytes.insert(hash, Bytes::from(encoded));
             *block = Block::new(BlockKind::Unknown { kind: MOVED.to_owned(), data: Json::parse(&moved.encode())? });
@@ -185,8 +195,15 @@ pub(super) fn move_out(body: &mut impl Blocks, above: u64, moved_bytes: &mut Mov
     Ok(())
 }
 
-/// Replaces a raw line of more than `above` bytes by what stands for it.
-pub(super) fn move_raw_out(origin: &mut ImportOrigin, above: u64, moved_bytes: &mut MovedBytes) -> Result<()> {
+/// Replaces a raw line of more than `above` bytes by what stands for it, unless `most` blobs have been moved.
+pub(super) fn move_raw_out(
+    origin: &mut ImportOrigin,
+    (above, most): (u64, usize),
+    moved_bytes: &mut MovedBytes,
+) -> Result<()> {
+    if moved_bytes.len() >= most {
+        return Ok(());
+    }
     let Some(raw) = origin.raw.take_if(|raw| length(raw.len()) > above) else { return Ok(()) };
     let (hash, moved) = Moved::of(&raw);
     moved_bytes.insert(hash, raw);

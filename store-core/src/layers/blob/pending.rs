@@ -22,6 +22,9 @@ use crate::{
     pending::{AppendPending, AppendedInputs, PendingInput, PendingQueue, PendingStore, PendingUpdate, Reorder},
 };
 
+/// The number of blobs to which one write refers.
+const WRITTEN_AT_ONCE: usize = 200;
+
 /// Pending input that uses blobs.
 pub(super) struct PendingWithBlobs {
     inner: Arc<dyn PendingStore>,
@@ -45,7 +48,7 @@ impl PendingWithBlobs {
         let (mut moved_bytes, mut names) = (MovedBytes::new(), BTreeSet::<BlobHash>::new());
         for (index, body) in bodies.enumerate() {
             if let Some(above) = self.blobs.options.move_above {
-                moved::move_out(body, above, &mut moved_bytes)?;
+                moved::move_out(body, (above, usize::MAX), &mut moved_bytes)?;
             }
             moved::add_named(body, &mut names).map_err(|error| error.in_part(format!("inputs[{index}]")))?;
         }
@@ -53,13 +56,21 @@ impl PendingWithBlobs {
             return Ok(());
         }
         self.blobs.put_moved(moved_bytes).await?;
+        let names: Vec<_> = names.into_iter().collect();
+        for names in names.chunks(WRITTEN_AT_ONCE) {
+            self.refer(thread, &names.iter().cloned().collect()).await?;
+        }
+        Ok(())
+    }
+
+    async fn refer(&self, thread: &ThreadId, names: &BTreeSet<BlobHash>) -> Result<()> {
         let (mut changes, mut early_changes) = (Vec::new(), Vec::new());
-        rules::add_references(&mut changes, thread, &names)?;
-        for hash in &names {
+        rules::add_references(&mut changes, thread, names)?;
+        for hash in names {
             early_changes.extend(rules::early_reference_changes(thread, hash)?);
         }
-        match self.write(&names, changes).await {
-            Err(error) if is_about_thread(&error, thread) => self.write(&names, early_changes).await,
+        match self.write(names, changes).await {
+            Err(error) if is_about_thread(&error, thread) => self.write(names, early_changes).await,
             written => written,
         }
     }

@@ -99,6 +99,9 @@ pub(super) fn thread_of_referrer(document: &Document) -> Result<ThreadId> {
     }
 }
 
+/// The number of changes with which a thread refers to a blob.
+pub(super) const REFERENCE_CHANGES: usize = 4;
+
 /// Returns the changes with which a thread refers to a blob, for the write that needs it.
 ///
 /// The write is refused with `Conflict` if the blob does not exist, or if a collection has marked it:
@@ -117,7 +120,7 @@ pub(super) fn thread_of_referrer(document: &Document) -> Result<ThreadId> {
 ///
 /// # Errors
 /// None for any hash and thread.
-pub fn reference_changes(thread: &ThreadId, hash: &BlobHash) -> Result<[DocumentChange; 4]> {
+pub fn reference_changes(thread: &ThreadId, hash: &BlobHash) -> Result<[DocumentChange; REFERENCE_CHANGES]> {
     let [exists, is_unmarked] = checks(hash)?;
     let nothing = Json::parse("{}")?;
     let refers = DocumentChange::put(reference(hash, thread)?, nothing.clone());

@@ -11,6 +11,7 @@ mod state;
 use std::{
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 
 use rustix::io::Errno;
@@ -328,6 +329,20 @@ impl VfsFile for SimFile {
         state.begin(Asked::Allocate, grows)?;
         let inode = state.file_of(self.inode)?;
         inode.allocated = inode.allocated.max(len);
+        Ok(())
+    }
+
+    fn modified(&self) -> io::Result<SystemTime> {
+        let mut state = self.disk.state();
+        state.check_power()?;
+        Ok(state.file_of(self.inode)?.modified.unwrap_or(SystemTime::UNIX_EPOCH))
+    }
+
+    fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.check_writable()?;
+        let mut state = self.disk.state();
+        state.check_power()?;
+        state.file_of(self.inode)?.modified = Some(time);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
     io,
+    time::SystemTime,
 };
 
 use rustix::io::Errno;
@@ -53,6 +54,8 @@ pub(super) struct Inode {
     pub(super) pending: Vec<Write>,
     /// Up to where there is space. Beyond the bytes that were written these are zeros, and a power cut takes them.
     pub(super) allocated: u64,
+    /// When the file was changed, if its callers have said so.
+    pub(super) modified: Option<SystemTime>,
     pub(super) locked: Option<u64>,
 }
 
