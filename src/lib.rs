@@ -118,6 +118,12 @@ pub struct ReplayPage;
 #[derive(Debug)]
 pub struct DefinitionsPage;
 
+/// Runs the example of the page about blobs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/blobs.md")]
+#[derive(Debug)]
+pub struct BlobsPage;
+
 /// Runs the examples of the page about effects as a test.
 #[cfg(all(doctest, feature = "worker"))]
 #[doc = include_str!("../docs/effects.md")]

@@ -8,6 +8,7 @@ use store_core::{
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
+        blob::{BlobLayer, BlobOptions, BlobStore, with_blobs},
         config::{ConfigLayer, ConfigStore},
         effect::{EffectLayer, EffectStore},
         profile::{ProfileLayer, ProfileStore},
@@ -28,7 +29,8 @@ use crate::{
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always
 /// belong to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects,
 /// the replay log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
-/// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
+/// another one config with profiles and audit log ([`with_settings`](Self::with_settings)), and another one the bytes of
+/// blobs ([`with_blobs`](Self::with_blobs)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.
@@ -42,6 +44,9 @@ pub struct Stores {
     mailbox: Option<SeparateMailbox>,
     /// The store of config, profiles and audit log, if they belong to another store.
     settings: Option<SeparateSettings>,
+    /// The store of the bytes of blobs, if they belong to another store.
+    blobs: Option<Arc<dyn Store>>,
+    blob_options: BlobOptions,
 }
 
 /// The properties of another store, from which only the mailbox is used.
@@ -72,6 +77,8 @@ impl Stores {
             backend: "other",
             mailbox: None,
             settings: None,
+            blobs: None,
+            blob_options: BlobOptions::default(),
         }
     }
 
@@ -154,6 +161,51 @@ impl Stores {
         Ok(Self { store, settings: Some(settings), ..self })
     }
 
+    /// Keeps the bytes of blobs in another store, for example in files beside threads in PostgreSQL, and everything else
+    /// in this one, also what is known about blobs and who refers to them (CP-2).
+    ///
+    /// The bytes of a blob are written before anything refers to them, and removed after nothing does. So no atomic step
+    /// has to cover both stores. `delete_tenant` deletes a tenant from this store first, and then from the other one. If
+    /// it is interrupted, repeat the call to finish it. If `other` is the same store as this one, nothing changes.
+    ///
+    /// # Errors
+    /// `Unsupported` if `other` has no objects, or if this store has no documents; `Closed` if `other` was closed.
+    ///
+    /// # Example
+    ///
+    #[cfg_attr(feature = "memory", doc = "```")]
+    #[cfg_attr(not(feature = "memory"), doc = "```ignore")]
+    /// # async fn example() -> agentstore::Result<()> {
+    /// let files = agentstore::open("memory:").await?;
+    /// let stores = agentstore::open("memory:").await?.with_blobs(&files)?;
+    /// let _blobs = stores.blobs(&agentstore::TenantId::default_tenant())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_blobs(self, other: &Self) -> Result<Self> {
+        let blobs = other.blobs.clone().unwrap_or_else(|| Arc::clone(&other.thread_store));
+        if Arc::ptr_eq(&self.thread_store, &blobs) {
+            return Ok(self);
+        }
+        layer_store(&*self.thread_store, &TenantId::default_tenant())?;
+        if blobs.tenant(&TenantId::default_tenant())?.objects.is_none() {
+            return Err(unsupported(KEEPING_BLOBS));
+        }
+        let store = Arc::new(ComposedStore::new(self.store, Arc::clone(&blobs), OtherPart::Blobs));
+        Ok(Self { store, blobs: Some(blobs), ..self })
+    }
+
+    /// Sets how the records of these stores use blobs.
+    ///
+    /// By default every block stays in its record. With [`BlobOptions::moving_above`], blocks of more than some bytes are
+    /// stored as blobs when they are committed (BL-3). What was moved is given back by all reads, whatever the options
+    /// are.
+    #[must_use]
+    pub const fn with_blob_options(mut self, options: BlobOptions) -> Self {
+        self.blob_options = options;
+        self
+    }
+
     /// Adds access to the log files of the backend.
     #[must_use]
     pub fn with_log_files(mut self, log_files: Arc<dyn LogFiles>) -> Self {
@@ -223,6 +275,7 @@ impl Stores {
     /// As [`Store::tenant`].
     pub fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let stores = self.store.tenant(tenant)?;
+        let stores = with_blobs(stores, self.blob_options, Arc::clone(&self.clock))?;
         #[cfg(feature = "metrics")]
         let stores = crate::worker::with_counting_mailbox(stores, self.mailbox_backend());
         Ok(stores)
@@ -328,6 +381,18 @@ impl Stores {
         Ok(Arc::new(EffectLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
+    /// Returns the blobs of a tenant (BL): large payloads outside of records.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store has no objects or keeps no threads; otherwise as [`Store::tenant`].
+    pub fn blobs(&self, tenant: &TenantId) -> Result<Arc<dyn BlobStore>> {
+        let stores = self.store.tenant(tenant)?;
+        if stores.objects.is_none() {
+            return Err(unsupported(KEEPING_BLOBS));
+        }
+        Ok(Arc::new(BlobLayer::new(&stores, Arc::clone(&self.clock))?))
+    }
+
     /// Returns what config, profiles and the audit log are kept in.
     fn settings(&self, tenant: &TenantId) -> Result<LayerStore> {
         layer_store(self.settings.as_ref().map_or(&*self.thread_store, |settings| &*settings.store), tenant)
@@ -357,6 +422,8 @@ impl Stores {
         self.store.close().await
     }
 }
+
+const KEEPING_BLOBS: &str = "keeping blobs (open a store that does: `memory:`, `file:PATH` or `postgres://…`)";
 
 fn layer_store(store: &dyn Store, tenant: &TenantId) -> Result<LayerStore> {
     let stores = store.tenant(tenant)?;

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
+    AuditStore, Capabilities, BlobStore, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
     OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
     ThreadId, ThreadRunStore,
 };
@@ -164,6 +164,11 @@ impl Session {
     /// Returns the effects of the tenant.
     pub(crate) fn effects(&self) -> Result<Arc<dyn EffectStore>> {
         Ok(self.stores.effects(&self.tenant)?)
+    }
+
+    /// Returns the blobs of the tenant.
+    pub(crate) fn blobs(&self) -> Result<Arc<dyn BlobStore>> {
+        Ok(self.stores.blobs(&self.tenant)?)
     }
 
     /// Returns the audit log of the tenant.

@@ -8,7 +8,7 @@ use store_core::{
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
-        blob::{BlobLayer, BlobStore},
+        blob::{BlobLayer, BlobOptions, BlobStore},
         config::{ConfigLayer, ConfigStore},
         effect::{EffectLayer, EffectStore},
         replay::{ReplayLayer, ReplayStore},
@@ -143,6 +143,14 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents, no threads or no objects.
     fn blobs(&self, stores: &TenantStores, clock: Arc<dyn Clock>) -> Result<Arc<dyn BlobStore>> {
         Ok(Arc::new(BlobLayer::new(stores, clock)?))
+    }
+
+    /// Returns the handles of a tenant whose records use blobs, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// Any error of [`with_blobs`](store_core::with_blobs).
+    fn with_blobs(&self, stores: TenantStores, options: BlobOptions, clock: Arc<dyn Clock>) -> Result<TenantStores> {
+        store_core::with_blobs(stores, options, clock)
     }
 
     /// Returns the effects over the documents of a tenant, as [`config`](Self::config) does for config.

@@ -25,6 +25,7 @@
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`TestLength`]: how long tests that repeat something run
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
+//! - [`blob_bugs`]: planted bugs of objects and blobs, which their cases must find
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
@@ -62,6 +63,7 @@ mod with_blobs;
 
 mod audit;
 mod blob;
+pub mod blob_bugs;
 mod commit;
 mod config;
 mod context;

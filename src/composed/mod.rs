@@ -21,6 +21,8 @@ pub(crate) enum OtherPart {
     Mailbox,
     /// Config, profiles and the audit log, which `Stores` builds over the documents and the events of the second store.
     Settings,
+    /// The objects, which contain the bytes of blobs.
+    Blobs,
 }
 
 /// The store of the threads, with a part of another store. Events, pending input, the outbox and documents always come
@@ -36,7 +38,7 @@ impl ComposedStore {
     /// Combines the threads of one store with a part of another.
     pub(crate) fn new(thread_store: Arc<dyn Store>, other_store: Arc<dyn Store>, part: OtherPart) -> Self {
         let mut capabilities = combined_capabilities(thread_store.capabilities(), other_store.capabilities());
-        capabilities.fenced = part == OtherPart::Settings && thread_store.capabilities().fenced;
+        capabilities.fenced = part != OtherPart::Mailbox && thread_store.capabilities().fenced;
         Self { thread_store, other_store, part, capabilities }
     }
 }
@@ -58,8 +60,13 @@ fn combined_capabilities(threads: &Capabilities, other: &Capabilities) -> Capabi
 impl Store for ComposedStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.thread_store.tenant(tenant)?;
-        if self.part == OtherPart::Settings {
-            return Ok(stores);
+        match self.part {
+            OtherPart::Settings => return Ok(stores),
+            OtherPart::Blobs => {
+                stores.objects = self.other_store.tenant(tenant)?.objects;
+                return Ok(stores);
+            }
+            OtherPart::Mailbox => {}
         }
         let TenantStores { mailbox, live, wake_ups, .. } = self.other_store.tenant(tenant)?;
         // Wake-ups announce work in a mailbox. Those of the thread store would announce work in a mailbox that is not
@@ -76,8 +83,13 @@ impl Store for ComposedStore {
     }
 
     /// Deletes the tenant from the other store first: without work in a mailbox, no worker writes to the threads again.
-    /// If the call is interrupted between the two stores, the tenant is still listed.
+    /// Blobs are deleted last, because what is known about them must not be without their bytes. If the call is
+    /// interrupted between the two stores, the tenant is still listed, or only objects without a blob are left.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        if self.part == OtherPart::Blobs {
+            self.thread_store.delete_tenant(tenant).await?;
+            return self.other_store.delete_tenant(tenant).await;
+        }
         self.other_store.delete_tenant(tenant).await?;
         self.thread_store.delete_tenant(tenant).await
     }

@@ -104,7 +104,7 @@ pub use self::{
         },
         blob::{
             Blob, BlobHash, BlobLayer, BlobOptions, BlobRef, BlobStore, BlobStoreExt, CollectBlobs, CollectedBlobs,
-            DEFAULT_MOVED_BYTES, MIN_GRACE, OpenedBlob, RemovedBlobs, reference_changes, with_blobs,
+            MIN_GRACE, OpenedBlob, RemovedBlobs, SUGGESTED_MOVED_BYTES, reference_changes, with_blobs,
         },
         config::{
             ConfigChange, ConfigContent, ConfigEntry, ConfigEntryKind, ConfigLayer, ConfigName, ConfigOp,

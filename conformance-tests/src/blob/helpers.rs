@@ -6,7 +6,7 @@ use store_core::{
     Blob, BlobHash, BlobOptions, BlobRef, BlobStore, BlobStoreExt, Block, BlockKind, Clock, CollectBlobs,
     CollectedBlobs, Commit, CommitCoordinator, DeleteRequest, DocumentChange, DocumentKey, Entry, IgnoreProgress,
     ManualClock, Media, MediaSource, Message, NewEntry, PageRequest, PendingStore, Role, TenantStores, ThreadRunStore,
-    WriteDocuments, with_blobs,
+    WriteDocuments,
 };
 
 use crate::{
@@ -105,7 +105,7 @@ pub(super) async fn expect_collected(given: &Given, clock: &ManualClock, marked:
 /// The handles of a tenant that use its blobs, and move blocks of more than some bytes.
 pub(super) fn with_moving(given: &Given, above: Option<u64>) -> Result<TenantStores, Failure> {
     let clock = Arc::new(ManualClock::new(store_core::Timestamp::default()));
-    Ok(with_blobs(given.stores()?, BlobOptions::default().moving_above(above), clock)?)
+    Ok(given.fixture().with_blobs(given.stores()?, BlobOptions::default().moving_above(above), clock)?)
 }
 
 /// The commits of the tenant `default` that use its blobs.

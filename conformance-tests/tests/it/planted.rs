@@ -12,6 +12,7 @@ use std::{
 
 use conformance_tests::{
     Status,
+    blob_bugs::{BlobBug, BlobBugFixture},
     layer_bugs::{LayerBug, LayerBugFixture},
     model::{Bug, run_named_case, run_named_case_on},
 };
@@ -33,6 +34,12 @@ fn every_planted_bug_is_found_by_its_case() {
 fn every_planted_bug_of_a_layer_is_found_by_its_case() {
     let find = |bug: LayerBug| run_named_case_on(bug.finding_case(), Arc::new(LayerBugFixture::new(bug)));
     expect_all_found(LayerBug::ALL, LayerBug::finding_case, |bug| Box::pin(find(bug)));
+}
+
+#[test]
+fn every_planted_bug_of_objects_and_blobs_is_found_by_its_case() {
+    let find = |bug: BlobBug| run_named_case_on(bug.finding_case(), Arc::new(BlobBugFixture::new(bug)));
+    expect_all_found(BlobBug::ALL, BlobBug::finding_case, |bug| Box::pin(find(bug)));
 }
 
 fn expect_all_found<B: Copy + Debug + Sync>(

@@ -1,12 +1,12 @@
-//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints. A dry run
+//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints, blobs. A dry run
 //! counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
+    CollectBlobs, ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
     layers::{
-        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
+        TrimFeed, TrimmedFeed, audit::AuditStore, blob::BlobStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
         replay::ReplayStore, stream_checkpoint::StreamCheckpointStore,
     },
 };
@@ -25,6 +25,7 @@ pub(super) struct Layers {
     effects: Option<Arc<dyn EffectStore>>,
     replay: Option<Arc<dyn ReplayStore>>,
     stream_checkpoints: Option<Arc<dyn StreamCheckpointStore>>,
+    blobs: Option<Arc<dyn BlobStore>>,
 }
 
 impl Layers {
@@ -36,6 +37,7 @@ impl Layers {
             effects: if_supported(stores.effects(tenant))?,
             replay: if_supported(stores.replay(tenant))?,
             stream_checkpoints: if_supported(stores.stream_checkpoints(tenant))?,
+            blobs: if_supported(stores.blobs(tenant))?,
         })
     }
 }
@@ -60,6 +62,7 @@ impl Steps {
         failures.add_step("purge the replay log", &mut summary.replay_records, self.purge_replay().await);
         let checkpoints = self.purge_stream_checkpoints().await;
         failures.add_step("purge stream checkpoints", &mut summary.stream_checkpoints, checkpoints);
+        failures.add_step("collect blobs", &mut summary.blobs, self.collect_blobs().await);
     }
 
     async fn trim_config_feed(&self) -> StepResult {
@@ -107,6 +110,14 @@ impl Steps {
         request.dry_run = self.is_dry_run;
         let purged = store.purge_stream_checkpoints(request, &self.until_stopped()).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.checkpoints, None))
+    }
+
+    async fn collect_blobs(&self) -> StepResult {
+        let (Some(blobs), Some(grace)) = (&self.layers.blobs, self.retention.blobs) else { return NOTHING_DONE };
+        let mut request = CollectBlobs::new(grace);
+        request.dry_run = self.is_dry_run;
+        let collected = blobs.collect_blobs(request, &self.until_stopped()).await;
+        collected.map_or_else(|error| (0, Some(error)), |collected| (collected.removed, None))
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {

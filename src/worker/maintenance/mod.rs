@@ -43,6 +43,9 @@ pub struct Retention {
     /// The time from the last put of a stream checkpoint to its removal; 24 hours by default. If the age is set, those
     /// of runs that are done are removed, too (SC-4).
     pub stream_checkpoints: Option<Duration>,
+    /// The grace time of blobs that nothing refers to, at least one hour; absent by default, because each round then
+    /// looks at every blob. A round marks such a blob, and a round after this time removes it (BL-5).
+    pub blobs: Option<Duration>,
 }
 
 impl Default for Retention {
@@ -50,8 +53,8 @@ impl Default for Retention {
         const DAY: Duration = Duration::from_hours(24);
         let (events, threads, config_feed, versions, effects) = (None, None, None, None, None);
         let (audit, stream_checkpoints) = (Some(AUDIT_RETENTION), Some(DAY));
-        let (dispatches, outbox) = (Some(DAY), Some(DAY));
-        Self { dispatches, outbox, events, threads, audit, config_feed, versions, effects, stream_checkpoints }
+        let (dispatches, outbox, blobs) = (Some(DAY), Some(DAY), None);
+        Self { dispatches, outbox, events, threads, audit, config_feed, versions, effects, stream_checkpoints, blobs }
     }
 }
 
@@ -116,6 +119,8 @@ pub struct MaintenanceSummary {
     pub replay_records: u64,
     /// Removed stream checkpoints.
     pub stream_checkpoints: u64,
+    /// Removed blobs.
+    pub blobs: u64,
     /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
     pub logs: u64,
     /// The size of the files of these logs before, in bytes.
@@ -136,6 +141,7 @@ impl MaintenanceSummary {
         let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more, .. } = other;
         let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
         let Self { audit_records, config_entries, versions, effects, replay_records, stream_checkpoints, .. } = other;
+        self.blobs += other.blobs;
         self.replay_records += replay_records;
         self.stream_checkpoints += stream_checkpoints;
         self.audit_records += audit_records;

@@ -26,8 +26,8 @@ use crate::{
     time::Clock,
 };
 
-/// The number of bytes above which a block becomes a blob, unless another number was chosen (BL-3).
-pub const DEFAULT_MOVED_BYTES: u64 = 64 << 10;
+/// The number of bytes above which it is mostly worthwhile to store a block as a blob: 64 KiB (BL-3).
+pub const SUGGESTED_MOVED_BYTES: u64 = 64 << 10;
 
 /// The number of changes of documents that a commit can have with default limits.
 const MAX_CHANGES: usize = 1_000;
@@ -36,18 +36,13 @@ const MAX_CHANGES: usize = 1_000;
 const PUT_AT_ONCE: usize = 4;
 
 /// How the records of a store use blobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct BlobOptions {
     /// The number of bytes above which a block of a message, or the raw line of an imported entry, is stored as a blob;
-    /// absent if all of them stay in their records. [`DEFAULT_MOVED_BYTES`] by default.
+    /// absent by default: all of them stay in their records, so that a log is complete by itself (FI-1). A good number
+    /// for large sessions is [`SUGGESTED_MOVED_BYTES`].
     pub move_above: Option<u64>,
-}
-
-impl Default for BlobOptions {
-    fn default() -> Self {
-        Self { move_above: Some(DEFAULT_MOVED_BYTES) }
-    }
 }
 
 impl BlobOptions {
@@ -129,10 +124,10 @@ struct CommitsWithBlobs {
 
 impl CommitsWithBlobs {
     /// Moves the large blocks of a commit out of it, as many as it can refer to. Returns their bytes.
-    fn move_out(&self, commit: &mut Commit) -> Result<MovedBytes> {
+    fn move_out(&self, commit: &mut Commit, named: usize) -> Result<MovedBytes> {
         let mut moved_bytes = MovedBytes::new();
         let Some(above) = self.blobs.options.move_above else { return Ok(moved_bytes) };
-        let changes = commit.documents.len() + rules::REFERENCE_CHANGES * names_in(commit)?.len();
+        let changes = commit.documents.len() + rules::REFERENCE_CHANGES * named;
         let bounds = (above, MAX_CHANGES.saturating_sub(changes) / rules::REFERENCE_CHANGES);
         for entry in &mut commit.entries {
             moved::move_out(&mut entry.body, bounds, &mut moved_bytes)?;
@@ -161,8 +156,10 @@ fn names_in(commit: &Commit) -> Result<BTreeSet<BlobHash>> {
 #[async_trait]
 impl CommitCoordinator for CommitsWithBlobs {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
-        let moved_bytes = self.move_out(&mut commit)?;
-        let names = names_in(&commit)?;
+        // A block that is moved may name a blob itself.
+        let mut names = names_in(&commit)?;
+        let moved_bytes = self.move_out(&mut commit, names.len())?;
+        names.extend(moved_bytes.keys().cloned());
         if names.is_empty() {
             return self.inner.commit(commit).await;
         }

@@ -14,7 +14,7 @@ mod rules;
 mod store;
 
 pub use self::{
-    commits::{BlobOptions, DEFAULT_MOVED_BYTES, with_blobs},
+    commits::{BlobOptions, SUGGESTED_MOVED_BYTES, with_blobs},
     record::{Blob, BlobHash, BlobRef, CollectBlobs, CollectedBlobs, MIN_GRACE, OpenedBlob, RemovedBlobs},
     rules::reference_changes,
     store::{BlobLayer, BlobStore, BlobStoreExt},

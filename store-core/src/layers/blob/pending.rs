@@ -47,11 +47,13 @@ impl PendingWithBlobs {
     ) -> Result<()> {
         let (mut moved_bytes, mut names) = (MovedBytes::new(), BTreeSet::<BlobHash>::new());
         for (index, body) in bodies.enumerate() {
+            // A block that is moved may name a blob itself.
+            moved::add_named(body, &mut names).map_err(|error| error.in_part(format!("inputs[{index}]")))?;
             if let Some(above) = self.blobs.options.move_above {
                 moved::move_out(body, (above, usize::MAX), &mut moved_bytes)?;
             }
-            moved::add_named(body, &mut names).map_err(|error| error.in_part(format!("inputs[{index}]")))?;
         }
+        names.extend(moved_bytes.keys().cloned());
         if names.is_empty() {
             return Ok(());
         }
