@@ -153,7 +153,7 @@ pub(super) struct StoredTrace {
     pub(super) agent: Option<String>,
     /// Whether a purge has begun to remove the spans. Then there are none for readers.
     pub(super) removing: bool,
-    extra: Extra,
+    pub(super) extra: Extra,
 }
 
 record!(StoredTrace { sources: def, spans: req, errors: def, start: req, end: opt, agent: opt, removing: def });
