@@ -14,6 +14,7 @@ use store_core::{
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
+        trace::{TraceLayer, TraceStore},
     },
 };
 
@@ -27,7 +28,7 @@ use crate::{
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always
 /// belong to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects,
-/// the replay log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
+/// the replay log, stream checkpoints and traces. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
 /// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
@@ -326,6 +327,15 @@ impl Stores {
     /// As [`config`](Self::config).
     pub fn effects(&self, tenant: &TenantId) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(EffectLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    }
+
+    /// Returns the traces of a tenant (TR): what happened in runs, as spans.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config); `Unsupported` if the store keeps no threads.
+    pub fn traces(&self, tenant: &TenantId) -> Result<Arc<dyn TraceStore>> {
+        layer_store(&*self.thread_store, tenant)?;
+        Ok(Arc::new(TraceLayer::new(&self.thread_store.tenant(tenant)?)?))
     }
 
     /// Returns what config, profiles and the audit log are kept in.

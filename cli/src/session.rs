@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 use agentstore::{
     AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
     OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
-    ThreadId, ThreadRunStore,
+    ThreadId, ThreadRunStore, TraceStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -164,6 +164,11 @@ impl Session {
     /// Returns the effects of the tenant.
     pub(crate) fn effects(&self) -> Result<Arc<dyn EffectStore>> {
         Ok(self.stores.effects(&self.tenant)?)
+    }
+
+    /// Returns the traces of the tenant.
+    pub(crate) fn traces(&self) -> Result<Arc<dyn TraceStore>> {
+        Ok(self.stores.traces(&self.tenant)?)
     }
 
     /// Returns the audit log of the tenant.

@@ -23,13 +23,14 @@
 //! - [`Fixture`]: how the suite opens a store, sets its clock and damages its data
 //! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
+//! - [`OTLP_SCENARIOS`]: scenarios of OpenTelemetry's conventions for generative AI
 //! - [`TestLength`]: how long tests that repeat something run
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
-//!   `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `stream_checkpoint`, `trace`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -81,6 +82,7 @@ mod run;
 mod stream_checkpoint;
 mod tenant;
 mod thread;
+mod trace;
 
 pub use self::{
     case::{Case, CaseFuture, Contract, Need, Status, run_case, run_case_as_test},
@@ -93,4 +95,5 @@ pub use self::{
     random::{Random, seed_from_env},
     report::{CaseResult, Report, SuiteRefusal, run},
     test_length::TestLength,
+    trace::OTLP_SCENARIOS,
 };

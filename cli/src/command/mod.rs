@@ -35,6 +35,7 @@ mod step;
 mod supervise;
 mod tenants;
 mod threads;
+mod traces;
 mod tree;
 mod verify;
 
@@ -89,6 +90,7 @@ pub(crate) enum SessionCommand {
     Registry(registry::Args),
     Audit(audit::Args),
     Effects(effects::Args),
+    Traces(traces::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -172,6 +174,7 @@ impl SessionCommand {
             Self::Registry(args) => args.access(),
             Self::Audit(args) => args.access(),
             Self::Effects(args) => args.access(),
+            Self::Traces(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -198,6 +201,7 @@ impl SessionCommand {
             Self::Profile(args) => args.read_document_args(),
             Self::Registry(args) => args.read_document_args(),
             Self::Effects(args) => args.read_document_args(),
+            Self::Traces(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -228,6 +232,7 @@ impl SessionCommand {
             Self::Registry(args) => registry::run(args, session, out).await,
             Self::Audit(args) => audit::run(args, session, out).await,
             Self::Effects(args) => effects::run(args, session, out).await,
+            Self::Traces(args) => traces::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,
