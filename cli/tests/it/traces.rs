@@ -24,7 +24,7 @@ fn commit_run(store: &TestStore) {
         let entries = entries.map(|message| NewEntry::new(message).with_run("r".parse().unwrap(), None));
         let status = RunStatus::done(RunOutcome::Failed { error: "no money".to_owned() });
         let run = RunChange::new("r".parse().unwrap(), status).with_agent("helper".parse().unwrap());
-        let commit = Commit::new("t".parse().unwrap()).entries(entries).with_run(run);
+        let commit = Commit::new("t".parse().unwrap()).with_key("k".parse().unwrap()).entries(entries).with_run(run);
         let _receipt = commits.commit(commit).await.unwrap();
         stores.close().await.unwrap();
     });

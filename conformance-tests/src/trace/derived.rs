@@ -53,7 +53,9 @@ pub(super) async fn a_committed_run_has_a_trace(given: &Given) -> Verdict {
         of_run(NewEntry::new(failed).with_id(id("b")), 4_000),
         of_run(NewEntry::new(answer("c", None)).with_id(id("c")), 5_000),
     ];
-    given.expect_accepted(Commit::new(id("t")).entries(entries).with_run(running_run("r"))).await?;
+    given
+        .expect_accepted(Commit::new(id("t")).with_key(id("entries")).entries(entries).with_run(running_run("r")))
+        .await?;
     given.expect_accepted(Commit::new(id("t")).with_run(done_run("r"))).await?;
     let (trace, run) = (load(given, "t/r").await?, load_run(given, "r").await?);
     expect_eq((trace.spans.len(), trace.put_spans), (4, 0))?;
@@ -82,7 +84,9 @@ pub(super) async fn a_committed_run_has_a_trace(given: &Given) -> Verdict {
 /// A run that goes on has no end, an answer without provider and counts has none, and a call without a result neither.
 pub(super) async fn what_is_not_known_is_absent(given: &Given) -> Verdict {
     let entries = [of_run(tool_calls_entry("a", &["c1"]), 5_000)];
-    given.expect_accepted(Commit::new(id("t")).entries(entries).with_run(running_run("r"))).await?;
+    given
+        .expect_accepted(Commit::new(id("t")).with_key(id("entries")).entries(entries).with_run(running_run("r")))
+        .await?;
     let trace = load(given, "t/r").await?;
     let ends: Vec<_> = trace.spans.iter().map(|span| (span.name.as_str(), span.end_nanos.is_some())).collect();
     for expected in [("chat", true), ("execute_tool tool", false), ("invoke_agent agent", false)] {
@@ -110,7 +114,9 @@ pub(super) async fn a_trace_has_what_its_run_wrote(given: &Given) -> Verdict {
     let mut ranges = done_run("s");
     ranges.output = vec![EntryRange { from: 4, to: 5 }, EntryRange { from: 2, to: 2 }];
     given.expect_accepted(Commit::new(id("t")).with_run(running_run("s"))).await?;
-    given.expect_accepted(Commit::new(id("t")).entries(entries).with_run(running_run("r"))).await?;
+    given
+        .expect_accepted(Commit::new(id("t")).with_key(id("entries")).entries(entries).with_run(running_run("r")))
+        .await?;
     given.expect_accepted(Commit::new(id("t")).with_run(ranges)).await?;
     for (name, expected) in [("t/r", vec!["e1", "e4"]), ("t/s", vec!["e2", "e5"])] {
         let mut found = Vec::new();
@@ -129,7 +135,9 @@ pub(super) async fn a_trace_has_what_its_run_wrote(given: &Given) -> Verdict {
 /// Spans that were put are shown with the derived ones. One with the id of a derived span takes its place.
 pub(super) async fn put_spans_are_added_to_the_derived_ones(given: &Given) -> Verdict {
     let entries = [of_run(tool_calls_entry("a", &["c1"]), 5_000), of_run(tool_results_entry("b", &["c1"]), 6_000)];
-    given.expect_accepted(Commit::new(id("t")).entries(entries).with_run(running_run("r"))).await?;
+    given
+        .expect_accepted(Commit::new(id("t")).with_key(id("entries")).entries(entries).with_run(running_run("r")))
+        .await?;
     let derived = load(given, "t/r").await?;
     put_new(given, "t/r", [span(1, 5_500)]).await?;
     let both = load(given, "t/r").await?;

@@ -1,6 +1,6 @@
 //! `audit list`: lists audit records, and follows the log.
 
-use std::{future::poll_fn, time::Duration};
+use std::future::poll_fn;
 
 use agentstore::{AuditAction, AuditQuery, AuditRecord, AuditResource, EventKind, ResourceFilter, TextFilter};
 use serde_json::json;

@@ -77,7 +77,7 @@ impl TraceLayer {
         if dry_run {
             return Ok(true);
         }
-        let mark = WriteDocuments::new(rules::plan_removal(name, document, trace)?);
+        let mark = WriteDocuments::new([rules::plan_mark(name, document, trace)?]);
         let Some(revision) = self.try_write(mark).await? else { return Ok(false) };
         self.finish_removal(name, &Document { revision, ..document.clone() }, trace).await?;
         Ok(true)
@@ -98,9 +98,7 @@ impl TraceLayer {
                 return Ok(());
             }
         }
-        let remove = DocumentChange::delete(marked.to_ref()).expecting(DocumentExpect::Revision(marked.revision));
-        let entry = rules::first_entry_of(name, trace)?.map(DocumentChange::delete);
-        self.try_write(WriteDocuments::new([remove].into_iter().chain(entry))).await.map(drop)
+        self.try_write(WriteDocuments::new(rules::plan_end(name, marked, trace)?)).await.map(drop)
     }
 
     /// Removes entries of traces that do not exist any more, because their threads were deleted. Returns false if the

@@ -95,11 +95,6 @@ fn entries_of(name: &TraceName, trace: &StoredTrace) -> Result<Vec<DocumentKey>>
     Order::ALL.iter().filter_map(|order| order.key(name, trace).transpose()).collect()
 }
 
-/// Returns the entry that stays until all spans of a trace are removed.
-pub(super) fn first_entry_of(name: &TraceName, trace: &StoredTrace) -> Result<Option<DocumentKey>> {
-    Order::All { errors: false }.key(name, trace)
-}
-
 /// Returns whether an entry is about a trace as it is now. It is not if the thread was deleted and made again.
 pub(super) fn is_entry_of(entry: &DocumentKey, name: &TraceName, trace: &StoredTrace) -> Result<bool> {
     Ok(entries_of(name, trace)?.contains(entry))
@@ -254,15 +249,18 @@ pub(super) fn plan_put(
 }
 
 /// Plans the first step of a removal: readers find no spans any more, and a later removal continues.
-pub(super) fn plan_removal(name: &TraceName, document: &Document, trace: &StoredTrace) -> Result<Vec<DocumentChange>> {
+pub(super) fn plan_mark(name: &TraceName, document: &Document, trace: &StoredTrace) -> Result<DocumentChange> {
     let mut marked = trace.clone();
     marked.removing = true;
     let put = DocumentChange::put(document_of(name)?, encoded(&marked)?);
-    let mut changes = vec![put.expecting(DocumentExpect::Revision(document.revision))];
-    let first = first_entry_of(name, trace)?;
-    let others = entries_of(name, trace)?.into_iter().filter(|key| Some(key) != first.as_ref());
-    changes.extend(others.map(DocumentChange::delete));
-    Ok(changes)
+    Ok(put.expecting(DocumentExpect::Revision(document.revision)))
+}
+
+/// Plans the last step of a removal, after all spans: the trace and its entries.
+pub(super) fn plan_end(name: &TraceName, marked: &Document, trace: &StoredTrace) -> Result<Vec<DocumentChange>> {
+    let remove = DocumentChange::delete(marked.to_ref()).expecting(DocumentExpect::Revision(marked.revision));
+    let entries = entries_of(name, trace)?.into_iter().map(DocumentChange::delete);
+    Ok([remove].into_iter().chain(entries).collect())
 }
 
 /// Plans that a holder keeps a trace. The document of the trace is put again, if there is one, so that no purge that
