@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// How long to keep effects that have ended and whose runs are not open; effects in doubt are always kept
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     effects: args::RetentionAge,
-    /// How long to keep spans that were put for a run, from the last put or pin on; those of pinned traces are always kept
+    /// How long to keep spans that were put for a run, from the last put or pin on; those of pinned traces stay
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     traces: args::RetentionAge,
     /// Keep the spans that were put for this many of the newest traces, and those of pinned ones; all if not given

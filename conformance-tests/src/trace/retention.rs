@@ -178,7 +178,7 @@ pub(super) async fn a_pin_and_a_purge_exclude_each_other(given: &Given) -> Verdi
     Ok(())
 }
 
-/// A purge that was interrupted has hidden the spans. The next purge removes the rest of them, and so does the next put.
+/// A purge that was interrupted has hidden the spans. The next purge removes the rest of them, and so does a put.
 pub(super) async fn an_interrupted_purge_is_finished(given: &Given) -> Verdict {
     create_threads(given, &["t"]).await?;
     let documents = expect_some(given.stores()?.documents, "documents")?;

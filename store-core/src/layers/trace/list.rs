@@ -142,7 +142,8 @@ impl TraceLayer {
             return Ok(Page { items, next: None });
         }
         let cursor = ListCursor { list: binding_of(&query), runs, spans };
-        let text = serde_json::to_string(&cursor).map_err(|e| Error::invalid("cursor", "a name").with_source(e))?;
+        let text = serde_json::to_string(&cursor)
+            .map_err(|e| Error::invalid("cursor", "it cannot be written").with_source(e))?;
         Ok(Page { items, next: Some(Cursor::from_text(text)) })
     }
 

@@ -67,7 +67,7 @@ pub struct Trace {
 pub struct TracePin {
     /// The holder: a person, a dataset, an evaluation run.
     pub holder: PinHolder,
-    /// Since when.
+    /// When the holder pinned it.
     pub pinned_at: Timestamp,
 }
 

@@ -74,8 +74,8 @@ pub struct TraceQuery {
     pub thread: Option<ThreadId>,
     /// Only traces of this agent. Of a trace without a run, the agent is the first one that a span names.
     pub agent: Option<AgentId>,
-    /// Only traces from this time on. The time of a trace is that at which its run was created; without a run, the start
-    /// of its first span.
+    /// Only traces from this time on. The time of a trace is that at which its run was created; without a run, the
+    /// start of its first span.
     pub from: Option<Timestamp>,
     /// Only traces before this time.
     pub before: Option<Timestamp>,

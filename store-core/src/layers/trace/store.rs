@@ -48,7 +48,10 @@ use crate::{
 pub trait TraceStore: Send + Sync {
     /// Stores spans of a run, in one step (TR-1).
     ///
-    /// The call may be repeated: a span that was put before, with the same content, changes nothing.
+    /// # Guarantees
+    /// - The call may be repeated: a span that was put before, with the same content, changes nothing
+    ///   (TR-1, `trace::a_repeated_put_changes_nothing`).
+    /// - All spans of concurrent calls are stored (TR-1, `trace::concurrent_puts_are_all_stored`).
     ///
     /// # Errors
     /// `IdempotencyMismatch` if another span was put under one of the ids; `Invalid` for no spans, and for a run that
@@ -59,6 +62,10 @@ pub trait TraceStore: Send + Sync {
     /// Loads a trace with all its spans and pins; none if there is no such run and no span was put.
     ///
     /// The spans are not all of one moment: those of a run that goes on meanwhile may be missing.
+    ///
+    /// # Guarantees
+    /// - A run that was committed has a trace (TR-7, `trace::a_committed_run_has_a_trace`).
+    /// - What is not known is absent (TR-7, `trace::what_is_not_known_is_absent`).
     ///
     /// # Errors
     /// `Corrupt` if the trace cannot be read; any error of reading.
@@ -71,7 +78,10 @@ pub trait TraceStore: Send + Sync {
     async fn list_spans(&self, query: ListSpans) -> Result<Page<Span>>;
 
     /// Lists traces, newest first (TR-1): those of runs, by the creation of the run, and those of which only spans are
-    /// known, by their first span. Each trace is listed once. A page may be shorter than its limit.
+    /// known, by their first span. A page may be shorter than its limit.
+    ///
+    /// # Guarantees
+    /// - Each trace is listed once (TR-8, `trace::each_trace_is_listed_once`).
     ///
     /// # Errors
     /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another list; any error of reading.
@@ -86,6 +96,10 @@ pub trait TraceStore: Send + Sync {
     /// Keeps the spans of a trace from being purged, for a holder (TR-6). The call may be repeated.
     ///
     /// A pin does not keep a thread: it goes with it.
+    ///
+    /// # Guarantees
+    /// - A trace that was pinned has its spans until it is unpinned, also if a purge runs at the same time
+    ///   (TR-6, `trace::a_pin_and_a_purge_exclude_each_other`).
     ///
     /// # Errors
     /// `NotFound` if there is no such run and no span was put.

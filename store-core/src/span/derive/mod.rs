@@ -35,8 +35,8 @@ fn identity_of(run: &Run) -> String {
 /// - `invoke_agent AGENT` has the time of the run, its tokens and its outcome. Only an outcome `failed` is an error.
 /// - `chat MODEL` ends when the answer was recorded, and begins when the message before it was recorded: the call
 ///   was made between these times. Entries that are parts of one answer (CX-17) are one span.
-/// - `execute_tool TOOL` has the time from the entry with the call to the entry with its result. A call without a result
-///   has no end.
+/// - `execute_tool TOOL` has the time from the entry with the call to the entry with its result. A call without a
+///   result has no end.
 ///
 /// The cost of the call grows with the number of entries.
 #[must_use]

@@ -1,3 +1,5 @@
+//! Tables of the spans that follow from runs.
+
 use crate::{
     Run, Timestamp,
     codec::Codec,

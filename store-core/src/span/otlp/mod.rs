@@ -24,8 +24,8 @@ pub struct OtlpImport {
     pub losses: Vec<String>,
 }
 
-/// Reads OTLP/JSON: one document or several, such as one in each line. Ids may have any case, and 64-bit integers may be
-/// numbers or text. A span that says nothing about the conventions that it follows has no schema.
+/// Reads OTLP/JSON: one document or several, such as one in each line. Ids may have any case, and 64-bit integers may
+/// be numbers or text. A span that says nothing about the conventions that it follows has no schema.
 ///
 /// ```
 /// use store_core::span::{read_otlp, write_otlp};

@@ -1,3 +1,5 @@
+//! Tables of OTLP/JSON that is read and written.
+
 use super::{read_otlp, write_otlp};
 use crate::{ErrorKind, Json};
 
