@@ -129,3 +129,9 @@ pub struct BlobsPage;
 #[doc = include_str!("../docs/effects.md")]
 #[derive(Debug)]
 pub struct EffectsPage;
+
+/// Runs the example of the page about traces as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/traces.md")]
+#[derive(Debug)]
+pub struct TracesPage;

@@ -15,6 +15,7 @@ use store_core::{
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
+        trace::{TraceLayer, TraceStore},
     },
 };
 
@@ -31,6 +32,9 @@ use crate::{
 /// the replay log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
 /// another one config with profiles and audit log ([`with_settings`](Self::with_settings)), and another one the bytes of
 /// blobs ([`with_blobs`](Self::with_blobs)).
+/// the replay log, stream checkpoints and traces. Another store may have the mailbox
+/// ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
+/// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.
@@ -391,6 +395,13 @@ impl Stores {
             return Err(unsupported(KEEPING_BLOBS));
         }
         Ok(Arc::new(BlobLayer::new(&stores, Arc::clone(&self.clock))?))
+    /// Returns the traces of a tenant (TR): what happened in runs, as spans.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config); `Unsupported` if the store keeps no threads.
+    pub fn traces(&self, tenant: &TenantId) -> Result<Arc<dyn TraceStore>> {
+        layer_store(&*self.thread_store, tenant)?;
+        Ok(Arc::new(TraceLayer::new(&self.thread_store.tenant(tenant)?)?))
     }
 
     /// Returns what config, profiles and the audit log are kept in.

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, str::FromStr, time::Duration};
 
-use agentstore::{StoreUrl, TenantId};
+use agentstore::{Clock, StoreUrl, SystemClock, TenantId, Timestamp};
 use clap::{Args, Parser};
 
 use crate::command::Command;
@@ -118,6 +118,36 @@ pub(crate) fn parse_age(text: &str) -> Result<Duration, String> {
     parse_span(text, "expected an age such as `90m`, `24h` or `7d`")
 }
 
+/// A time: an age, or a point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    Age(Duration),
+    Time(Timestamp),
+}
+
+impl Since {
+    /// Returns the point in time.
+    pub(crate) fn time(self) -> Timestamp {
+        match self {
+            Self::Age(age) => SystemClock.now().saturating_sub(age),
+            Self::Time(time) => time,
+        }
+    }
+}
+
+/// Parses an age such as `7d`, a date, or a time such as `2026-11-30T09:00:00Z`.
+pub(crate) fn parse_since(text: &str) -> Result<Since, String> {
+    if let Ok(age) = parse_age(text) {
+        return Ok(Since::Age(age));
+    }
+    let in_utc = || text.parse::<jiff::civil::DateTime>()?.to_zoned(jiff::tz::TimeZone::UTC).map(|it| it.timestamp());
+    let time = text.parse::<jiff::Timestamp>().or_else(|_| in_utc());
+    let millis = time.ok().and_then(|time| u64::try_from(time.as_millisecond()).ok());
+    let time = millis.and_then(|millis| Timestamp::from_millis(millis).ok());
+    time.map(Since::Time)
+        .ok_or_else(|| "expected an age such as `7d`, a date, or a time such as `2026-11-30T09:00:00Z`".to_owned())
+}
+
 /// How long records are kept, or `None` if they are never removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetentionAge(pub(crate) Option<Duration>);
@@ -141,4 +171,25 @@ fn parse_span(text: &str, error_text: &str) -> Result<Duration, String> {
     let signed_duration =
         span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
     Duration::try_from(signed_duration).map_err(|_| "it must not be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use agentstore::Timestamp;
+
+    use super::{Since, parse_since};
+
+    #[test]
+    fn a_time_is_an_age_a_date_or_a_point_in_time() {
+        let time = |millis| Ok(Since::Time(Timestamp::from_millis(millis).unwrap()));
+        assert_eq!(parse_since("7d"), Ok(Since::Age(Duration::from_hours(7 * 24))));
+        assert_eq!(parse_since("1970-01-02"), time(86_400_000));
+        assert_eq!(parse_since("1970-01-02T00:01"), time(86_460_000));
+        assert_eq!(parse_since("1970-01-02T01:00:00.5+01:00"), time(86_400_500));
+        for text in ["", "soon", "1960-01-01", "2026-13-01"] {
+            assert!(parse_since(text).is_err(), "{text}");
+        }
+    }
 }

@@ -298,6 +298,7 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
         "publication" => "`agentstore registry list --publications` lists the publications",
         "audit record" => "`agentstore audit list` lists the records",
         "effect" => "`agentstore effects list` lists the effects",
+        "trace" => "`agentstore traces list` lists the traces",
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 use agentstore::{
     AuditStore, Capabilities, BlobStore, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
     OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
-    ThreadId, ThreadRunStore,
+    ThreadId, ThreadRunStore, TraceStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -169,6 +169,9 @@ impl Session {
     /// Returns the blobs of the tenant.
     pub(crate) fn blobs(&self) -> Result<Arc<dyn BlobStore>> {
         Ok(self.stores.blobs(&self.tenant)?)
+    /// Returns the traces of the tenant.
+    pub(crate) fn traces(&self) -> Result<Arc<dyn TraceStore>> {
+        Ok(self.stores.traces(&self.tenant)?)
     }
 
     /// Returns the audit log of the tenant.

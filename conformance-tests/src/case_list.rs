@@ -175,6 +175,10 @@ macro_rules! document_store {
                     only_the_holder_of_a_claim_begins_an_effect a_commit_carries_the_outcome
                     a_refused_commit_leaves_an_effect_in_doubt effects_survive_a_reopen effects_go_with_their_thread
                     effects_that_have_not_ended_come_first old_effects_that_ended_are_removed;
+                trace: spans_are_loaded_as_they_were_put concurrent_puts_are_all_stored spans_survive_a_reopen
+                    a_committed_run_has_a_trace a_trace_has_what_its_run_wrote traces_are_listed_newest_first
+                    traces_with_errors_are_listed traces_go_with_their_thread a_pin_and_a_purge_exclude_each_other
+                    old_traces_are_purged scenarios_of_the_conventions_come_back_equal;
             }
         }
     };
@@ -198,7 +202,7 @@ macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
             $crate::area_tests! {
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint trace
             }
         }
     };
@@ -248,7 +252,8 @@ impl Contract {
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
                 area_slices!(
-                    document config profile registry audit effect replay stream_checkpoint tenant page ids errors process
+                    document config profile registry audit effect replay stream_checkpoint trace
+                    tenant page ids errors process
                 )
             }
             Self::ObjectStore => area_slices!(object blob),

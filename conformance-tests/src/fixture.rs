@@ -13,6 +13,7 @@ use store_core::{
         effect::{EffectLayer, EffectStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
+        trace::{TraceLayer, TraceStore},
     },
 };
 
@@ -159,5 +160,13 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents.
     fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(EffectLayer::new(LayerStore::new(stores)?)))
+    }
+
+    /// Returns the traces of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents or no threads.
+    fn traces(&self, stores: &TenantStores) -> Result<Arc<dyn TraceStore>> {
+        Ok(Arc::new(TraceLayer::new(stores)?))
     }
 }

@@ -23,6 +23,7 @@
 //! - [`Fixture`]: how the suite opens a store, sets its clock and damages its data
 //! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
+//! - [`OTLP_SCENARIOS`]: scenarios of OpenTelemetry's conventions for generative AI
 //! - [`TestLength`]: how long tests that repeat something run
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`blob_bugs`]: planted bugs of objects and blobs, which their cases must find
@@ -31,6 +32,8 @@
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, `document`, `object`, `blob`, `config`, `profile`, `registry`, `audit`, `effect`,
 //!   `replay`, `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
+//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
+//!   `stream_checkpoint`, `trace`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
 //!   `process`
 //!
 //! # A new case
@@ -87,6 +90,7 @@ mod run;
 mod stream_checkpoint;
 mod tenant;
 mod thread;
+mod trace;
 
 pub use self::{
     case::{Case, CaseFuture, Contract, Need, Status, run_case, run_case_as_test},
@@ -100,4 +104,5 @@ pub use self::{
     report::{CaseResult, Report, SuiteRefusal, run},
     test_length::TestLength,
     with_blobs::WithBlobs,
+    trace::OTLP_SCENARIOS,
 };

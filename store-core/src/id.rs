@@ -172,6 +172,8 @@ id_types! {
     EffectKind = "effect kind";
     /// The key that a receiver outside of the store is given, so that it recognises a request that is sent again.
     IdempotencyKey = "idempotency key";
+    /// Who keeps a trace from being purged: a person, a dataset, an evaluation run.
+    PinHolder = "pin holder";
     /// The id of a replay stream: what its records belong to, such as a run.
     ReplayStreamId = "replay stream";
     /// The name of a wire protocol, such as `ag-ui`.

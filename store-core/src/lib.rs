@@ -14,6 +14,9 @@
 //!   delivered live or queued
 //! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, blobs,
 //!   config, effects, profiles, the registry, the replay log, stream checkpoints
+//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config,
+//!   effects, profiles, the registry, the replay log, stream checkpoints, traces
+//! - [`span`]: what happened in a run, in the terms of OpenTelemetry: derived spans, and OTLP/JSON
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -65,6 +68,7 @@ pub mod object;
 pub mod outbox;
 pub mod pending;
 pub mod run;
+pub mod span;
 pub mod thread;
 
 pub use self::{
@@ -90,10 +94,10 @@ pub use self::{
     id::{
         AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
         DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EventId, EventKey, EventKind, IdSource,
-        IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ProfileKey,
-        ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId, TenantId,
-        ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion, WorkerId,
-        WriterId,
+        IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, PinHolder,
+        ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId,
+        TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion,
+        WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
@@ -137,6 +141,10 @@ pub use self::{
             Recovery, StreamCheckpoint, StreamCheckpointLayer, StreamCheckpointOutcome, StreamCheckpointStore,
             stream_checkpoint_removal,
         },
+        trace::{
+            ListSpans, MAX_PUT_SPANS, MAX_TRACE_SPANS, PurgeTraces, PurgedTraces, PutSpans, PutSpansOutcome, Trace,
+            TraceLayer, TraceName, TracePin, TraceQuery, TraceStore, TraceSummary,
+        },
     },
     limits::{Limits, check_limit, length},
     live::{
@@ -174,6 +182,10 @@ pub use self::{
     run::{
         Completion, EntryRange, Run, RunChange, RunFilter, RunListKey, RunOutcome, RunPhase, RunQuery, RunReader,
         RunStatus, Ticket, WaitingReason, WaitingState,
+    },
+    span::{
+        Attribute, AttributeValue, OtlpImport, Span, SpanDeriver, SpanEvent, SpanId, SpanKind, SpanLink, SpanSource,
+        SpanStatus, StatusCode, TraceId, derive_spans, read_otlp, root_span_of, trace_of, write_otlp,
     },
     store::{Store, TenantStores},
     thread::{

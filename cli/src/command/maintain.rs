@@ -64,6 +64,12 @@ pub(crate) struct Args {
     /// How long to keep effects that have ended and whose runs are not open; effects in doubt are always kept
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     effects: args::RetentionAge,
+    /// How long to keep spans that were put for a run, from the last put or pin on; those of pinned traces stay
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    traces: args::RetentionAge,
+    /// Keep the spans that were put for this many of the newest traces, and those of pinned ones; all if not given
+    #[arg(long, value_name = "N")]
+    keep_traces: Option<u64>,
     /// How long to keep stream checkpoints that are not replaced; those of runs that are done are removed, too
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
     stream_checkpoints: args::RetentionAge,
@@ -93,6 +99,8 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
     (retention.versions, retention.effects) = (args.versions, args.effects.0);
     (retention.stream_checkpoints, retention.blobs) = (args.stream_checkpoints.0, args.blobs.0);
+    retention.stream_checkpoints = args.stream_checkpoints.0;
+    (retention.traces, retention.newest_traces) = (args.traces.0, args.keep_traces);
     let mut maintenance =
         Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
     if args.dry_run {
@@ -204,6 +212,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
         age_text(retention.config_feed),
         retention.versions.map_or_else(|| "forever".to_owned(), |count| format!("the newest {count}")),
         age_text(retention.effects),
+        traces_text(retention.traces, retention.newest_traces),
         "their time".to_owned(),
         age_text(retention.stream_checkpoints),
         age_text(retention.blobs),
@@ -222,6 +231,16 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
     out.flush()
 }
 
+/// Returns how long spans that were put are kept.
+fn traces_text(age: Option<Duration>, newest: Option<u64>) -> String {
+    let age = age.map(|age| text::format_duration(age.as_secs()));
+    let newest = newest.map(|count| format!("the newest {count}"));
+    match (age, newest) {
+        (Some(age), Some(newest)) => format!("{age}, {newest}"),
+        (age, newest) => age.or(newest).unwrap_or_else(|| "forever".to_owned()),
+    }
+}
+
 fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 13] {
     [
         ("expired claims", summary.reclaimed),
@@ -234,6 +253,7 @@ fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 13] {
         ("config entries", summary.config_entries),
         ("versions", summary.versions),
         ("effects", summary.effects),
+        ("traces", summary.traces),
         ("replay records", summary.replay_records),
         ("stream checkpoints", summary.stream_checkpoints),
         ("blobs", summary.blobs),

@@ -36,6 +36,7 @@ mod step;
 mod supervise;
 mod tenants;
 mod threads;
+mod traces;
 mod tree;
 mod verify;
 
@@ -91,6 +92,7 @@ pub(crate) enum SessionCommand {
     Audit(audit::Args),
     Effects(effects::Args),
     Blobs(blobs::Args),
+    Traces(traces::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -175,6 +177,7 @@ impl SessionCommand {
             Self::Audit(args) => args.access(),
             Self::Effects(args) => args.access(),
             Self::Blobs(args) => args.access(),
+            Self::Traces(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -201,6 +204,7 @@ impl SessionCommand {
             Self::Profile(args) => args.read_document_args(),
             Self::Registry(args) => args.read_document_args(),
             Self::Effects(args) => args.read_document_args(),
+            Self::Traces(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -232,6 +236,7 @@ impl SessionCommand {
             Self::Audit(args) => audit::run(args, session, out).await,
             Self::Effects(args) => effects::run(args, session, out).await,
             Self::Blobs(args) => blobs::run(args, session, out).await,
+            Self::Traces(args) => traces::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

@@ -35,5 +35,6 @@ mod providers;
 mod registry;
 mod removal;
 mod threads;
+mod traces;
 mod usage;
 mod work;

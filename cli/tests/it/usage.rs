@@ -27,6 +27,7 @@ const COMMANDS: &[&str] = &[
     "registry",
     "audit",
     "effects",
+    "traces",
     "delete",
     "tenants",
     "verify",
@@ -54,6 +55,7 @@ fn the_help_says_what_exit_codes_mean() {
         "registry",
         "audit",
         "effects",
+        "traces",
     ] {
         let response = run(&[command, "--help"], "").expect_success();
         for part in ["Example", "Exit codes: 0 ", "2 "] {
@@ -114,6 +116,9 @@ fn invalid_arguments_exit_with_2() {
         (&["effects", "resolve", "t", "r", "e"], "--done"),
         (&["effects", "resolve", "t", "r", "e", "--retry", "--done", "1"], "cannot be used with"),
         (&["effects", "resolve", "t", "r", "e", "--done", "{"], "invalid value for `--done`"),
+        (&["traces", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
+        (&["traces", "pin", "r"], "--holder"),
+        (&["traces", "import"], "<FILE>"),
         (&["audit", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
         (&["audit", "list", "--resource", "/"], "a part of its path is empty"),
         (&["mailbox", "work"], "--exec"),

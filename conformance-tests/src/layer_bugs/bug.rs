@@ -405,4 +405,64 @@ bugs! {
     EffectDryPurgeRemoves = "effect::a_dry_purge_removes_no_effect",
     /// A purge leaves what deleted threads left.
     EffectLeftoversStay = "effect::a_purge_removes_what_deleted_threads_left",
+    /// The events of a span are not kept.
+    SpanEventsForgotten = "trace::spans_are_loaded_as_they_were_put",
+    /// A put that is repeated is refused.
+    RepeatedPutRefused = "trace::a_repeated_put_changes_nothing",
+    /// Another span under the same id is accepted and ignored.
+    OtherSpanIgnored = "trace::another_span_with_the_same_id_is_refused",
+    /// Spans of a thread that does not exist are accepted and ignored.
+    SpansOfNoThread = "trace::spans_need_their_thread",
+    /// All runs of a thread have one trace.
+    TracesOfRunsMerged = "trace::spans_of_runs_are_apart",
+    /// Of concurrent puts, the last one says what the trace has.
+    TraceUnguarded = "trace::concurrent_puts_are_all_stored",
+    /// A reopened store has lost the spans.
+    ReopenForgetsSpans = "trace::spans_survive_a_reopen",
+    /// Tool calls are not derived.
+    DerivedCallsForgotten = "trace::a_committed_run_has_a_trace",
+    /// Spans without an end get one.
+    DerivedEndInvented = "trace::what_is_not_known_is_absent",
+    /// Spans are derived from all entries of the thread.
+    DerivedOfTheWholeThread = "trace::a_trace_has_what_its_run_wrote",
+    /// With the first span that is put, the derived ones are gone.
+    PutSpansReplaceDerived = "trace::put_spans_are_added_to_the_derived_ones",
+    /// A page of spans has the last one first.
+    SpansReversed = "trace::spans_are_listed_by_start_and_id",
+    /// A page of traces has the oldest one first.
+    TracesOldestFirst = "trace::traces_are_listed_newest_first",
+    /// A run for which spans were put is listed twice.
+    TraceListedTwice = "trace::each_trace_is_listed_once",
+    /// Lists of traces ignore the agent.
+    TraceAgentIgnored = "trace::traces_of_a_thread_and_an_agent_are_listed",
+    /// Lists of traces ignore the end of the time.
+    TraceTimeIgnored = "trace::traces_of_a_time_are_listed",
+    /// Lists of traces ignore that only those with errors are asked for.
+    TraceErrorsIgnored = "trace::traces_with_errors_are_listed",
+    /// A trace that changes keeps its entries in the orders.
+    TraceDoesNotMove = "trace::an_earlier_span_moves_its_trace",
+    /// A cursor of another list of traces begins the list again.
+    TraceCursorUnbound = "trace::a_cursor_belongs_to_one_list_of_traces",
+    /// Only runs that were committed are found.
+    OnlyRunsFound = "trace::a_trace_is_found_by_its_run",
+    /// A copy of a trace stays when its thread is deleted.
+    TraceCopyStays = "trace::traces_go_with_their_thread",
+    /// The links of a span are not kept.
+    SpanLinksForgotten = "trace::scenarios_of_the_conventions_come_back_equal",
+    /// A purge removes traces of any age.
+    TracePurgeIgnoresTime = "trace::old_traces_are_purged",
+    /// A purge keeps any number of traces.
+    TracePurgeIgnoresNumber = "trace::the_newest_traces_stay",
+    /// A purge removes what holders keep.
+    TracePinsIgnored = "trace::a_pinned_trace_stays",
+    /// A pin of what does not exist is accepted and ignored.
+    NothingPinned = "trace::only_what_exists_is_pinned",
+    /// A dry purge removes spans.
+    TraceDryPurgeRemoves = "trace::a_dry_purge_removes_no_span",
+    /// A purge does not see a pin that is made after it has read the pins.
+    TracePinUnguarded = "trace::a_pin_and_a_purge_exclude_each_other",
+    /// Readers and writers do not see that a purge has begun.
+    InterruptedPurgeForgotten = "trace::an_interrupted_purge_is_finished",
+    /// A purge leaves what deleted threads left in the orders of traces.
+    TraceLeftoversStay = "trace::a_purge_removes_what_deleted_threads_left",
 }

@@ -13,6 +13,7 @@ use super::{
     bug::LayerBug,
     effect_documents::{self, is_checked_early, is_effect},
     effects::{change_changes, change_events, change_loaded, change_query, collection, other_loaded},
+    trace_documents::{self, is_of_trace},
 };
 
 /// Documents that a layer with a planted bug reads and writes.
@@ -88,7 +89,10 @@ impl FaultyDocuments {
             | LayerBug::ProfileOperationUnguarded
             | LayerBug::ReplayUnguarded
             | LayerBug::CheckpointUnguarded => 4,
-            _ => return,
+            _ => match trace_documents::pause(self.bug, &request.changes) {
+                Some(pause) => pause,
+                None => return,
+            },
         };
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
@@ -99,6 +103,9 @@ impl DocumentStore for FaultyDocuments {
     async fn load_documents(&self, wanted: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
         if wanted.iter().any(is_effect) {
             return effect_documents::load(self.bug, &*self.documents, wanted).await;
+        }
+        if wanted.iter().any(is_of_trace) {
+            return trace_documents::load(self.bug, &*self.documents, wanted).await;
         }
         let names: Vec<_> = wanted.iter().map(|document| other_loaded(self.bug, document)).collect();
         let mut found = self.documents.load_documents(&names).await?;

@@ -6,7 +6,7 @@ use store_core::{
     EventVisibility, Json, KeySegment, WriteDocuments,
 };
 
-use super::{bug::LayerBug, effect_documents};
+use super::{bug::LayerBug, effect_documents, trace_documents};
 
 /// Returns the name of the collection without the prefix that all layers have.
 pub(super) fn collection(key: &DocumentKey) -> &str {
@@ -169,6 +169,7 @@ fn is_dropped(bug: LayerBug, change: &DocumentChange) -> bool {
 /// Changes the changes of a write or of a commit.
 pub(super) fn change_changes(bug: LayerBug, changes: &mut Vec<DocumentChange>) {
     effect_documents::change_changes(bug, changes);
+    trace_documents::change_changes(bug, changes);
     for change in changes.iter_mut() {
         let name = collection(&change.document.key).to_owned();
         if is_profile(&change.document) {

@@ -13,6 +13,7 @@ use store_core::{
         effect::{EffectLayer, EffectStore},
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
+        trace::TraceStore,
     },
 };
 
@@ -24,6 +25,7 @@ use super::{
     effect_store::BuggyEffects,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
+    trace_store::BuggyTraces,
 };
 use crate::{
     case::Need,
@@ -80,6 +82,7 @@ impl Fixture for LayerBugFixture {
             LayerBug::ReopenForgetsProfiles => Some(("layer.profiles", None)),
             LayerBug::ReopenForgetsDefinitions => Some(("layer.registry.definitions", None)),
             LayerBug::ReopenForgetsReplay => Some(("layer.replay.records", None)),
+            LayerBug::ReopenForgetsSpans => Some(("layer.traces.spans", Some("t"))),
             LayerBug::ReopenForgetsCheckpoints => Some(("layer.stream_checkpoints", Some("t"))),
             _ => None,
         };
@@ -133,6 +136,10 @@ impl Fixture for LayerBugFixture {
 
     fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(BuggyEffects::new(EffectLayer::new(LayerStore::new(stores)?), self.bug)))
+    }
+
+    fn traces(&self, stores: &TenantStores) -> Result<Arc<dyn TraceStore>> {
+        Ok(Arc::new(BuggyTraces::new(stores.clone(), self.bug)?))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The layers are in `store-core`. A bug of profiles or of the registry changes what the layer reads from the model and
 //! writes to it (`document`, `effects`). A bug of config or of the audit log changes the calls of the layer and their
-//! answers (`config`, `audit`). A bug of effects, of the replay log or of stream checkpoints does one or the other
-//! (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`).
+//! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints or of traces does one or the
+//! other (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`, `trace_store`,
+//! `trace_documents`).
 
 mod audit;
 mod bug;
@@ -15,5 +16,7 @@ mod effects;
 mod fixture;
 mod replay;
 mod stream_checkpoint;
+mod trace_documents;
+mod trace_store;
 
 pub use self::{bug::LayerBug, fixture::LayerBugFixture};

@@ -1,5 +1,7 @@
 //! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints, blobs. A dry run
 //! counts what they would remove.
+//! The steps about layers: config, the audit log, the registry, effects, traces, the replay log, stream checkpoints. A
+//! dry run counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,6 +10,10 @@ use store_core::{
     layers::{
         TrimFeed, TrimmedFeed, audit::AuditStore, blob::BlobStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
         replay::ReplayStore, stream_checkpoint::StreamCheckpointStore,
+    ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeTraces, PurgeVersions, Result, TenantId,
+    layers::{
+        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
+        replay::ReplayStore, stream_checkpoint::StreamCheckpointStore, trace::TraceStore,
     },
 };
 
@@ -23,6 +29,7 @@ pub(super) struct Layers {
     audit: Option<Arc<dyn AuditStore>>,
     registry: Option<Arc<dyn RegistryStore>>,
     effects: Option<Arc<dyn EffectStore>>,
+    traces: Option<Arc<dyn TraceStore>>,
     replay: Option<Arc<dyn ReplayStore>>,
     stream_checkpoints: Option<Arc<dyn StreamCheckpointStore>>,
     blobs: Option<Arc<dyn BlobStore>>,
@@ -35,6 +42,7 @@ impl Layers {
             audit: if_supported(stores.audit(tenant))?,
             registry: if_supported(stores.registry(tenant))?,
             effects: if_supported(stores.effects(tenant))?,
+            traces: if_supported(stores.traces(tenant))?,
             replay: if_supported(stores.replay(tenant))?,
             stream_checkpoints: if_supported(stores.stream_checkpoints(tenant))?,
             blobs: if_supported(stores.blobs(tenant))?,
@@ -59,6 +67,7 @@ impl Steps {
         failures.add_step("trim the config feed", &mut summary.config_entries, self.trim_config_feed().await);
         failures.add_step("purge versions", &mut summary.versions, self.purge_versions().await);
         failures.add_step("purge effects", &mut summary.effects, self.purge_effects().await);
+        failures.add_step("purge traces", &mut summary.traces, self.purge_traces().await);
         failures.add_step("purge the replay log", &mut summary.replay_records, self.purge_replay().await);
         let checkpoints = self.purge_stream_checkpoints().await;
         failures.add_step("purge stream checkpoints", &mut summary.stream_checkpoints, checkpoints);
@@ -93,6 +102,23 @@ impl Steps {
         let request = if self.is_dry_run { request.dry() } else { request };
         let purged = effects.purge_effects(request, &**threads, &self.until_stopped()).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.effects, None))
+    }
+
+    /// Also removes what deleted threads left in the orders of traces, if an age or a number is set.
+    async fn purge_traces(&self) -> StepResult {
+        let (Some(traces), age, newest) = (&self.layers.traces, self.retention.traces, self.retention.newest_traces)
+        else {
+            return NOTHING_DONE;
+        };
+        if age.is_none() && newest.is_none() {
+            return NOTHING_DONE;
+        }
+        let mut request = PurgeTraces::default();
+        request.before = age.map(|age| self.clock.now().saturating_sub(age));
+        request.keep_newest = newest;
+        request.dry_run = self.is_dry_run;
+        let purged = traces.purge_traces(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.traces, None))
     }
 
     async fn purge_replay(&self) -> StepResult {

@@ -40,6 +40,12 @@ pub struct Retention {
     /// The time from the end of an effect to its removal; absent by default, so effects are kept as long as their
     /// threads. Effects without an outcome stay, and so do those of open runs (EF-5).
     pub effects: Option<Duration>,
+    /// The time from the last put or pin of a trace to the removal of the spans that were put for it; absent by
+    /// default, so they are kept as long as their threads. Those of pinned traces stay, and so does what is derived (TR-6).
+    pub traces: Option<Duration>,
+    /// The number of the newest traces with spans that were put whose spans are kept; absent by default, so all are
+    /// kept (TR-6).
+    pub newest_traces: Option<u64>,
     /// The time from the last put of a stream checkpoint to its removal; 24 hours by default. If the age is set, those
     /// of runs that are done are removed, too (SC-4).
     pub stream_checkpoints: Option<Duration>,
@@ -55,6 +61,20 @@ impl Default for Retention {
         let (audit, stream_checkpoints) = (Some(AUDIT_RETENTION), Some(DAY));
         let (dispatches, outbox, blobs) = (Some(DAY), Some(DAY), None);
         Self { dispatches, outbox, events, threads, audit, config_feed, versions, effects, stream_checkpoints, blobs }
+        let (dispatches, outbox, traces, newest_traces) = (Some(DAY), Some(DAY), None, None);
+        Self {
+            dispatches,
+            outbox,
+            events,
+            threads,
+            audit,
+            config_feed,
+            versions,
+            effects,
+            traces,
+            newest_traces,
+            stream_checkpoints,
+        }
     }
 }
 
@@ -115,6 +135,8 @@ pub struct MaintenanceSummary {
     pub versions: u64,
     /// Removed effects.
     pub effects: u64,
+    /// Traces whose spans were removed. What is derived from runs is not counted.
+    pub traces: u64,
     /// Removed records of the replay log that had expired (RP-5).
     pub replay_records: u64,
     /// Removed stream checkpoints.
@@ -142,6 +164,7 @@ impl MaintenanceSummary {
         let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
         let Self { audit_records, config_entries, versions, effects, replay_records, stream_checkpoints, .. } = other;
         self.blobs += other.blobs;
+        self.traces += other.traces;
         self.replay_records += replay_records;
         self.stream_checkpoints += stream_checkpoints;
         self.audit_records += audit_records;

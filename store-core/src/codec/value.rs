@@ -127,7 +127,7 @@ id_codecs! {
     WorkerId InstanceId DedupeKey InterruptKey OutboxId LaneId OutboxTarget OrderKey
     TopicId CollectionId SegmentId
     UserId AgentType ProfileKey SharedScopeId DefinitionKind DefinitionId PublicationId
-    EffectId EffectKind IdempotencyKey
+    EffectId EffectKind IdempotencyKey PinHolder
     ReplayStreamId WireProtocol WireProtocolVersion WireEventId WireEventType ProjectorVersion
 }
 

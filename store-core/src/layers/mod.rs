@@ -13,6 +13,7 @@ pub mod profile;
 pub mod registry;
 pub mod replay;
 pub mod stream_checkpoint;
+pub mod trace;
 
 pub use self::name::{escape_part, unescape_part};
 

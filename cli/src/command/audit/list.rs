@@ -1,16 +1,13 @@
 //! `audit list`: lists audit records, and follows the log.
 
-use std::{future::poll_fn, time::Duration};
+use std::future::poll_fn;
 
-use agentstore::{
-    AuditAction, AuditQuery, AuditRecord, AuditResource, Clock, EventKind, ResourceFilter, SystemClock, TextFilter,
-    Timestamp,
-};
+use agentstore::{AuditAction, AuditQuery, AuditRecord, AuditResource, EventKind, ResourceFilter, TextFilter};
 use serde_json::json;
 
 use super::{Ending, RecordDocument, record_line, record_ref::short_ids};
 use crate::{
-    args,
+    args::{Since, parse_since},
     failure::Result,
     json_text,
     output::{JsonList, Output},
@@ -51,25 +48,6 @@ pub(super) struct Args {
     follow: bool,
 }
 
-/// The time from which records are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Since {
-    Age(Duration),
-    Time(Timestamp),
-}
-
-fn parse_since(text: &str) -> Result<Since, String> {
-    if let Ok(age) = args::parse_age(text) {
-        return Ok(Since::Age(age));
-    }
-    let in_utc = || text.parse::<jiff::civil::DateTime>()?.to_zoned(jiff::tz::TimeZone::UTC).map(|it| it.timestamp());
-    let time = text.parse::<jiff::Timestamp>().or_else(|_| in_utc());
-    let millis = time.ok().and_then(|time| u64::try_from(time.as_millisecond()).ok());
-    let time = millis.and_then(|millis| Timestamp::from_millis(millis).ok());
-    time.map(Since::Time)
-        .ok_or_else(|| "expected an age such as `7d`, a date, or a time such as `2026-11-30T09:00:00Z`".to_owned())
-}
-
 fn parse_resource(text: &str) -> Result<ResourceFilter, String> {
     let filter = match text.strip_suffix('/') {
         Some(folder) => AuditResource::new(folder).map(ResourceFilter::Below),
@@ -91,10 +69,7 @@ impl Args {
         query.resource.clone_from(&self.resource);
         query.actor.clone_from(&self.actor);
         query.actions = (!self.actions.is_empty()).then(|| self.actions.iter().map(AuditAction::from_name).collect());
-        query.from = self.since.map(|since| match since {
-            Since::Age(age) => SystemClock.now().saturating_sub(age),
-            Since::Time(time) => time,
-        });
+        query.from = self.since.map(Since::time);
         query
     }
 }
@@ -171,25 +146,4 @@ async fn follow(query: AuditQuery, diff: bool, session: &Session, out: &mut Outp
         out.flush()?;
     }
     Ok(Ending::Success)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use agentstore::Timestamp;
-
-    use super::{Since, parse_since};
-
-    #[test]
-    fn a_time_is_an_age_a_date_or_a_point_in_time() {
-        let time = |millis| Ok(Since::Time(Timestamp::from_millis(millis).unwrap()));
-        assert_eq!(parse_since("7d"), Ok(Since::Age(Duration::from_hours(7 * 24))));
-        assert_eq!(parse_since("1970-01-02"), time(86_400_000));
-        assert_eq!(parse_since("1970-01-02T00:01"), time(86_460_000));
-        assert_eq!(parse_since("1970-01-02T01:00:00.5+01:00"), time(86_400_500));
-        for text in ["", "soon", "1960-01-01", "2026-13-01"] {
-            assert!(parse_since(text).is_err(), "{text}");
-        }
-    }
 }
