@@ -6,7 +6,9 @@
 
 pub mod audit;
 pub mod config;
+pub mod dataset;
 pub mod effect;
+pub mod evaluation;
 mod name;
 pub mod profile;
 pub mod registry;
@@ -285,7 +287,9 @@ pub fn record_in(document: &DocumentRef) -> Option<Subject> {
         return None;
     }
     let key = &document.key;
-    config::record_in(key).or_else(|| profile::record_in(key)).or_else(|| registry::record_in(key))
+    let of_settings = || config::record_in(key).or_else(|| profile::record_in(key));
+    let of_datasets = || dataset::record_in(key).or_else(|| evaluation::record_in(key));
+    of_settings().or_else(|| registry::record_in(key)).or_else(of_datasets)
 }
 
 /// Returns the error of a caller who expects something else of a document than what was found.
