@@ -175,6 +175,14 @@ macro_rules! document_store {
                     only_the_holder_of_a_claim_begins_an_effect a_commit_carries_the_outcome
                     a_refused_commit_leaves_an_effect_in_doubt effects_survive_a_reopen effects_go_with_their_thread
                     effects_that_have_not_ended_come_first old_effects_that_ended_are_removed;
+                dataset: each_change_makes_the_next_version one_of_several_changes_of_a_version_succeeds
+                    concurrent_changes_all_get_versions a_refused_change_changes_nothing
+                    a_walk_gives_the_cases_of_its_version datasets_survive_a_reopen
+                    a_case_stays_when_its_run_is_deleted;
+                evaluation: a_result_is_loaded_as_it_was_recorded one_of_several_results_is_recorded
+                    an_ended_evaluation_takes_no_results a_walk_of_missing_results_goes_on
+                    an_interrupted_evaluation_goes_on a_comparison_is_read_in_pages old_evaluations_are_removed
+                    a_removed_evaluation_leaves_nothing;
             }
         }
     };
@@ -187,7 +195,7 @@ macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
             $crate::area_tests! {
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset evaluation
             }
         }
     };
@@ -236,7 +244,8 @@ impl Contract {
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
                 area_slices!(
-                    document config profile registry audit effect replay stream_checkpoint tenant page ids errors process
+                    document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant page ids
+                    errors process
                 )
             }
         };

@@ -9,7 +9,9 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
     },
@@ -142,5 +144,20 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents.
     fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(EffectLayer::new(LayerStore::new(stores)?)))
+    }
+    /// Returns the datasets over the documents of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
+    fn datasets(&self, stores: &TenantStores) -> Result<Arc<dyn DatasetStore>> {
+        Ok(Arc::new(DatasetLayer::new(LayerStore::new(stores)?)))
+    }
+
+    /// Returns the evaluation runs over the documents of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
+    fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
+        Ok(Arc::new(EvaluationLayer::new(LayerStore::new(stores)?)))
     }
 }

@@ -10,7 +10,9 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
     },
@@ -20,8 +22,10 @@ use super::{
     audit::BuggyAudit,
     bug::LayerBug,
     config::BuggyConfig,
+    dataset::BuggyDatasets,
     document::{FaultyCommits, FaultyDocuments},
     effect_store::BuggyEffects,
+    evaluation::BuggyEvaluations,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
 };
@@ -79,6 +83,8 @@ impl Fixture for LayerBugFixture {
             LayerBug::ReopenForgetsEffects => Some(("layer.effects.order", None)),
             LayerBug::ReopenForgetsProfiles => Some(("layer.profiles", None)),
             LayerBug::ReopenForgetsDefinitions => Some(("layer.registry.definitions", None)),
+            LayerBug::ReopenForgetsCases => Some(("layer.datasets.cases", None)),
+            LayerBug::ReopenForgetsResults => Some(("layer.evaluations.results", None)),
             LayerBug::ReopenForgetsReplay => Some(("layer.replay.records", None)),
             LayerBug::ReopenForgetsCheckpoints => Some(("layer.stream_checkpoints", Some("t"))),
             _ => None,
@@ -133,6 +139,16 @@ impl Fixture for LayerBugFixture {
 
     fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(BuggyEffects::new(EffectLayer::new(LayerStore::new(stores)?), self.bug)))
+    }
+
+    fn datasets(&self, stores: &TenantStores) -> Result<Arc<dyn DatasetStore>> {
+        let inner = DatasetLayer::new(LayerStore::new(stores)?);
+        Ok(Arc::new(BuggyDatasets::new(inner, stores.clone(), self.bug)))
+    }
+
+    fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
+        let inner = EvaluationLayer::new(LayerStore::new(stores)?);
+        Ok(Arc::new(BuggyEvaluations::new(inner, LayerStore::new(stores)?, self.bug)))
     }
 }
 

@@ -2,16 +2,19 @@
 //!
 //! The layers are in `store-core`. A bug of profiles or of the registry changes what the layer reads from the model and
 //! writes to it (`document`, `effects`). A bug of config or of the audit log changes the calls of the layer and their
-//! answers (`config`, `audit`). A bug of effects, of the replay log or of stream checkpoints does one or the other
-//! (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`).
+//! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints, of datasets or of
+//! evaluation runs does one or the other (`effect_store`, `effect_documents`, `document`, `replay`,
+//! `stream_checkpoint`, `dataset`, `evaluation`).
 
 mod audit;
 mod bug;
 mod config;
+mod dataset;
 mod document;
 mod effect_documents;
 mod effect_store;
 mod effects;
+mod evaluation;
 mod fixture;
 mod replay;
 mod stream_checkpoint;

@@ -50,7 +50,11 @@ pub(super) fn live_row(dataset: &DatasetId, case: &CaseId) -> Result<DocumentRef
 
 /// Names the row of the content that a case got in the version `from` and has lost since.
 pub(super) fn earlier_row(dataset: &DatasetId, case: &CaseId, from: u64) -> Result<DocumentRef> {
-    document(CASES, [KeySegment::id(dataset)?, KeySegment::id(case)?, KeySegment::Number(from)])
+    document(CASES, row_segments(dataset, case, from)?)
+}
+
+pub(super) fn row_segments(dataset: &DatasetId, case: &CaseId, from: u64) -> Result<[KeySegment; 3]> {
+    Ok([KeySegment::id(dataset)?, KeySegment::id(case)?, KeySegment::Number(from)])
 }
 
 /// Returns the query for the rows of a case that belong to contents which it got up to a version and has lost since.

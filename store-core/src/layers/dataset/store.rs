@@ -11,6 +11,7 @@ use super::{
     rules::{self, Found},
 };
 use crate::{
+    codec::sha256_hex,
     document::{Document, DocumentRef, KeySegment, WriteDocuments},
     error::{Error, Result},
     ext::DocumentStoreExt,
@@ -164,17 +165,28 @@ impl DatasetLayer {
         version: &DatasetVersionRef,
         page: PageRequest,
     ) -> Result<Page<(CaseId, CaseRow)>> {
-        let cursor = page.cursor.as_ref().map(|cursor| decode_cursor(version.version, cursor)).transpose()?;
-        let query = query(CASES, [KeySegment::id(&version.dataset)?])?;
-        let found = self.store.documents.list_documents(query.with_page(PageRequest { cursor, ..page })).await?;
-        let mut items = Vec::new();
+        let mut query = query(CASES, [KeySegment::id(&version.dataset)?])?;
+        match page.cursor.as_ref().map(|cursor| RowPosition::decode(version, cursor)).transpose()? {
+            Some(RowPosition { case, from: Some(from) }) => {
+                query = query.from(keys::row_segments(&version.dataset, &case, from)?);
+            }
+            Some(RowPosition { case, from: None }) => {
+                query = query.after_prefix([KeySegment::id(&version.dataset)?, KeySegment::id(&case)?]);
+            }
+            None => {}
+        }
+        let request = PageRequest { limit: page.limit, cursor: None };
+        let found = self.store.documents.list_documents(query.with_page(request)).await?;
+        let (mut items, mut position) = (Vec::new(), None);
         for document in &found.items {
-            let row: CaseRow = decode(document)?;
+            let (case, row) = (keys::case_of(document)?, decode::<CaseRow>(document)?);
+            position = Some(RowPosition::after(version.version, &case, &row));
             if row.is_in(version.version) {
-                items.push((keys::case_of(document)?, row));
+                items.push((case, row));
             }
         }
-        Ok(Page { items, next: found.next.map(|next| encode_cursor(version.version, &next)) })
+        let next = found.next.and(position).map(|position| position.encode(version));
+        Ok(Page { items, next })
     }
 
     /// Loads the contents of cases.
@@ -245,32 +257,78 @@ impl DatasetStore for DatasetLayer {
     }
 }
 
-/// Returns the cursor of a list of cases. It names the version, because lists of all versions read the same documents.
-fn encode_cursor(version: u64, position: &Cursor) -> Cursor {
-    Cursor::from_text(format!("{version}.{}", position.as_str()))
+/// Where a list of the cases of a version continues: with the rows of a case from a number on, or after the case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RowPosition {
+    case: CaseId,
+    from: Option<u64>,
 }
 
-/// Reads the position in the documents from the cursor of a list of cases.
-fn decode_cursor(version: u64, cursor: &Cursor) -> Result<Cursor> {
-    let (number, position) = cursor.as_str().split_once('.').ok_or_else(|| Error::invalid_cursor("it is malformed"))?;
-    if number != version.to_string() {
-        return Err(Error::invalid_cursor("it belongs to another list"));
+impl RowPosition {
+    /// Returns the position after a row. A case has one content in a version, so the rows after that of the version are
+    /// left out. Otherwise changes of the case could hold up a walk.
+    fn after(version: u64, case: &CaseId, row: &CaseRow) -> Self {
+        let has_ended_before = row.until.is_some_and(|until| until <= version);
+        Self { case: case.clone(), from: has_ended_before.then(|| row.from.saturating_add(1)) }
     }
-    Ok(Cursor::from_text(position))
+
+    /// Returns what binds a cursor to a version.
+    fn binding(version: &DatasetVersionRef) -> String {
+        sha256_hex(&version.to_string()).chars().take(16).collect()
+    }
+
+    fn encode(&self, version: &DatasetVersionRef) -> Cursor {
+        let from = self.from.map(|from| from.to_string()).unwrap_or_default();
+        Cursor::from_text(format!("{}.{from}.{}", Self::binding(version), self.case))
+    }
+
+    fn decode(version: &DatasetVersionRef, cursor: &Cursor) -> Result<Self> {
+        let malformed = || Error::invalid_cursor("it is malformed");
+        let mut parts = cursor.as_str().splitn(3, '.');
+        let (bound_to, from) = (parts.next(), parts.next().ok_or_else(malformed)?);
+        let case = parts.next().and_then(|case| case.parse().ok()).ok_or_else(malformed)?;
+        if bound_to != Some(Self::binding(version).as_str()) {
+            return Err(Error::invalid_cursor("it belongs to another list"));
+        }
+        let number = (!from.is_empty()).then(|| from.parse().map_err(|_| malformed())).transpose()?;
+        Ok(Self { case, from: number })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{decode_cursor, encode_cursor};
-    use crate::{Cursor, ErrorKind};
+    use super::RowPosition;
+    use crate::{Cursor, DatasetVersionRef, ErrorKind, codec::Codec, layers::dataset::record::CaseRow};
+
+    #[test]
+    fn a_list_continues_after_the_row_of_its_version() {
+        let case = "a".parse().unwrap();
+        let check = |row: &str, from: Option<u64>| {
+            let position = RowPosition::after(3, &case, &CaseRow::read(row).unwrap());
+            assert_eq!((position.case.as_str(), position.from), ("a", from), "{row}");
+        };
+        check(r#"{"from":1,"until":2,"hash":"h"}"#, Some(2));
+        check(r#"{"from":1,"until":3,"hash":"h"}"#, Some(2));
+        check(r#"{"from":1,"until":4,"hash":"h"}"#, None);
+        check(r#"{"from":3,"hash":"h"}"#, None);
+        check(r#"{"from":4,"until":5,"hash":"h"}"#, None);
+    }
 
     #[test]
     fn a_cursor_names_its_version() {
-        let position = Cursor::from_text("a.b");
-        let cursor = encode_cursor(12, &position);
-        assert_eq!(decode_cursor(12, &cursor).unwrap(), position);
-        for (version, text) in [(2, "12.a"), (12, "012.a"), (12, "12"), (12, ""), (12, "x.a")] {
-            let error = decode_cursor(version, &Cursor::from_text(text)).unwrap_err();
+        let version = |text: &str| text.parse::<DatasetVersionRef>().unwrap();
+        for (case, from) in [("a", None), ("a.b..é", Some(12))] {
+            let position = RowPosition { case: case.parse().unwrap(), from };
+            let cursor = position.encode(&version("d@12"));
+            assert_eq!(RowPosition::decode(&version("d@12"), &cursor).unwrap(), position);
+            for other in ["d@1", "e@12"] {
+                let error = RowPosition::decode(&version(other), &cursor).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidCursor);
+            }
+        }
+        let bound = RowPosition::binding(&version("d@1"));
+        for text in ["", "x", &bound, &format!("{bound}."), &format!("{bound}.."), &format!("{bound}.x.a"), "..a"] {
+            let error = RowPosition::decode(&version("d@1"), &Cursor::from_text(text)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidCursor, "{text:?}");
         }
     }

@@ -64,6 +64,13 @@ impl NewEvaluation {
         self.samples = samples;
         self
     }
+
+    /// Sets what to note with the run.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Json) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
 }
 
 /// A result to be recorded (TR-4).
@@ -117,6 +124,13 @@ impl NewResult {
     #[must_use]
     pub fn of_run(mut self, thread: ThreadId, run: RunId) -> Self {
         (self.thread, self.run) = (Some(thread), Some(run));
+        self
+    }
+
+    /// Sets what to note with the result.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Json) -> Self {
+        self.metadata = Some(metadata);
         self
     }
 }
