@@ -9,7 +9,9 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         profile::{ProfileLayer, ProfileStore},
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
@@ -27,7 +29,7 @@ use crate::{
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always
 /// belong to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects,
-/// the replay log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
+/// the replay log, stream checkpoints, datasets and evaluation runs. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
 /// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
@@ -326,6 +328,22 @@ impl Stores {
     /// As [`config`](Self::config).
     pub fn effects(&self, tenant: &TenantId) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(EffectLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    }
+
+    /// Returns the datasets of a tenant (TR-3): cases to evaluate agents with, in versions.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn datasets(&self, tenant: &TenantId) -> Result<Arc<dyn DatasetStore>> {
+        Ok(Arc::new(DatasetLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    }
+
+    /// Returns the evaluation runs of a tenant (TR-4): the results of agents for the cases of datasets.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn evaluations(&self, tenant: &TenantId) -> Result<Arc<dyn EvaluationStore>> {
+        Ok(Arc::new(EvaluationLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
     /// Returns what config, profiles and the audit log are kept in.

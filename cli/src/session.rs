@@ -3,9 +3,9 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
-    OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
-    ThreadId, ThreadRunStore,
+    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, DatasetStore, EffectStore, EntryQuery, Error,
+    EvaluationStore, MailboxStore, OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl,
+    Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -164,6 +164,16 @@ impl Session {
     /// Returns the effects of the tenant.
     pub(crate) fn effects(&self) -> Result<Arc<dyn EffectStore>> {
         Ok(self.stores.effects(&self.tenant)?)
+    }
+
+    /// Returns the datasets of the tenant.
+    pub(crate) fn datasets(&self) -> Result<Arc<dyn DatasetStore>> {
+        Ok(self.stores.datasets(&self.tenant)?)
+    }
+
+    /// Returns the evaluation runs of the tenant.
+    pub(crate) fn evaluations(&self) -> Result<Arc<dyn EvaluationStore>> {
+        Ok(self.stores.evaluations(&self.tenant)?)
     }
 
     /// Returns the audit log of the tenant.

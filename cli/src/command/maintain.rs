@@ -67,6 +67,12 @@ pub(crate) struct Args {
     /// How long to keep stream checkpoints that are not replaced; those of runs that are done are removed, too
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
     stream_checkpoints: args::RetentionAge,
+    /// How long to keep evaluation runs that have ended; pinned ones are always kept
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    evaluations: args::RetentionAge,
+    /// Keep this many of the newest evaluation runs of each dataset, whatever their age
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    keep_evaluations: u64,
     /// Compress the logs of threads that did not change for this time; only for `file:` stores
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     compress_after: args::RetentionAge,
@@ -89,6 +95,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
     (retention.versions, retention.effects) = (args.versions, args.effects.0);
     retention.stream_checkpoints = args.stream_checkpoints.0;
+    (retention.evaluations, retention.newest_evaluations) = (args.evaluations.0, args.keep_evaluations);
     let mut maintenance =
         Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
     if args.dry_run {
@@ -202,6 +209,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
         age_text(retention.effects),
         "their time".to_owned(),
         age_text(retention.stream_checkpoints),
+        age_text(retention.evaluations),
     ];
     let more = if round.summary.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry_run { "would be removed" } else { "removed" }, "kept for"]);
@@ -217,7 +225,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
     out.flush()
 }
 
-fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 12] {
+fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 13] {
     [
         ("expired claims", summary.reclaimed),
         ("dispatches", summary.dispatches),
@@ -231,6 +239,7 @@ fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 12] {
         ("effects", summary.effects),
         ("replay records", summary.replay_records),
         ("stream checkpoints", summary.stream_checkpoints),
+        ("evaluation runs", summary.evaluations),
     ]
 }
 

@@ -12,9 +12,11 @@ mod conformance;
 mod context;
 mod continue_in;
 mod convert;
+mod dataset;
 mod delete;
 mod demo;
 mod effects;
+mod eval;
 mod events;
 mod export;
 mod fork;
@@ -89,6 +91,8 @@ pub(crate) enum SessionCommand {
     Registry(registry::Args),
     Audit(audit::Args),
     Effects(effects::Args),
+    Dataset(dataset::Args),
+    Eval(eval::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -172,6 +176,8 @@ impl SessionCommand {
             Self::Registry(args) => args.access(),
             Self::Audit(args) => args.access(),
             Self::Effects(args) => args.access(),
+            Self::Dataset(args) => args.access(),
+            Self::Eval(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -198,6 +204,7 @@ impl SessionCommand {
             Self::Profile(args) => args.read_document_args(),
             Self::Registry(args) => args.read_document_args(),
             Self::Effects(args) => args.read_document_args(),
+            Self::Dataset(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -228,6 +235,8 @@ impl SessionCommand {
             Self::Registry(args) => registry::run(args, session, out).await,
             Self::Audit(args) => audit::run(args, session, out).await,
             Self::Effects(args) => effects::run(args, session, out).await,
+            Self::Dataset(args) => dataset::run(args, session, out).await,
+            Self::Eval(args) => eval::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

@@ -27,6 +27,8 @@ const COMMANDS: &[&str] = &[
     "registry",
     "audit",
     "effects",
+    "dataset",
+    "eval",
     "delete",
     "tenants",
     "verify",
@@ -54,6 +56,8 @@ fn the_help_says_what_exit_codes_mean() {
         "registry",
         "audit",
         "effects",
+        "dataset",
+        "eval",
     ] {
         let response = run(&[command, "--help"], "").expect_success();
         for part in ["Example", "Exit codes: 0 ", "2 "] {
@@ -114,6 +118,14 @@ fn invalid_arguments_exit_with_2() {
         (&["effects", "resolve", "t", "r", "e"], "--done"),
         (&["effects", "resolve", "t", "r", "e", "--retry", "--done", "1"], "cannot be used with"),
         (&["effects", "resolve", "t", "r", "e", "--done", "{"], "invalid value for `--done`"),
+        (&["dataset", "put", "a", "--input", "{"], "invalid value for `--input`"),
+        (&["dataset", "put", "a", "--input", "1", "--expect", "many"], "it is neither a number nor `absent`"),
+        (&["dataset", "put", "a", "--input", "1", "--dataset", "d@1"], "it cannot be a version"),
+        (&["dataset", "show", "d@new"], "it must be `DATASET@VERSION`"),
+        (&["eval", "run", "--dataset", "d"], "--exec"),
+        (&["eval", "run", "--dataset", "d", "--exec", "true", "--cell", "x"], "it must be `NAME=JSON`"),
+        (&["eval", "run", "--dataset", "d", "--exec", "true", "--cell", "x={"], "it is not a JSON value"),
+        (&["eval", "purge"], "--older-than"),
         (&["audit", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
         (&["audit", "list", "--resource", "/"], "a part of its path is empty"),
         (&["mailbox", "work"], "--exec"),

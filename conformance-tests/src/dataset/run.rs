@@ -18,14 +18,16 @@ use crate::{
 /// left, and an answer.
 async fn record_run(given: &Given) -> Verdict {
     let of_run = |entry: store_core::NewEntry| entry.with_run(id("r"), Some(1));
-    given.expect_accepted(Commit::new(id("t")).entries([user_entry("before"), assistant_entry("hello")])).await?;
+    let before = [user_entry("before"), assistant_entry("hello")];
+    given.expect_accepted(Commit::new(id("t")).with_key(id("1")).entries(before)).await?;
+    let commit = |key: &str| Commit::new(id("t")).with_key(id(key)).with_run(running_run("r"));
     let asked = [user_entry("question"), tool_calls_entry("calls", &["one", "two"])].map(of_run);
-    given.expect_accepted(Commit::new(id("t")).entries(asked).with_run(running_run("r"))).await?;
+    given.expect_accepted(commit("2").entries(asked)).await?;
     let tried = [tool_results_entry("results", &["two", "one"]), assistant_entry("first try")].map(of_run);
-    given.expect_accepted(Commit::new(id("t")).entries(tried).with_run(running_run("r"))).await?;
+    given.expect_accepted(commit("3").entries(tried)).await?;
     let back = store_core::NewEntry::new(RewindTo::Entry(id("results")));
     let answer = of_run(assistant_entry("answer"));
-    given.expect_accepted(Commit::new(id("t")).entries([back, answer]).with_run(running_run("r"))).await?;
+    given.expect_accepted(commit("4").entries([back, answer])).await?;
     Ok(())
 }
 

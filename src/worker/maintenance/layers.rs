@@ -1,13 +1,14 @@
-//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints. A dry run
-//! counts what they would remove.
+//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints,
+//! evaluation runs. A dry run counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
+    ErrorKind, PurgeEffects, PurgeEvaluations, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
     layers::{
-        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
-        replay::ReplayStore, stream_checkpoint::StreamCheckpointStore,
+        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore,
+        evaluation::EvaluationStore, registry::RegistryStore, replay::ReplayStore,
+        stream_checkpoint::StreamCheckpointStore,
     },
 };
 
@@ -25,6 +26,7 @@ pub(super) struct Layers {
     effects: Option<Arc<dyn EffectStore>>,
     replay: Option<Arc<dyn ReplayStore>>,
     stream_checkpoints: Option<Arc<dyn StreamCheckpointStore>>,
+    evaluations: Option<Arc<dyn EvaluationStore>>,
 }
 
 impl Layers {
@@ -36,6 +38,7 @@ impl Layers {
             effects: if_supported(stores.effects(tenant))?,
             replay: if_supported(stores.replay(tenant))?,
             stream_checkpoints: if_supported(stores.stream_checkpoints(tenant))?,
+            evaluations: if_supported(stores.evaluations(tenant))?,
         })
     }
 }
@@ -60,6 +63,7 @@ impl Steps {
         failures.add_step("purge the replay log", &mut summary.replay_records, self.purge_replay().await);
         let checkpoints = self.purge_stream_checkpoints().await;
         failures.add_step("purge stream checkpoints", &mut summary.stream_checkpoints, checkpoints);
+        failures.add_step("purge evaluation runs", &mut summary.evaluations, self.purge_evaluations().await);
     }
 
     async fn trim_config_feed(&self) -> StepResult {
@@ -107,6 +111,16 @@ impl Steps {
         request.dry_run = self.is_dry_run;
         let purged = store.purge_stream_checkpoints(request, &self.until_stopped()).await;
         purged.map_or_else(|error| (0, Some(error)), |purged| (purged.checkpoints, None))
+    }
+
+    async fn purge_evaluations(&self) -> StepResult {
+        let (Some(store), Some(age)) = (&self.layers.evaluations, self.retention.evaluations) else {
+            return NOTHING_DONE;
+        };
+        let mut request = PurgeEvaluations::before(self.clock.now().saturating_sub(age));
+        (request.keep_newest, request.dry_run) = (self.retention.newest_evaluations, self.is_dry_run);
+        let purged = store.purge_evaluations(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.evaluations.len() as u64, None))
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {

@@ -43,15 +43,29 @@ pub struct Retention {
     /// The time from the last put of a stream checkpoint to its removal; 24 hours by default. If the age is set, those
     /// of runs that are done are removed, too (SC-4).
     pub stream_checkpoints: Option<Duration>,
+    /// The time from the last change of an evaluation run to its removal; absent by default, so all are kept. Runs that
+    /// have not ended stay, and so do pinned ones (TR-6).
+    pub evaluations: Option<Duration>,
+    /// The number of the newest evaluation runs of each dataset that are kept whatever their age; 0 by default.
+    pub newest_evaluations: u64,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         const DAY: Duration = Duration::from_hours(24);
-        let (events, threads, config_feed, versions, effects) = (None, None, None, None, None);
-        let (audit, stream_checkpoints) = (Some(AUDIT_RETENTION), Some(DAY));
-        let (dispatches, outbox) = (Some(DAY), Some(DAY));
-        Self { dispatches, outbox, events, threads, audit, config_feed, versions, effects, stream_checkpoints }
+        Self {
+            dispatches: Some(DAY),
+            outbox: Some(DAY),
+            events: None,
+            threads: None,
+            audit: Some(AUDIT_RETENTION),
+            config_feed: None,
+            versions: None,
+            effects: None,
+            stream_checkpoints: Some(DAY),
+            evaluations: None,
+            newest_evaluations: 0,
+        }
     }
 }
 
@@ -116,6 +130,8 @@ pub struct MaintenanceSummary {
     pub replay_records: u64,
     /// Removed stream checkpoints.
     pub stream_checkpoints: u64,
+    /// Removed evaluation runs.
+    pub evaluations: u64,
     /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
     pub logs: u64,
     /// The size of the files of these logs before, in bytes.
@@ -136,6 +152,7 @@ impl MaintenanceSummary {
         let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more, .. } = other;
         let Self { logs, log_bytes_before, log_bytes_after, damaged_logs, .. } = other;
         let Self { audit_records, config_entries, versions, effects, replay_records, stream_checkpoints, .. } = other;
+        self.evaluations += other.evaluations;
         self.replay_records += replay_records;
         self.stream_checkpoints += stream_checkpoints;
         self.audit_records += audit_records;
