@@ -10,7 +10,9 @@ use store_core::{
         audit::{AuditLog, AuditStore},
         blob::{BlobLayer, BlobOptions, BlobStore, with_blobs},
         config::{ConfigLayer, ConfigStore},
+        dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         profile::{ProfileLayer, ProfileStore},
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
@@ -35,6 +37,8 @@ use crate::{
 /// the replay log, stream checkpoints and traces. Another store may have the mailbox
 /// ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
 /// ([`with_settings`](Self::with_settings)).
+/// the replay log, stream checkpoints, datasets and evaluation runs. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
+/// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.
@@ -402,6 +406,20 @@ impl Stores {
     pub fn traces(&self, tenant: &TenantId) -> Result<Arc<dyn TraceStore>> {
         layer_store(&*self.thread_store, tenant)?;
         Ok(Arc::new(TraceLayer::new(&self.thread_store.tenant(tenant)?)?))
+    /// Returns the datasets of a tenant (TR-3): cases to evaluate agents with, in versions.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn datasets(&self, tenant: &TenantId) -> Result<Arc<dyn DatasetStore>> {
+        Ok(Arc::new(DatasetLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    }
+
+    /// Returns the evaluation runs of a tenant (TR-4): the results of agents for the cases of datasets.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn evaluations(&self, tenant: &TenantId) -> Result<Arc<dyn EvaluationStore>> {
+        Ok(Arc::new(EvaluationLayer::new(layer_store(&*self.thread_store, tenant)?)))
     }
 
     /// Returns what config, profiles and the audit log are kept in.

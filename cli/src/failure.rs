@@ -299,6 +299,9 @@ fn not_found_advice(detail: &Detail) -> Option<&'static str> {
         "audit record" => "`agentstore audit list` lists the records",
         "effect" => "`agentstore effects list` lists the effects",
         "trace" => "`agentstore traces list` lists the traces",
+        "dataset" | "dataset version" => "`agentstore dataset list` lists the datasets with their current versions",
+        "case" => "`agentstore dataset show NAME@VERSION` lists the cases of a version",
+        "evaluation" => "`agentstore eval list` lists the evaluation runs",
         _ => return None,
     })
 }

@@ -6,6 +6,9 @@ use agentstore::{
     AuditStore, Capabilities, BlobStore, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
     OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
     ThreadId, ThreadRunStore, TraceStore,
+    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, DatasetStore, EffectStore, EntryQuery, Error,
+    EvaluationStore, MailboxStore, OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl,
+    Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -172,6 +175,14 @@ impl Session {
     /// Returns the traces of the tenant.
     pub(crate) fn traces(&self) -> Result<Arc<dyn TraceStore>> {
         Ok(self.stores.traces(&self.tenant)?)
+    /// Returns the datasets of the tenant.
+    pub(crate) fn datasets(&self) -> Result<Arc<dyn DatasetStore>> {
+        Ok(self.stores.datasets(&self.tenant)?)
+    }
+
+    /// Returns the evaluation runs of the tenant.
+    pub(crate) fn evaluations(&self) -> Result<Arc<dyn EvaluationStore>> {
+        Ok(self.stores.evaluations(&self.tenant)?)
     }
 
     /// Returns the audit log of the tenant.

@@ -179,6 +179,14 @@ macro_rules! document_store {
                     a_committed_run_has_a_trace a_trace_has_what_its_run_wrote traces_are_listed_newest_first
                     traces_with_errors_are_listed traces_go_with_their_thread a_pin_and_a_purge_exclude_each_other
                     old_traces_are_purged scenarios_of_the_conventions_come_back_equal;
+                dataset: each_change_makes_the_next_version one_of_several_changes_of_a_version_succeeds
+                    concurrent_changes_all_get_versions a_refused_change_changes_nothing
+                    a_walk_gives_the_cases_of_its_version datasets_survive_a_reopen
+                    a_case_stays_when_its_run_is_deleted;
+                evaluation: a_result_is_loaded_as_it_was_recorded one_of_several_results_is_recorded
+                    an_ended_evaluation_takes_no_results a_walk_of_missing_results_goes_on
+                    an_interrupted_evaluation_goes_on a_comparison_is_read_in_pages old_evaluations_are_removed
+                    a_removed_evaluation_leaves_nothing;
             }
         }
     };
@@ -203,6 +211,7 @@ macro_rules! layers {
         mod layers {
             $crate::area_tests! {
                 [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint trace
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset evaluation
             }
         }
     };
@@ -254,6 +263,8 @@ impl Contract {
                 area_slices!(
                     document config profile registry audit effect replay stream_checkpoint trace
                     tenant page ids errors process
+                    document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant page ids
+                    errors process
                 )
             }
             Self::ObjectStore => area_slices!(object blob),

@@ -10,7 +10,9 @@ use store_core::{
         audit::{AuditLog, AuditStore},
         blob::{BlobLayer, BlobOptions, BlobStore},
         config::{ConfigLayer, ConfigStore},
+        dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
         trace::{TraceLayer, TraceStore},
@@ -168,5 +170,19 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents or no threads.
     fn traces(&self, stores: &TenantStores) -> Result<Arc<dyn TraceStore>> {
         Ok(Arc::new(TraceLayer::new(stores)?))
+    /// Returns the datasets over the documents of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
+    fn datasets(&self, stores: &TenantStores) -> Result<Arc<dyn DatasetStore>> {
+        Ok(Arc::new(DatasetLayer::new(LayerStore::new(stores)?)))
+    }
+
+    /// Returns the evaluation runs over the documents of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents.
+    fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
+        Ok(Arc::new(EvaluationLayer::new(LayerStore::new(stores)?)))
     }
 }

@@ -35,6 +35,7 @@
 //!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
 //!   `stream_checkpoint`, `trace`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
 //!   `process`
+//!   `stream_checkpoint`, `dataset`, `evaluation`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -70,9 +71,11 @@ pub mod blob_bugs;
 mod commit;
 mod config;
 mod context;
+mod dataset;
 mod document;
 mod effect;
 mod errors;
+mod evaluation;
 mod event;
 mod ids;
 mod live;

@@ -186,6 +186,14 @@ id_types! {
     WireEventType = "wire event type";
     /// The version of the code that makes wire events of stored events.
     ProjectorVersion = "projector version";
+    /// The id of a dataset.
+    DatasetId = "dataset";
+    /// The id of a case, unique in its dataset.
+    CaseId = "case";
+    /// The id of an evaluation run.
+    EvaluationId = "evaluation";
+    /// The name of a cell of an evaluation run: of what is varied, such as a model.
+    CellId = "cell";
 }
 
 impl TenantId {

@@ -17,6 +17,7 @@
 //! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config,
 //!   effects, profiles, the registry, the replay log, stream checkpoints, traces
 //! - [`span`]: what happened in a run, in the terms of OpenTelemetry: derived spans, and OTLP/JSON
+//!   datasets, effects, evaluation runs, profiles, the registry, the replay log, stream checkpoints
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -98,6 +99,12 @@ pub use self::{
         ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId,
         TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion,
         WorkerId, WriterId,
+        AgentId, AgentType, CaseId, CausationId, CellId, CollectionId, CommitKey, CorrelationId, DatasetId, DedupeKey,
+        DefinitionId, DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EvaluationId, EventId, EventKey,
+        EventKind, IdSource, IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId,
+        OutboxTarget, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId,
+        SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol,
+        WireProtocolVersion, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
@@ -115,10 +122,22 @@ pub use self::{
             ConfigPosition, ConfigRecord, ConfigSnapshot, ConfigSource, ConfigStore, ConfigStoreExt, ConfigStream,
             ConfigUpdate, ConfigWatch, WrittenConfig,
         },
+        dataset::{
+            CaseChange, CaseContent, CaseOrigin, CaseOutcome, ChangeDataset, ChangedDataset, Dataset, DatasetCase,
+            DatasetLayer, DatasetStore, DatasetVersion, DatasetVersionContent, DatasetVersionRef, RecordedCall,
+            RecordedRun, case_of_run,
+        },
         effect::{
             BegunEffect, Effect, EffectEnd, EffectIntent, EffectLayer, EffectName, EffectOwner, EffectQuery,
             EffectStatus, EffectStore, EndEffect, MAX_EFFECT_ID_BYTES, NewEffect, PurgeEffects, PurgedEffects,
             Resolution, ResolveEffect, end_changes,
+        },
+        evaluation::{
+            Cell, CellComparison, CellResults, CellSummary, CellVerdict, Evaluation, EvaluationEnd, EvaluationLayer,
+            EvaluationReader, EvaluationReaderExt, EvaluationResult, EvaluationStatus, EvaluationStore,
+            EvaluationSummary, EvaluationWriter, MAX_CELL_BYTES, MAX_RESULTS_OF_CASE, MissingResult, NewEvaluation,
+            NewResult, PurgeEvaluations, PurgedEvaluations, ResultContent, ResultKey, ResultQuery, Score,
+            compare_cells,
         },
         profile::{
             ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,

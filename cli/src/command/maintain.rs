@@ -77,6 +77,12 @@ pub(crate) struct Args {
     /// every blob
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     blobs: args::RetentionAge,
+    /// How long to keep evaluation runs that have ended; pinned ones are always kept
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
+    evaluations: args::RetentionAge,
+    /// Keep this many of the newest evaluation runs of each dataset, whatever their age
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    keep_evaluations: u64,
     /// Compress the logs of threads that did not change for this time; only for `file:` stores
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     compress_after: args::RetentionAge,
@@ -101,6 +107,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.stream_checkpoints, retention.blobs) = (args.stream_checkpoints.0, args.blobs.0);
     retention.stream_checkpoints = args.stream_checkpoints.0;
     (retention.traces, retention.newest_traces) = (args.traces.0, args.keep_traces);
+    (retention.evaluations, retention.newest_evaluations) = (args.evaluations.0, args.keep_evaluations);
     let mut maintenance =
         Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
     if args.dry_run {
@@ -216,6 +223,7 @@ fn print_once(round: &RoundReport, retention: &Retention, args: &Args, out: &mut
         "their time".to_owned(),
         age_text(retention.stream_checkpoints),
         age_text(retention.blobs),
+        age_text(retention.evaluations),
     ];
     let more = if round.summary.more { " or more" } else { "" };
     let mut table = out.table(&["what", if is_dry_run { "would be removed" } else { "removed" }, "kept for"]);
@@ -257,6 +265,7 @@ fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 13] {
         ("replay records", summary.replay_records),
         ("stream checkpoints", summary.stream_checkpoints),
         ("blobs", summary.blobs),
+        ("evaluation runs", summary.evaluations),
     ]
 }
 

@@ -13,9 +13,11 @@ mod conformance;
 mod context;
 mod continue_in;
 mod convert;
+mod dataset;
 mod delete;
 mod demo;
 mod effects;
+mod eval;
 mod events;
 mod export;
 mod fork;
@@ -93,6 +95,8 @@ pub(crate) enum SessionCommand {
     Effects(effects::Args),
     Blobs(blobs::Args),
     Traces(traces::Args),
+    Dataset(dataset::Args),
+    Eval(eval::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -178,6 +182,8 @@ impl SessionCommand {
             Self::Effects(args) => args.access(),
             Self::Blobs(args) => args.access(),
             Self::Traces(args) => args.access(),
+            Self::Dataset(args) => args.access(),
+            Self::Eval(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -205,6 +211,7 @@ impl SessionCommand {
             Self::Registry(args) => args.read_document_args(),
             Self::Effects(args) => args.read_document_args(),
             Self::Traces(args) => args.read_document_args(),
+            Self::Dataset(args) => args.read_document_args(),
             _ => Ok(()),
         }
     }
@@ -237,6 +244,8 @@ impl SessionCommand {
             Self::Effects(args) => effects::run(args, session, out).await,
             Self::Blobs(args) => blobs::run(args, session, out).await,
             Self::Traces(args) => traces::run(args, session, out).await,
+            Self::Dataset(args) => dataset::run(args, session, out).await,
+            Self::Eval(args) => eval::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

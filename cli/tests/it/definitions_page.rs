@@ -1,4 +1,5 @@
-//! Runs the commands of `docs/agent-definitions.md`, and compares what they print with the page.
+//! Runs the commands of `docs/agent-definitions.md` and `docs/evaluations.md`, and compares what they print with the
+//! pages.
 
 use std::{
     collections::BTreeMap,
@@ -44,9 +45,8 @@ fn without_times(text: &str) -> String {
 
 /// Compares the page with what its commands print now. Times and generated ids may differ. With
 /// `AGENTSTORE_WRITE_PAGES` it writes the page.
-#[test]
-fn the_commands_of_the_page_print_what_it_shows() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/agent-definitions.md");
+fn check_page(name: &str, least_blocks: usize) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     let page_text = fs::read_to_string(&page).unwrap();
     let folder = tempfile::tempdir().unwrap();
     // The ids of the page, and those of this run in their places.
@@ -68,10 +68,20 @@ fn the_commands_of_the_page_print_what_it_shows() {
         written.push_str(if written.is_empty() { "" } else { "```" });
         written.push_str(&part);
     }
-    assert!(blocks > 8, "{blocks}");
+    assert!(blocks >= least_blocks, "{blocks}");
     if env::var_os("AGENTSTORE_WRITE_PAGES").is_some() {
         fs::write(&page, &written).unwrap();
     }
     let expected = without_times(&with_new_ids(&page_text, &ids));
-    assert_eq!(without_times(&written), expected, "docs/agent-definitions.md shows something else");
+    assert_eq!(without_times(&written), expected, "docs/{name} shows something else");
+}
+
+#[test]
+fn the_commands_of_the_page_about_definitions_print_what_it_shows() {
+    check_page("agent-definitions.md", 9);
+}
+
+#[test]
+fn the_commands_of_the_page_about_evaluations_print_what_it_shows() {
+    check_page("evaluations.md", 5);
 }

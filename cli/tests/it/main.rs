@@ -18,6 +18,7 @@ mod definitions_page;
 mod demo;
 mod documents;
 mod effects;
+mod evaluations;
 mod events;
 mod exports;
 mod helpers;

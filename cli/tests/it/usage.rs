@@ -28,6 +28,8 @@ const COMMANDS: &[&str] = &[
     "audit",
     "effects",
     "traces",
+    "dataset",
+    "eval",
     "delete",
     "tenants",
     "verify",
@@ -56,6 +58,8 @@ fn the_help_says_what_exit_codes_mean() {
         "audit",
         "effects",
         "traces",
+        "dataset",
+        "eval",
     ] {
         let response = run(&[command, "--help"], "").expect_success();
         for part in ["Example", "Exit codes: 0 ", "2 "] {
@@ -119,6 +123,14 @@ fn invalid_arguments_exit_with_2() {
         (&["traces", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
         (&["traces", "pin", "r"], "--holder"),
         (&["traces", "import"], "<FILE>"),
+        (&["dataset", "put", "a", "--input", "{"], "invalid value for `--input`"),
+        (&["dataset", "put", "a", "--input", "1", "--expect", "many"], "it is neither a number nor `absent`"),
+        (&["dataset", "put", "a", "--input", "1", "--dataset", "d@1"], "it cannot be a version"),
+        (&["dataset", "show", "d@new"], "it must be `DATASET@VERSION`"),
+        (&["eval", "run", "--dataset", "d"], "--exec"),
+        (&["eval", "run", "--dataset", "d", "--exec", "true", "--cell", "x"], "it must be `NAME=JSON`"),
+        (&["eval", "run", "--dataset", "d", "--exec", "true", "--cell", "x={"], "it is not a JSON value"),
+        (&["eval", "purge"], "--older-than"),
         (&["audit", "list", "--since", "soon"], "expected an age such as `7d`, a date"),
         (&["audit", "list", "--resource", "/"], "a part of its path is empty"),
         (&["mailbox", "work"], "--exec"),

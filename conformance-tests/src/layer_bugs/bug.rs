@@ -465,4 +465,96 @@ bugs! {
     InterruptedPurgeForgotten = "trace::an_interrupted_purge_is_finished",
     /// A purge leaves what deleted threads left in the orders of traces.
     TraceLeftoversStay = "trace::a_purge_removes_what_deleted_threads_left",
+
+    /// The expectation of a case is forgotten.
+    CaseExpectationForgotten = "dataset::a_case_is_loaded_as_it_was_added",
+    /// Each case of a change makes a version of its own.
+    DatasetChangesOneByOne = "dataset::each_change_makes_the_next_version",
+    /// A change that changes nothing says that it made a version.
+    UnchangedDatasetHasAVersion = "dataset::a_change_that_changes_nothing_makes_no_version",
+    /// The expected version of a dataset is not checked.
+    DatasetExpectationIgnored = "dataset::a_change_can_expect_the_current_version",
+    /// The expected version of a dataset is checked some time before the write.
+    DatasetExpectationCheckedEarly = "dataset::one_of_several_changes_of_a_version_succeeds",
+    /// Changes of datasets are written without expectations.
+    DatasetUnguarded = "dataset::concurrent_changes_all_get_versions",
+    /// The first case of a refused change is written.
+    RefusedDatasetChangeStays = "dataset::a_refused_change_changes_nothing",
+    /// A removed case becomes `null`.
+    RemovedCaseIsNull = "dataset::a_removed_case_can_be_added_again",
+    /// A change writes all cases again.
+    DatasetRewritten = "dataset::only_what_changes_is_written",
+    /// Every version has the current cases.
+    DatasetVersionIgnored = "dataset::a_version_never_changes",
+    /// A walk goes on with the current cases.
+    DatasetWalkOfTheCurrent = "dataset::a_walk_gives_the_cases_of_its_version",
+    /// A page of datasets has the last id first.
+    DatasetsReversed = "dataset::datasets_are_listed_by_id_in_pages",
+    /// All datasets have their cases in common.
+    DatasetsMerged = "dataset::cases_of_datasets_are_apart",
+    /// A cursor of another list of cases begins the list again.
+    CaseCursorUnbound = "dataset::a_cursor_belongs_to_one_list_of_cases",
+    /// Cases are lost when the store is opened again.
+    ReopenForgetsCases = "dataset::datasets_survive_a_reopen",
+    /// The tool results of a case are forgotten.
+    CaseToolResultsForgotten = "dataset::a_case_is_made_from_a_run",
+    /// A case goes with its run.
+    CaseGoesWithItsRun = "dataset::a_case_stays_when_its_run_is_deleted",
+
+    /// The metadata of an evaluation run is forgotten.
+    EvaluationMetadataForgotten = "evaluation::an_evaluation_is_loaded_as_it_was_created",
+    /// An evaluation run cannot be created again.
+    EvaluationCreatedOnce = "evaluation::an_evaluation_goes_on_under_its_id",
+    /// Another request under a known id gets the run that is there.
+    OtherEvaluationAccepted = "evaluation::an_id_belongs_to_one_evaluation",
+    /// The publication that is tested is not looked for.
+    EvaluationManifestUnchecked = "evaluation::what_an_evaluation_names_must_exist",
+    /// An evaluation run moves to the current version of its dataset.
+    EvaluationFollowsTheDataset = "evaluation::an_evaluation_keeps_its_dataset_version",
+    /// An evaluation run is completed without all results.
+    EvaluationCompletedEarly = "evaluation::an_evaluation_is_completed_with_all_results",
+    /// Another end is accepted and ignored.
+    OtherEvaluationEndAccepted = "evaluation::an_evaluation_ends_once",
+    /// An evaluation run is not abandoned.
+    EvaluationEndForgotten = "evaluation::an_ended_evaluation_takes_no_results",
+    /// The output of a result is not stored.
+    ResultOutputForgotten = "evaluation::a_result_is_loaded_as_it_was_recorded",
+    /// A result cannot be recorded again.
+    ResultNotRepeatable = "evaluation::an_identical_repeat_changes_nothing",
+    /// Another content of a result is accepted and ignored.
+    OtherResultAccepted = "evaluation::another_result_is_refused",
+    /// Whether a result exists is checked some time before it is written.
+    ResultUnguarded = "evaluation::one_of_several_results_is_recorded",
+    /// An unknown cell stands for the first one.
+    ResultOfAnyCell = "evaluation::a_result_belongs_to_a_case_cell_and_sample",
+    /// A page of missing results has the last one first.
+    MissingResultsReversed = "evaluation::missing_results_are_listed_in_order",
+    /// A walk ends with the first page without missing results.
+    MissingResultsEndEarly = "evaluation::a_walk_of_missing_results_goes_on",
+    /// Results are lost when the store is opened again.
+    ReopenForgetsResults = "evaluation::an_interrupted_evaluation_goes_on",
+    /// A cursor of another run begins the list again.
+    MissingCursorUnbound = "evaluation::a_cursor_belongs_to_one_evaluation",
+    /// Failed results are not listed.
+    FailedResultsNotListed = "evaluation::a_summary_counts_results",
+    /// Scores are forgotten.
+    ResultScoreForgotten = "evaluation::two_evaluations_are_compared",
+    /// Results do not say which content their case has.
+    ResultCaseForgotten = "evaluation::a_comparison_spans_dataset_versions",
+    /// A list of results ignores where it begins.
+    ResultsFromTheFirst = "evaluation::a_comparison_is_read_in_pages",
+    /// A purge removes runs of any age.
+    EvaluationAgeIgnored = "evaluation::old_evaluations_are_removed",
+    /// A purge keeps no newest runs.
+    NewestEvaluationsRemoved = "evaluation::the_newest_evaluations_of_a_dataset_stay",
+    /// A pin is forgotten.
+    EvaluationPinForgotten = "evaluation::pinned_and_running_evaluations_stay",
+    /// A dry purge removes runs.
+    EvaluationDryPurgeRemoves = "evaluation::a_dry_purge_removes_no_evaluation",
+    /// A purge cannot be stopped.
+    EvaluationPurgeNotStopped = "evaluation::a_purge_of_evaluations_goes_on_where_it_stopped",
+    /// A purge leaves the results.
+    EvaluationResultsStay = "evaluation::a_removed_evaluation_leaves_nothing",
+    /// A purge removes the cases of the dataset.
+    EvaluationPurgeTakesCases = "evaluation::what_an_evaluation_refers_to_stays",
 }

@@ -150,6 +150,9 @@ impl DocumentStore for FaultyDocuments {
             return self.write_with_early_check(request).await;
         }
         match self.bug {
+            LayerBug::DatasetUnguarded | LayerBug::ResultUnguarded => {
+                return self.write_with_early_check(request).await;
+            }
             LayerBug::ProfileCheckedEarly if of_profiles => return self.write_with_early_check(request).await,
             LayerBug::SnapshotCheckedEarly if !of_profiles => return self.write_with_early_check(request).await,
             LayerBug::ProfileRefusedChangeStays if of_profiles => {

@@ -162,6 +162,7 @@ fn is_dropped(bug: LayerBug, change: &DocumentChange) -> bool {
         (LayerBug::ReplayPurgeLeavesBytes, "replay.records")
         | (LayerBug::CheckpointRemovalForgotten, "stream_checkpoints") => is_delete,
         (LayerBug::CheckpointIndexForgotten, "stream_checkpoints.index") => is_put,
+        (LayerBug::EvaluationResultsStay, "evaluations.results") => change.op == DocumentOp::Delete,
         _ => false,
     }
 }

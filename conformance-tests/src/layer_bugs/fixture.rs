@@ -10,7 +10,9 @@ use store_core::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
+        dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
         trace::TraceStore,
@@ -21,8 +23,10 @@ use super::{
     audit::BuggyAudit,
     bug::LayerBug,
     config::BuggyConfig,
+    dataset::BuggyDatasets,
     document::{FaultyCommits, FaultyDocuments},
     effect_store::BuggyEffects,
+    evaluation::BuggyEvaluations,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
     trace_store::BuggyTraces,
@@ -81,6 +85,8 @@ impl Fixture for LayerBugFixture {
             LayerBug::ReopenForgetsEffects => Some(("layer.effects.order", None)),
             LayerBug::ReopenForgetsProfiles => Some(("layer.profiles", None)),
             LayerBug::ReopenForgetsDefinitions => Some(("layer.registry.definitions", None)),
+            LayerBug::ReopenForgetsCases => Some(("layer.datasets.cases", None)),
+            LayerBug::ReopenForgetsResults => Some(("layer.evaluations.results", None)),
             LayerBug::ReopenForgetsReplay => Some(("layer.replay.records", None)),
             LayerBug::ReopenForgetsSpans => Some(("layer.traces.spans", Some("t"))),
             LayerBug::ReopenForgetsCheckpoints => Some(("layer.stream_checkpoints", Some("t"))),
@@ -140,6 +146,14 @@ impl Fixture for LayerBugFixture {
 
     fn traces(&self, stores: &TenantStores) -> Result<Arc<dyn TraceStore>> {
         Ok(Arc::new(BuggyTraces::new(stores.clone(), self.bug)?))
+    fn datasets(&self, stores: &TenantStores) -> Result<Arc<dyn DatasetStore>> {
+        let inner = DatasetLayer::new(LayerStore::new(stores)?);
+        Ok(Arc::new(BuggyDatasets::new(inner, stores.clone(), self.bug)))
+    }
+
+    fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
+        let inner = EvaluationLayer::new(LayerStore::new(stores)?);
+        Ok(Arc::new(BuggyEvaluations::new(inner, LayerStore::new(stores)?, self.bug)))
     }
 }
 

@@ -5,14 +5,19 @@
 //! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints or of traces does one or the
 //! other (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`, `trace_store`,
 //! `trace_documents`).
+//! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints, of datasets or of
+//! evaluation runs does one or the other (`effect_store`, `effect_documents`, `document`, `replay`,
+//! `stream_checkpoint`, `dataset`, `evaluation`).
 
 mod audit;
 mod bug;
 mod config;
+mod dataset;
 mod document;
 mod effect_documents;
 mod effect_store;
 mod effects;
+mod evaluation;
 mod fixture;
 mod replay;
 mod stream_checkpoint;

@@ -9,8 +9,9 @@ use std::{
 };
 
 use store_core::{
-    AppendEvents, Commit, DeleteRequest, DispatchStatus, Error, Json, NewEvent, NewOutboxRow, OutboxFilter, Scope,
-    Settlement, ThreadFilter,
+    AppendEvents, CaseChange, CaseContent, ChangeDataset, Commit, DeleteRequest, DispatchStatus, Error, EvaluationEnd,
+    EvaluationId, Json, NewEvaluation, NewEvent, NewOutboxRow, OutboxFilter, PageRequest, Scope, Settlement,
+    ThreadFilter,
 };
 
 use super::{
@@ -132,4 +133,38 @@ pub(super) async fn maintenance_runs_until_it_is_stopped(bed: &TestBed) {
     }
     let summary = running_maintenance.stop().await.unwrap();
     assert_eq!((summary.reclaimed, summary.failed, reclaimed_count.load(Relaxed)), (2, 0, 2), "{summary:?}");
+}
+
+/// Tests WK-9 and TR-6: maintenance removes old evaluation runs that ended, except pinned ones and the newest ones.
+pub(super) async fn maintenance_removes_old_evaluation_runs(bed: &TestBed) {
+    let (datasets, evaluations) =
+        (bed.stores.datasets(&bed.tenant).unwrap(), bed.stores.evaluations(&bed.tenant).unwrap());
+    let case = CaseChange::Put("a".parse().unwrap(), CaseContent::new(Json::null()));
+    datasets.change_dataset(ChangeDataset::new("d".parse().unwrap(), [case])).await.unwrap();
+    for id in ["e1-ended", "e2-pinned", "e3-running", "e4-newest"] {
+        let id: EvaluationId = id.parse().unwrap();
+        evaluations.create_evaluation(NewEvaluation::new(id.clone(), "d".parse().unwrap())).await.unwrap();
+        if id.as_str() != "e3-running" {
+            evaluations.end_evaluation(&id, EvaluationEnd::Abandoned).await.unwrap();
+        }
+        bed.advance(Duration::from_millis(10)).await;
+    }
+    evaluations.pin_evaluation(&"e2-pinned".parse().unwrap(), true).await.unwrap();
+    bed.advance(HOUR * 2).await;
+    let mut retention = Retention::default();
+    for (age, keep, dry, removed) in [
+        (None, 0, false, 0),
+        (Some(HOUR * 3), 0, false, 0),
+        (Some(HOUR), 4, false, 0),
+        (Some(HOUR), 1, true, 1),
+        (Some(HOUR), 1, false, 1),
+        (Some(HOUR), 0, false, 1),
+    ] {
+        (retention.evaluations, retention.newest_evaluations) = (age, keep);
+        let maintenance = maintenance(bed).with_retention(retention.clone());
+        let maintenance = if dry { maintenance.dry() } else { maintenance };
+        assert_eq!(maintenance.run_once().await.unwrap().evaluations, removed, "{age:?} {keep} {dry}");
+    }
+    let left = evaluations.list_evaluations(PageRequest::default()).await.unwrap().items;
+    assert_eq!(left.iter().map(|left| left.id.as_str()).collect::<Vec<_>>(), ["e2-pinned", "e3-running"]);
 }

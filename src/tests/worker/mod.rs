@@ -84,7 +84,8 @@ on_every_store! {
         a_delivery_is_notified_when_its_claim_is_lost deliveries_are_released_when_a_relay_stops
         the_outcome_of_a_delivery_without_an_answer_is_resolved a_persistent_error_ends_a_relay;
     maintenance: any_number_of_nodes_can_remove_finished_records lost_claims_are_ended_and_counted_once
-        events_and_threads_are_removed_only_on_request maintenance_runs_until_it_is_stopped;
+        events_and_threads_are_removed_only_on_request maintenance_runs_until_it_is_stopped
+        maintenance_removes_old_evaluation_runs;
     streams: checkpoints_are_put_at_a_bounded_rate the_next_attempt_goes_on_with_what_was_received
         an_answer_within_one_interval_writes_no_checkpoint
         maintenance_removes_expired_records_and_unneeded_checkpoints;

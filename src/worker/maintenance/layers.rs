@@ -2,6 +2,8 @@
 //! counts what they would remove.
 //! The steps about layers: config, the audit log, the registry, effects, traces, the replay log, stream checkpoints. A
 //! dry run counts what they would remove.
+//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints,
+//! evaluation runs. A dry run counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,6 +16,11 @@ use store_core::{
     layers::{
         TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
         replay::ReplayStore, stream_checkpoint::StreamCheckpointStore, trace::TraceStore,
+    ErrorKind, PurgeEffects, PurgeEvaluations, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
+    layers::{
+        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore,
+        evaluation::EvaluationStore, registry::RegistryStore, replay::ReplayStore,
+        stream_checkpoint::StreamCheckpointStore,
     },
 };
 
@@ -33,6 +40,7 @@ pub(super) struct Layers {
     replay: Option<Arc<dyn ReplayStore>>,
     stream_checkpoints: Option<Arc<dyn StreamCheckpointStore>>,
     blobs: Option<Arc<dyn BlobStore>>,
+    evaluations: Option<Arc<dyn EvaluationStore>>,
 }
 
 impl Layers {
@@ -46,6 +54,7 @@ impl Layers {
             replay: if_supported(stores.replay(tenant))?,
             stream_checkpoints: if_supported(stores.stream_checkpoints(tenant))?,
             blobs: if_supported(stores.blobs(tenant))?,
+            evaluations: if_supported(stores.evaluations(tenant))?,
         })
     }
 }
@@ -72,6 +81,7 @@ impl Steps {
         let checkpoints = self.purge_stream_checkpoints().await;
         failures.add_step("purge stream checkpoints", &mut summary.stream_checkpoints, checkpoints);
         failures.add_step("collect blobs", &mut summary.blobs, self.collect_blobs().await);
+        failures.add_step("purge evaluation runs", &mut summary.evaluations, self.purge_evaluations().await);
     }
 
     async fn trim_config_feed(&self) -> StepResult {
@@ -144,6 +154,14 @@ impl Steps {
         request.dry_run = self.is_dry_run;
         let collected = blobs.collect_blobs(request, &self.until_stopped()).await;
         collected.map_or_else(|error| (0, Some(error)), |collected| (collected.removed, None))
+    async fn purge_evaluations(&self) -> StepResult {
+        let (Some(store), Some(age)) = (&self.layers.evaluations, self.retention.evaluations) else {
+            return NOTHING_DONE;
+        };
+        let mut request = PurgeEvaluations::before(self.clock.now().saturating_sub(age));
+        (request.keep_newest, request.dry_run) = (self.retention.newest_evaluations, self.is_dry_run);
+        let purged = store.purge_evaluations(request, &self.until_stopped()).await;
+        purged.map_or_else(|error| (0, Some(error)), |purged| (purged.evaluations.len() as u64, None))
     }
 
     fn trim_request(&self, age: Duration) -> TrimFeed {

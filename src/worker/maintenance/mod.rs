@@ -52,6 +52,11 @@ pub struct Retention {
     /// The grace time of blobs that nothing refers to, at least one hour; absent by default, because each round then
     /// looks at every blob. A round marks such a blob, and a round after this time removes it (BL-5).
     pub blobs: Option<Duration>,
+    /// The time from the last change of an evaluation run to its removal; absent by default, so all are kept. Runs that
+    /// have not ended stay, and so do pinned ones (TR-6).
+    pub evaluations: Option<Duration>,
+    /// The number of the newest evaluation runs of each dataset that are kept whatever their age; 0 by default.
+    pub newest_evaluations: u64,
 }
 
 impl Default for Retention {
@@ -74,6 +79,18 @@ impl Default for Retention {
             traces,
             newest_traces,
             stream_checkpoints,
+        Self {
+            dispatches: Some(DAY),
+            outbox: Some(DAY),
+            events: None,
+            threads: None,
+            audit: Some(AUDIT_RETENTION),
+            config_feed: None,
+            versions: None,
+            effects: None,
+            stream_checkpoints: Some(DAY),
+            evaluations: None,
+            newest_evaluations: 0,
         }
     }
 }
@@ -143,6 +160,8 @@ pub struct MaintenanceSummary {
     pub stream_checkpoints: u64,
     /// Removed blobs.
     pub blobs: u64,
+    /// Removed evaluation runs.
+    pub evaluations: u64,
     /// Logs that were compressed ([`Maintenance::compressing_logs_after`]).
     pub logs: u64,
     /// The size of the files of these logs before, in bytes.
@@ -165,6 +184,7 @@ impl MaintenanceSummary {
         let Self { audit_records, config_entries, versions, effects, replay_records, stream_checkpoints, .. } = other;
         self.blobs += other.blobs;
         self.traces += other.traces;
+        self.evaluations += other.evaluations;
         self.replay_records += replay_records;
         self.stream_checkpoints += stream_checkpoints;
         self.audit_records += audit_records;

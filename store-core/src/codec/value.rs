@@ -129,6 +129,7 @@ id_codecs! {
     UserId AgentType ProfileKey SharedScopeId DefinitionKind DefinitionId PublicationId
     EffectId EffectKind IdempotencyKey PinHolder
     ReplayStreamId WireProtocol WireProtocolVersion WireEventId WireEventType ProjectorVersion
+    DatasetId CaseId EvaluationId CellId
 }
 
 impl<T: Codec> Codec for Vec<T> {

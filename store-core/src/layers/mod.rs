@@ -7,7 +7,9 @@
 pub mod audit;
 pub mod blob;
 pub mod config;
+pub mod dataset;
 pub mod effect;
+pub mod evaluation;
 mod name;
 pub mod profile;
 pub mod registry;
@@ -287,7 +289,9 @@ pub fn record_in(document: &DocumentRef) -> Option<Subject> {
         return None;
     }
     let key = &document.key;
-    config::record_in(key).or_else(|| profile::record_in(key)).or_else(|| registry::record_in(key))
+    let of_settings = || config::record_in(key).or_else(|| profile::record_in(key));
+    let of_datasets = || dataset::record_in(key).or_else(|| evaluation::record_in(key));
+    of_settings().or_else(|| registry::record_in(key)).or_else(of_datasets)
 }
 
 /// Returns the error of a caller who expects something else of a document than what was found.

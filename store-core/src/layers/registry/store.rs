@@ -229,7 +229,7 @@ impl RegistryLayer {
         Ok(self.list_publications(PageRequest::first(1)).await?.items.pop())
     }
 
-    async fn load_publication(&self, choice: &ManifestChoice) -> Result<Option<Publication>> {
+    pub(in crate::layers) async fn load_publication(&self, choice: &ManifestChoice) -> Result<Option<Publication>> {
         let snapshot = match choice {
             ManifestChoice::Latest => return self.load_latest().await,
             ManifestChoice::Publication(id) => {
