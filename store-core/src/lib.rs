@@ -80,7 +80,8 @@ pub use self::{
     event::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
         EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, MAX_EVENT_TOPICS,
-        NewEvent, Scope, ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
+        NewEvent, RedactEvent, Scope, ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest,
+        Trimmed,
     },
     ext::{
         CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, DocumentStoreExt, EntryStream, Fork, Guard,
@@ -111,6 +112,7 @@ pub use self::{
             EffectStatus, EffectStore, EndEffect, MAX_EFFECT_ID_BYTES, NewEffect, PurgeEffects, PurgedEffects,
             Resolution, ResolveEffect, end_changes,
         },
+        erasure::{EraseResource, EraseThread, Erased, ErasureLayer, ErasureStore},
         profile::{
             ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,
             WriteProfile, WrittenProfile,
@@ -169,7 +171,7 @@ pub use self::{
         Completion, EntryRange, Run, RunChange, RunFilter, RunListKey, RunOutcome, RunPhase, RunQuery, RunReader,
         RunStatus, Ticket, WaitingReason, WaitingState,
     },
-    store::{Store, TenantStores},
+    store::{ReclaimedSpace, Store, TenantStores},
     thread::{
         ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
         ThreadFields, ThreadFilter, ThreadListKey, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,

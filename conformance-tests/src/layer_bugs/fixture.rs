@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Clock, DeleteDocuments, DocumentQuery, DocumentScope, DocumentStoreExt, IgnoreProgress, Limits, Page,
-    PageRequest, Result, Store, TenantId, TenantStores,
+    PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
@@ -170,6 +170,10 @@ impl Store for FaultyStore {
 
     async fn sync(&self) -> Result<()> {
         self.store.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.store.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

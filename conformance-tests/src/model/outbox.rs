@@ -322,6 +322,9 @@ fn requeue_one(tenant: &mut TenantData, id: &OutboxId, env: &Environment<'_>) ->
 fn purge(tenant: &mut TenantData, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
     check_batch_limit(request.limit)?;
     let is_old = |stored: &&StoredRow| {
+        if !request.ids.is_empty() {
+            return request.ids.contains(&stored.row.id);
+        }
         let time = stored.row.finished_at;
         time.is_some_and(|time| {
             time < request.finished_before

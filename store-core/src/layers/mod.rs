@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod config;
 pub mod effect;
+pub mod erasure;
 mod name;
 pub mod profile;
 pub mod registry;
