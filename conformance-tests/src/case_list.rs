@@ -175,6 +175,16 @@ macro_rules! document_store {
                     only_the_holder_of_a_claim_begins_an_effect a_commit_carries_the_outcome
                     a_refused_commit_leaves_an_effect_in_doubt effects_survive_a_reopen effects_go_with_their_thread
                     effects_that_have_not_ended_come_first old_effects_that_ended_are_removed;
+                erasure: no_reader_sees_anything_of_an_erased_thread dispatches_are_erased
+                    outbox_rows_are_erased_whatever_their_status events_of_the_thread_and_its_runs_are_erased
+                    events_in_topics_lose_their_content replay_streams_of_the_thread_are_removed
+                    records_made_from_erased_events_lose_their_bytes named_replay_streams_are_removed
+                    layers_keep_no_entry_of_an_erased_thread audit_records_lose_their_values
+                    profiles_of_the_thread_are_removed descendants_are_erased children_of_another_resource_stay
+                    an_erasure_is_audited_without_content nothing_else_changes a_resource_is_erased_with_its_profile
+                    a_dry_run_counts_what_is_erased an_erasure_can_be_repeated what_a_deletion_left_is_erased
+                    a_stopped_erasure_goes_on an_erased_thread_stays_erased_after_a_reopen
+                    space_is_reclaimed_beside_other_calls;
             }
         }
     };
@@ -187,7 +197,7 @@ macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
             $crate::area_tests! {
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint erasure
             }
         }
     };
@@ -236,7 +246,8 @@ impl Contract {
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
                 area_slices!(
-                    document config profile registry audit effect replay stream_checkpoint tenant page ids errors process
+                    document config profile registry audit effect replay stream_checkpoint erasure tenant page ids errors
+                    process
                 )
             }
         };

@@ -10,6 +10,7 @@ use store_core::{
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
         effect::{EffectLayer, EffectStore},
+        erasure::{ErasureLayer, ErasureStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
     },
@@ -142,5 +143,13 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents.
     fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(EffectLayer::new(LayerStore::new(stores)?)))
+    }
+
+    /// Returns the erasures of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents or no threads.
+    fn erasure(&self, stores: &TenantStores) -> Result<Arc<dyn ErasureStore>> {
+        Ok(Arc::new(ErasureLayer::new(stores.clone(), None)?))
     }
 }

@@ -28,7 +28,7 @@
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
+//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `erasure`, `replay`,
 //!   `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
@@ -64,6 +64,7 @@ mod config;
 mod context;
 mod document;
 mod effect;
+mod erasure;
 mod errors;
 mod event;
 mod ids;
@@ -87,6 +88,7 @@ pub use self::{
     case_list::{cases, cases_of, promises_by_case},
     check::{Failure, Verdict},
     coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
+    erasure::ErasureSubject,
     fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
     matrix::{StoreSupport, comparison_table},

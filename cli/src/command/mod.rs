@@ -15,6 +15,7 @@ mod convert;
 mod delete;
 mod demo;
 mod effects;
+mod erase;
 mod events;
 mod export;
 mod fork;
@@ -89,6 +90,7 @@ pub(crate) enum SessionCommand {
     Registry(registry::Args),
     Audit(audit::Args),
     Effects(effects::Args),
+    Erase(erase::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -172,6 +174,7 @@ impl SessionCommand {
             Self::Registry(args) => args.access(),
             Self::Audit(args) => args.access(),
             Self::Effects(args) => args.access(),
+            Self::Erase(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -228,6 +231,7 @@ impl SessionCommand {
             Self::Registry(args) => registry::run(args, session, out).await,
             Self::Audit(args) => audit::run(args, session, out).await,
             Self::Effects(args) => effects::run(args, session, out).await,
+            Self::Erase(args) => erase::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

@@ -4,16 +4,19 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Clock, DeleteDocuments, DocumentQuery, DocumentScope, DocumentStoreExt, IgnoreProgress, Limits, Page,
-    PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
+    Capabilities, Clock, DeleteDocuments, DeleteRequest, DocumentQuery, DocumentScope, DocumentStoreExt,
+    IgnoreProgress, Limits, NewThread, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId,
+    TenantStores,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
         config::{ConfigLayer, ConfigStore},
         effect::{EffectLayer, EffectStore},
+        erasure::ErasureStore,
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
     },
+    thread::ThreadFields,
 };
 
 use super::{
@@ -22,6 +25,7 @@ use super::{
     config::BuggyConfig,
     document::{FaultyCommits, FaultyDocuments},
     effect_store::BuggyEffects,
+    erasure::BuggyErasure,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
 };
@@ -92,6 +96,12 @@ impl Fixture for LayerBugFixture {
             }
             documents.delete_documents(DeleteDocuments::new(query), &IgnoreProgress).await?;
         }
+        let threads = reopened.store.tenant(&TenantId::default_tenant())?.threads;
+        if let (LayerBug::ErasureUndoneByReopen, Some(threads)) = (self.bug, threads) {
+            let mut fields = ThreadFields::default();
+            fields.title = Some("Qz7RxV2mKp9LwTtD4sHb-title".to_owned());
+            let _thread = threads.create_thread(NewThread::new("ada-1".parse()?).with_fields(fields)).await?;
+        }
         Ok(self.with_bug(reopened))
     }
 
@@ -134,6 +144,10 @@ impl Fixture for LayerBugFixture {
     fn effects(&self, stores: &TenantStores) -> Result<Arc<dyn EffectStore>> {
         Ok(Arc::new(BuggyEffects::new(EffectLayer::new(LayerStore::new(stores)?), self.bug)))
     }
+
+    fn erasure(&self, stores: &TenantStores) -> Result<Arc<dyn ErasureStore>> {
+        Ok(Arc::new(BuggyErasure::new(stores.clone(), self.bug)?))
+    }
 }
 
 /// A store whose documents have a planted bug of a layer.
@@ -173,6 +187,10 @@ impl Store for FaultyStore {
     }
 
     async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        let threads = self.store.tenant(&TenantId::default_tenant())?.threads;
+        if let (LayerBug::ReclaimTakesAThread, Some(threads)) = (self.bug, threads) {
+            threads.delete_thread(&"bob-1-child".parse()?, DeleteRequest::default()).await?;
+        }
         self.store.reclaim_space(progress).await
     }
 

@@ -213,17 +213,22 @@ impl EventLog {
     }
 
     /// Removes the content of events, and forgets the keys of their appends. Returns how many events changed.
-    pub(super) fn redact(&mut self, requests: &[RedactEvent]) -> Result<u64> {
+    pub(super) fn redact(&mut self, requests: &[RedactEvent], bug: Option<Bug>) -> Result<u64> {
         check_limit("redactions of one call", requests.len() as u64, 1_000)?;
         let mut changed = 0;
         for request in requests {
             let Some(event) = self.events.get(&request.id).filter(|event| self.is_untrimmed(event)).cloned() else {
                 continue;
             };
-            self.appends_by_key.retain(|_, (_, ids, _)| !ids.contains(&request.id));
+            if bug != Some(Bug::RedactionKeepsKeys) {
+                self.appends_by_key.retain(|_, (_, ids, _)| !ids.contains(&request.id));
+            }
             let mut redacted = (*event).clone();
             redacted.payload.clone_from(&request.payload);
-            (redacted.origin, redacted.causation_id, redacted.correlation_id) = (None, None, None);
+            (redacted.origin, redacted.causation_id) = (None, None);
+            if bug != Some(Bug::RedactionKeepsCorrelation) {
+                redacted.correlation_id = None;
+            }
             redacted.redacted = true;
             if redacted == *event {
                 continue;

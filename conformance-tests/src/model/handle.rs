@@ -405,7 +405,7 @@ impl EventRetention for TenantHandle {
     }
 
     async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
-        self.write(|tenant, _| tenant.events.redact(&requests))
+        self.write(|tenant, env| tenant.events.redact(&requests, env.bug))
     }
 }
 

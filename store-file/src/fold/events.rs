@@ -77,9 +77,14 @@ fn event(staged: &mut Staged<'_>, owner: &Owner, what: (&StoredEvent, Span), tim
 
 /// Removes what is remembered of a key.
 fn forget_key(staged: &mut Staged<'_>, tenant: &TenantId, writer: &WriterId, name: &EventKey) -> Result<()> {
-    if let Some(row) = staged.event_key_row(tenant, writer, name)? {
-        staged.delete(table::log_event_key(row.log, writer, name));
-        staged.delete(table::event_key(tenant, writer, name));
+    let Some(row) = staged.event_key_row(tenant, writer, name)? else { return Ok(()) };
+    staged.delete(table::log_event_key(row.log, writer, name));
+    staged.delete(table::event_key(tenant, writer, name));
+    for id in &row.record.events {
+        if let Some(mut event) = staged.event_row(tenant, id)? {
+            event.key = None;
+            staged.put(table::event(tenant, id), event.encode());
+        }
     }
     Ok(())
 }

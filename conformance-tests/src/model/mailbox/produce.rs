@@ -143,7 +143,9 @@ impl TenantMailbox {
             interrupted.fence = Some(self.take_over(thread, claimed, env)?);
         }
         self.record_write(thread, now, false);
-        if let Some(thread_mailbox) = self.threads.get_mut(thread).filter(|_| request.forget) {
+        if let Some(thread_mailbox) =
+            self.threads.get_mut(thread).filter(|_| request.forget && env.bug != Some(Bug::InterruptForgetsNothing))
+        {
             thread_mailbox.interrupt_answers.clear();
         }
         if let (Some(key), Some(thread_mailbox)) = (&request.key, self.threads.get_mut(thread)) {
@@ -218,7 +220,8 @@ impl TenantMailbox {
             .stored_dispatches
             .iter()
             .filter_map(|stored| Some((stored.dispatch.finished_at?, stored.dispatch.id.clone())));
-        let is_named = |id: &DispatchId| request.ids.is_empty() || request.ids.contains(id);
+        let names_all = request.ids.is_empty() || env.bug == Some(Bug::PurgeIgnoresIds);
+        let is_named = |id: &DispatchId| names_all || request.ids.contains(id);
         let mut to_remove: Vec<_> = finished.filter(|(end, id)| is_old(*end) && is_named(id)).collect();
         to_remove.sort();
         to_remove.truncate(request.limit as usize);
