@@ -3,8 +3,8 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use store_core::{
-    Capabilities, Clock, CommitCoordinator, MailboxStore, Result, Store, SystemClock, TenantId, TenantStores, ThreadId,
-    ThreadRunStore,
+    Capabilities, Clock, CommitCoordinator, MailboxStore, Progress, ReclaimedSpace, Result, Store, SystemClock,
+    TenantId, TenantStores, ThreadId, ThreadRunStore,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
@@ -13,6 +13,7 @@ use store_core::{
         dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
         evaluation::{EvaluationLayer, EvaluationStore},
+        erasure::{ErasureLayer, ErasureStore},
         profile::{ProfileLayer, ProfileStore},
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
@@ -420,6 +421,22 @@ impl Stores {
     /// As [`config`](Self::config).
     pub fn evaluations(&self, tenant: &TenantId) -> Result<Arc<dyn EvaluationStore>> {
         Ok(Arc::new(EvaluationLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    /// Returns the erasures of a tenant (PV): a thread, or everything of a resource, is removed with all that speaks of
+    /// it, in all parts. Afterwards [`reclaim_space`](Self::reclaim_space) lets go of the bytes.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config); `Unsupported` if the store keeps no threads.
+    pub fn erasure(&self, tenant: &TenantId) -> Result<Arc<dyn ErasureStore>> {
+        let settings = self.settings.as_ref().map(|settings| layer_store(&*settings.store, tenant)).transpose()?;
+        Ok(Arc::new(ErasureLayer::new(self.tenant(tenant)?, settings)?))
+    }
+
+    /// Lets go of the bytes of everything that was removed, in the stores of all parts (PV-3).
+    ///
+    /// # Errors
+    /// As [`Store::reclaim_space`].
+    pub async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.store.reclaim_space(progress).await
     }
 
     /// Returns what config, profiles and the audit log are kept in.

@@ -9,10 +9,10 @@ use store_core::{
     DocumentQuery, DocumentStore, EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect, ExtendOutbox,
     IgnoreProgress, Interrupt, Json, KeySegment, LiveChannel, LiveCommand, LiveTarget, MailboxStore, Message,
     NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore, PageRequest,
-    PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, RunChange,
-    RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange, StateOp, Subscribe,
-    SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore,
-    TrimRequest, WriteDocuments,
+    PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, RedactEvent, Reorder, Requeue, RequeueOutbox,
+    Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange, StateOp,
+    Subscribe, SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
+    TrimBefore, TrimRequest, WriteDocuments,
 };
 
 use crate::given::{id, keyed_commit_with_message, message_entry};
@@ -125,6 +125,7 @@ pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, thread: &'a ThreadId) 
         ("load_scope", call(async move { events.load_scope(&loaded_scope).await })),
         ("subscribe", call(events.subscribe(Subscribe::new(scope, SubscriptionStart::First)))),
         ("trim_events", call(events.trim_events(trim_request(thread)))),
+        ("redact_events", call(events.redact_events(vec![RedactEvent::new(id("e"))]))),
     ]
 }
 

@@ -187,6 +187,16 @@ macro_rules! document_store {
                     an_ended_evaluation_takes_no_results a_walk_of_missing_results_goes_on
                     an_interrupted_evaluation_goes_on a_comparison_is_read_in_pages old_evaluations_are_removed
                     a_removed_evaluation_leaves_nothing;
+                erasure: no_reader_sees_anything_of_an_erased_thread dispatches_are_erased
+                    outbox_rows_are_erased_whatever_their_status events_of_the_thread_and_its_runs_are_erased
+                    events_in_topics_lose_their_content replay_streams_of_the_thread_are_removed
+                    records_made_from_erased_events_lose_their_bytes named_replay_streams_are_removed
+                    layers_keep_no_entry_of_an_erased_thread audit_records_lose_their_values
+                    profiles_of_the_thread_are_removed descendants_are_erased children_of_another_resource_stay
+                    an_erasure_is_audited_without_content nothing_else_changes a_resource_is_erased_with_its_profile
+                    a_dry_run_counts_what_is_erased an_erasure_can_be_repeated what_a_deletion_left_is_erased
+                    a_stopped_erasure_goes_on an_erased_thread_stays_erased_after_a_reopen
+                    space_is_reclaimed_beside_other_calls;
             }
         }
     };
@@ -212,6 +222,7 @@ macro_rules! layers {
             $crate::area_tests! {
                 [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint trace
                 [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset evaluation
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint erasure
             }
         }
     };
@@ -265,6 +276,8 @@ impl Contract {
                     tenant page ids errors process
                     document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant page ids
                     errors process
+                    document config profile registry audit effect replay stream_checkpoint erasure tenant page ids errors
+                    process
                 )
             }
             Self::ObjectStore => area_slices!(object blob),

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, Error, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores,
+    inspect::Inspector,
 };
 
 /// A store that is already closed. A fixture may close the store that it gets before it opens the store again, so
@@ -34,6 +35,10 @@ impl Store for ClosedStore {
     }
 
     async fn sync(&self) -> Result<()> {
+        Err(Error::closed())
+    }
+
+    async fn reclaim_space(&self, _progress: &dyn Progress) -> Result<ReclaimedSpace> {
         Err(Error::closed())
     }
 

@@ -13,6 +13,7 @@ use store_core::{
         dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
         evaluation::{EvaluationLayer, EvaluationStore},
+        erasure::{ErasureLayer, ErasureStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
         trace::{TraceLayer, TraceStore},
@@ -184,5 +185,11 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents.
     fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
         Ok(Arc::new(EvaluationLayer::new(LayerStore::new(stores)?)))
+    /// Returns the erasures of a tenant, as [`config`](Self::config) does for config.
+    ///
+    /// # Errors
+    /// `Unsupported` if the tenant has no documents or no threads.
+    fn erasure(&self, stores: &TenantStores) -> Result<Arc<dyn ErasureStore>> {
+        Ok(Arc::new(ErasureLayer::new(stores.clone(), None)?))
     }
 }

@@ -36,6 +36,8 @@
 //!   `stream_checkpoint`, `trace`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
 //!   `process`
 //!   `stream_checkpoint`, `dataset`, `evaluation`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `erasure`, `replay`,
+//!   `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -74,6 +76,7 @@ mod context;
 mod dataset;
 mod document;
 mod effect;
+mod erasure;
 mod errors;
 mod evaluation;
 mod event;
@@ -100,6 +103,7 @@ pub use self::{
     case_list::{cases, cases_of, promises_by_case},
     check::{Failure, Verdict},
     coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
+    erasure::ErasureSubject,
     fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
     matrix::{StoreSupport, comparison_table},

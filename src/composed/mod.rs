@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Page, PageRequest, Processes, Result, Store, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, Page, PageRequest, Processes, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
+    inspect::Inspector,
 };
 
 pub(crate) use self::audit::MergedAudit;
@@ -101,6 +102,14 @@ impl Store for ComposedStore {
     async fn sync(&self) -> Result<()> {
         self.thread_store.sync().await?;
         self.other_store.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        let reclaimed = self.thread_store.reclaim_space(progress).await?;
+        if reclaimed.stopped {
+            return Ok(reclaimed);
+        }
+        self.other_store.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

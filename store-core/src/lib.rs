@@ -86,7 +86,8 @@ pub use self::{
     event::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
         EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, MAX_EVENT_TOPICS,
-        NewEvent, Scope, ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest, Trimmed,
+        NewEvent, RedactEvent, Scope, ScopeInfo, Subscribe, Subscription, SubscriptionStart, TrimBefore, TrimRequest,
+        Trimmed,
     },
     ext::{
         CommitCoordinatorExt, DeliverOrQueue, DeliveredOrQueued, DocumentStoreExt, EntryStream, Fork, Guard,
@@ -139,6 +140,7 @@ pub use self::{
             NewResult, PurgeEvaluations, PurgedEvaluations, ResultContent, ResultKey, ResultQuery, Score,
             compare_cells,
         },
+        erasure::{EraseResource, EraseThread, Erased, ErasureLayer, ErasureStore},
         profile::{
             ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,
             WriteProfile, WrittenProfile,
@@ -207,6 +209,7 @@ pub use self::{
         SpanStatus, StatusCode, TraceId, derive_spans, read_otlp, root_span_of, trace_of, write_otlp,
     },
     store::{Store, TenantStores},
+    store::{ReclaimedSpace, Store, TenantStores},
     thread::{
         ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
         ThreadFields, ThreadFilter, ThreadListKey, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,

@@ -17,6 +17,7 @@ use crate::{
     outbox::OutboxStore,
     page::{Page, PageRequest},
     pending::PendingStore,
+    progress::Progress,
     thread::ThreadRunStore,
 };
 
@@ -58,6 +59,17 @@ pub trait Store: Send + Sync {
     /// `Unsupported` if the store cannot ensure this.
     async fn sync(&self) -> Result<()>;
 
+    /// Lets go of the bytes of everything that was removed: when this returns, they are in no file, table, stream and
+    /// index of the store any more (PV-3). Other calls go on meanwhile. It reads much of the store.
+    ///
+    /// What the medium keeps below the store is not reached: free blocks of a file system, the write-ahead log of a
+    /// server, backups.
+    ///
+    /// # Errors
+    /// `Unavailable` if readers do not let go of an earlier state in time; any error of writing. After any error, call
+    /// it again.
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace>;
+
     /// Completes all accepted calls, stops background work and releases locks. Later calls end with `Closed` (PR-8).
     ///
     /// The same happens in the background when the last handle of the store or of a tenant is dropped. Closing a store
@@ -69,6 +81,22 @@ pub trait Store: Send + Sync {
 
     /// Returns the checks and repairs of stored data, if the store has them.
     fn inspector(&self) -> Option<&dyn crate::inspect::Inspector>;
+}
+
+/// What a call of [`reclaim_space`](Store::reclaim_space) came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct ReclaimedSpace {
+    /// Whether the progress has stopped it before its end.
+    pub stopped: bool,
+}
+
+impl ReclaimedSpace {
+    /// Makes the result of a call. Only implementations of a store need this.
+    #[must_use]
+    pub const fn new(stopped: bool) -> Self {
+        Self { stopped }
+    }
 }
 
 /// The contracts of a store for one tenant. A field is `None` if the store does not implement that contract.

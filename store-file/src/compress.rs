@@ -187,7 +187,7 @@ fn compress(shared: &Shared, tenant: &TenantId, thread: &ThreadId, until: Timest
     let file = shared.vfs.open(&path, Open::Write).map_err(fail)?;
     let synced = file.sync_data().and_then(|()| shared.vfs.sync_dir(&path.parent()));
     synced.inspect_err(|_| shared.poison()).map_err(fail)?;
-    cold.prepare(&path, row.end.offset).map_err(fail)?;
+    cold.prepare(&path, row.end.offset, &[]).map_err(fail)?;
     if !switch(shared, cold, (log, row.end), &path)? {
         return Ok(Outcome::Unchanged);
     }
@@ -197,7 +197,7 @@ fn compress(shared: &Shared, tenant: &TenantId, thread: &ThreadId, until: Timest
 }
 
 /// Exchanges the files of a log that was prepared, unless the log has changed since. Whether it did.
-fn switch(shared: &Shared, cold: &Cold, known: (u64, Position), path: &FilePath) -> Result<bool> {
+pub(crate) fn switch(shared: &Shared, cold: &Cold, known: (u64, Position), path: &FilePath) -> Result<bool> {
     let (log, end) = known;
     let _exclusive = shared.exclusive();
     shared.check_writable()?;

@@ -153,8 +153,11 @@ fn ids<'a, R: Walk>(
     keys.map(move |key| table::read_id_place(&list, &key?).ok_or_else(|| damaged("dispatch")))
 }
 
-/// What a purge removes: the oldest that ended before its bound.
+/// What a purge removes: what it names, or else the oldest that ended before its bound.
 pub(crate) fn ended(rows: &impl Walk, tenant: &TenantId, request: &Purge) -> Result<Vec<DispatchId>> {
+    if !request.ids.is_empty() {
+        return Ok(request.ids.clone());
+    }
     let ended = by_end(rows, tenant, (None, Direction::Forward));
     let before = ended.take_while(|place| place.as_ref().map_or(true, |(end, _)| *end < request.before));
     before.take(request.limit as usize).map(|place| Ok(place?.1)).collect()

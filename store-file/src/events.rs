@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
-    Subscription, SubscriptionStart, TenantId, ThreadId, TrimRequest, Trimmed,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, RedactEvent, Result, Scope, ScopeInfo,
+    Subscribe, Subscription, SubscriptionStart, TenantId, ThreadId, TrimRequest, Trimmed,
     event::{self, ChangeFollower, EventSource, ScopeState, StoredEvent},
     in_flight::CallScope,
 };
@@ -20,7 +20,7 @@ use crate::{
     error,
     index::{Key, Snapshot},
     line,
-    names::{Part, scope_log_id},
+    names::{Part, redactions_log_id, scope_log_id},
     pages, records, refresh,
     shared::Shared,
     sweep::{STEP, sweep_step},
@@ -301,6 +301,13 @@ impl EventRetention for Tenant {
         // What is below the floor shows nowhere any more; its removal may be cut short, and goes on with the next trim.
         let _ = self.change(move |shared, tenant| sweep(shared, tenant, &scope)).await;
         Ok(trimmed)
+    }
+
+    async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
+        match self.write_to((redactions_log_id()?, Part::Events), None, Ask::Redact(requests)).await? {
+            Answer::Redacted(count) => Ok(count),
+            _ => Err(Error::closed()),
+        }
     }
 }
 

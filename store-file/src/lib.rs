@@ -70,6 +70,7 @@ mod pool;
 mod purge;
 mod readers;
 mod recent;
+mod reclaim;
 mod records;
 mod recovery;
 mod refresh;

@@ -59,6 +59,8 @@ pub(crate) fn outbox_log_id() -> Result<ThreadId> {
 const TOPIC: &str = "#topic";
 /// The id whose log has the numbers of topics. It begins as those of topics do, so it is no thread's or run's.
 const TOPICS: &str = "#topics";
+/// The id whose log has events that cannot stand in a log of their own id.
+const EVENTS: &str = "#events";
 /// Begins the ids whose logs have the documents of collections.
 const DOCUMENTS: &str = "#documents";
 
@@ -75,7 +77,12 @@ pub(crate) fn scope_log_id(scope: &Scope) -> Result<ThreadId> {
 /// as those of topics and documents shares a log, so that no event comes into a log of documents, which is rewritten.
 pub(crate) fn events_log_id(id: &str) -> Result<ThreadId> {
     let is_taken = id.starts_with(TOPIC) || id.starts_with(DOCUMENTS);
-    ThreadId::new(if is_taken { "#events" } else { id })
+    ThreadId::new(if is_taken { EVENTS } else { id })
+}
+
+/// The id whose log has the events that lost their content.
+pub(crate) fn redactions_log_id() -> Result<ThreadId> {
+    ThreadId::new(EVENTS)
 }
 
 /// The id whose log says which numbers the topics of a tenant gave. The events stand in other logs.

@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorScope, Error, Page, PageBuilder, PageRequest, Position, Result, Store, TenantId, TenantStores,
-    ThreadId, inspect::Inspector,
+    Capabilities, CursorScope, Error, Page, PageBuilder, PageRequest, Position, Progress, ReclaimedSpace, Result,
+    Store, TenantId, TenantStores, ThreadId, inspect::Inspector,
 };
 
 use crate::{
@@ -204,6 +204,10 @@ impl Store for FileStore {
         shared.check_writable()?;
         let pool = shared.pool.clone();
         pool.run(move || shared.sync()).await?
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.reclaim(progress).await
     }
 
     async fn close(&self) -> Result<()> {

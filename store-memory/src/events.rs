@@ -5,8 +5,8 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     AppendEvents, AppendedEvents, Direction, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
-    EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe, Subscription,
-    TrimRequest, Trimmed,
+    EventSubscriber, EventWriter, Page, PageBuilder, Position, RedactEvent, Result, Scope, ScopeInfo, Subscribe,
+    Subscription, TrimRequest, Trimmed,
     event::{self, AppendOptions, EventSource, StoredEvent},
     length,
 };
@@ -176,6 +176,13 @@ impl EventRetention for MemoryEvents {
             index.events.trim(&scope, floor, tenant.now());
         }
         Ok(Trimmed::new(floor - state.floor, floor))
+    }
+
+    async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
+        let tenant = self.tenant.check_open()?;
+        event::check_redactions(&requests)?;
+        let mut index = tenant.index.write();
+        Ok(requests.iter().map(|request| u64::from(index.events.redact(request))).sum())
     }
 }
 

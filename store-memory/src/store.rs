@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     Capabilities, CursorKey, CursorScope, Detail, Error, EventDelivery, Page, PageBuilder, PageRequest, Position,
-    Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
+    Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
 };
 
 use crate::{
@@ -129,6 +129,12 @@ impl Store for MemoryStore {
     async fn sync(&self) -> Result<()> {
         self.state.tenants.lock().check_open()?;
         Err(Error::new(Detail::Unsupported { operation: "sync" }))
+    }
+
+    async fn reclaim_space(&self, _progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        // A removal lets go of the memory.
+        self.state.tenants.lock().check_open()?;
+        Ok(ReclaimedSpace::default())
     }
 
     async fn close(&self) -> Result<()> {

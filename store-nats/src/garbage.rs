@@ -6,7 +6,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -50,6 +53,8 @@ pub(crate) struct Garbage {
     own_items: Mutex<VecDeque<(Instant, GarbageItem)>>,
     /// Items that another process removes first.
     other_items: Mutex<VecDeque<(Instant, GarbageItem)>>,
+    /// Whether items were taken that are being removed now.
+    is_collecting: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,7 +63,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Garbage {
     pub(crate) fn new(retention: Duration) -> Self {
-        Self { retention, own_items: Mutex::default(), other_items: Mutex::default() }
+        Self {
+            retention,
+            own_items: Mutex::default(),
+            other_items: Mutex::default(),
+            is_collecting: AtomicBool::new(false),
+        }
     }
 
     /// Notes superseded messages on a subject.
@@ -96,8 +106,20 @@ impl Garbage {
         }
     }
 
+    fn is_collecting(&self) -> bool {
+        self.is_collecting.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether there is something to be removed that was noted at this instant or before.
+    fn has_items_of(&self, noted: Instant) -> bool {
+        [(&self.own_items, self.retention), (&self.other_items, self.retention * 2)]
+            .into_iter()
+            .any(|(queue, kept)| lock(queue).front().is_some_and(|(due_at, _)| *due_at <= noted + kept))
+    }
+
     /// Takes the items that may be removed at this instant.
     fn take_due(&self, until: Instant) -> Vec<GarbageItem> {
+        self.is_collecting.store(true, Ordering::SeqCst);
         let mut due_items = Vec::new();
         for queue in [&self.own_items, &self.other_items] {
             let mut queue = lock(queue);
@@ -107,6 +129,28 @@ impl Garbage {
         }
         due_items
     }
+}
+
+/// How often it is looked whether garbage was removed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Waits until what is garbage now was removed, and what became garbage by that. `go_on` is asked each time it is
+/// looked. Returns whether it is gone.
+pub(crate) async fn wait_until_removed(log: &Log, go_on: impl Fn(u64) -> bool) -> Result<bool> {
+    log.catch_up().await?;
+    let mut looks = 0;
+    // Removing a message may make an earlier one unneeded, and the collection that takes an item removes it later.
+    for _ in 0..3 {
+        let begun = Instant::now();
+        while log.garbage.has_items_of(begun) || log.garbage.is_collecting() {
+            looks += 1;
+            if !go_on(looks) {
+                return Ok(false);
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+    Ok(true)
 }
 
 /// Removes garbage until the store is closed. Garbage that cannot be removed is found again when the store is next
@@ -135,6 +179,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
             // An id that cannot be freed now is freed when the store is next opened.
             let _result = free_ids(&log, &tenant, incarnation, &ids).await;
         }
+        log.garbage.is_collecting.store(false, Ordering::SeqCst);
     }
 }
 

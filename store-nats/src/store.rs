@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorScope, Error, Outcome, Page, PageBuilder, PageRequest, Position, Result, Store, TenantId,
-    TenantStores, codec::Codec, inspect::Inspector,
+    Capabilities, CursorScope, Error, Outcome, Page, PageBuilder, PageRequest, Position, Progress, ReclaimedSpace,
+    Result, Store, TenantId, TenantStores, codec::Codec, inspect::Inspector,
 };
 use tokio::{runtime::Handle, sync::RwLock, task::JoinHandle};
 
@@ -225,6 +225,14 @@ impl Store for NatsStore {
     /// acknowledged work survives.
     async fn sync(&self) -> Result<()> {
         self.state.shared.check_open()
+    }
+
+    /// Waits until the messages that are not needed any more were removed, which takes some minutes. The servers
+    /// overwrite their bytes.
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.state.shared.check_open()?;
+        let done = garbage::wait_until_removed(&self.state.shared.log, |looks| progress.advance(looks, None)).await?;
+        Ok(ReclaimedSpace::new(!done))
     }
 
     async fn close(&self) -> Result<()> {

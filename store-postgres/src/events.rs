@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
     AppendEvents, AppendedEvents, Direction, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
-    EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe, Subscription,
-    TrimRequest, Trimmed,
+    EventSubscriber, EventWriter, Page, PageBuilder, Position, RedactEvent, Result, Scope, ScopeInfo, Subscribe,
+    Subscription, TrimRequest, Trimmed,
+    codec::Codec,
     commit::{CommitView, DecisionContext},
     event::{self, AppendOptions, ChangeFollower, EventKeyRecord, EventSource, EventView, ScopeState, StoredEvent},
     in_flight::CallScope,
@@ -383,6 +384,38 @@ impl EventRetention for PostgresEvents {
         };
         self.tenant.run_write(thread_of_call, call).await
     }
+
+    async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
+        let call = |tenant: Arc<Tenant>| async move { redact(&tenant, &requests).await };
+        self.tenant.run_write(None, call).await
+    }
+}
+
+async fn redact(tenant: &Tenant, requests: &[RedactEvent]) -> Result<u64> {
+    event::check_redactions(requests)?;
+    let mut connection = tenant.db().any_connection();
+    let (mut ids, mut records) = (Vec::new(), Vec::new());
+    for request in requests {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, tenant.constants.tenant.as_str())?;
+        add(&mut arguments, request.id.as_str())?;
+        for row in connection.read(|sql| &sql.load_event, arguments).await? {
+            let stored = cache::decode_event(&read_text(&row, 2)?, read_i64(&row, 0)?, read_i64(&row, 1)?)?;
+            if let Some(redacted) = event::redacted(&stored, request.payload.as_ref()) {
+                ids.push(request.id.to_string());
+                records.push(redacted.event.encode());
+            }
+        }
+    }
+    let count = length(ids.len());
+    if count > 0 {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, tenant.constants.tenant.as_str())?;
+        add(&mut arguments, ids)?;
+        add(&mut arguments, records)?;
+        connection.write(|sql| &sql.redact_events, arguments).await.map_err(|failed| failed.error)?;
+    }
+    Ok(count)
 }
 
 /// Raises the floor of a scope: the sequence number up to which its events are trimmed. Readers no longer see trimmed

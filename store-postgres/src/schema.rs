@@ -123,6 +123,26 @@ pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
     Ok(SchemaMeta { incarnation, cursor_key: CursorKey::new(key), survives })
 }
 
+/// Lets the server use the space of removed rows again, table by table. `go_on` is asked before each table. Returns
+/// whether it was done to the end.
+pub(crate) async fn vacuum(config: &PostgresConfig, go_on: impl Fn(u64, u64) -> bool) -> Result<bool> {
+    let mut connection = connect(config).await?;
+    let query = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = '$schema$' ORDER BY 1";
+    let query = AssertSqlSafe(in_schema(query, &config.schema));
+    let rows = sqlx::raw_sql(query).fetch_all(&mut connection).await.map_err(statement_error)?;
+    let total = rows.len() as u64;
+    for (done, row) in (0..).zip(&rows) {
+        if !go_on(done, total) {
+            return Ok(false);
+        }
+        let table: String = row.try_get(0).map_err(|e| corrupt("the list of tables").with_source(e))?;
+        let statement = AssertSqlSafe(format!("VACUUM {table}"));
+        sqlx::raw_sql(statement).execute(&mut connection).await.map_err(statement_error)?;
+    }
+    connection.close().await.map_err(statement_error)?;
+    Ok(true)
+}
+
 async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
     let connected = tokio::time::timeout(config.acquire_timeout, PgConnection::connect_with(&config.server)).await;
     let timeout_error = |_| Error::server_unavailable("the server could not be reached in time");

@@ -204,6 +204,17 @@ statements! {
     load_scope: "SELECT record FROM $schema$.scope WHERE tenant = $1 AND kind = $2 AND id = $3";
     /// Removes some of the trimmed events of a scope.
     remove_trimmed_events: "SELECT * FROM $schema$.sweep_step($1, $2, $3)";
+    /// Replaces records of events, and forgets the keys of their appends.
+    redact_events: "WITH w AS (SELECT w.id, w.record FROM unnest($2::text[], $3::text[]) w (id, record)),
+            keyed AS MATERIALIZED (SELECT DISTINCT e.writer, e.key FROM w
+                JOIN $schema$.event e ON e.tenant = $1 AND e.id = w.id AND e.key IS NOT NULL),
+            forgotten AS (DELETE FROM $schema$.event_key k USING keyed
+                WHERE k.tenant = $1 AND k.writer = keyed.writer AND k.key = keyed.key),
+            changed AS MATERIALIZED (SELECT c.id, max(c.record) AS record FROM (SELECT w.id, w.record FROM w
+                UNION ALL SELECT e.id, NULL FROM keyed
+                JOIN $schema$.event e ON e.tenant = $1 AND e.writer = keyed.writer AND e.key = keyed.key) c GROUP BY c.id)
+        UPDATE $schema$.event e SET record = coalesce(changed.record, e.record), writer = NULL, key = NULL
+        FROM changed WHERE e.tenant = $1 AND e.id = changed.id";
     event_key: "SELECT k.record, EXISTS (SELECT FROM $schema$.event e
             WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3) FROM $schema$.event_key k
         WHERE k.tenant = $1 AND k.writer = $2 AND k.key = $3";

@@ -10,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use sqlx::{PgConnection, postgres::PgArguments};
 use store_core::{
-    Capabilities, Commit, CursorScope, EventDelivery, Limits, Page, PageBuilder, PageRequest, Position, Receipt,
-    Result, Store, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, Commit, CursorScope, EventDelivery, Limits, Page, PageBuilder, PageRequest, Position, Progress,
+    Receipt, ReclaimedSpace, Result, Store, TenantId, TenantStores, inspect::Inspector,
 };
 use tokio::runtime::Handle;
 
@@ -237,6 +237,15 @@ impl Store for PostgresStore {
     /// Only checks that the store is open: acknowledged data needs no further step to survive.
     async fn sync(&self) -> Result<()> {
         self.state.shared.db.check_open()
+    }
+
+    /// Removes what deletions left, and lets the server use the space of removed rows again (`VACUUM`).
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        let shared = &self.state.shared;
+        shared.db.check_open()?;
+        shared.check_writable()?;
+        let done = schema::vacuum(&shared.config, |done, total| progress.advance(done, Some(total))).await?;
+        Ok(ReclaimedSpace::new(!done))
     }
 
     async fn close(&self) -> Result<()> {

@@ -106,6 +106,8 @@ fn connect(path: &Path) -> Result<Connection> {
         ("cache_size", "-16384"),
         ("fullfsync", "ON"),
         ("checkpoint_fullfsync", "ON"),
+        // What is deleted is overwritten.
+        ("secure_delete", "ON"),
     ] {
         conn.pragma_update(None, name, value).map_err(sql_error)?;
     }

@@ -14,8 +14,8 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::Connection;
 use store_core::{
-    Capabilities, CursorScope, Error, Limits, Page, PageBuilder, PageRequest, Position, Result, Store, SystemClock,
-    TenantId, TenantStores, inspect::Inspector,
+    Capabilities, CursorScope, Error, Limits, Page, PageBuilder, PageRequest, Position, Progress, ReclaimedSpace,
+    Result, Store, SystemClock, TenantId, TenantStores, inspect::Inspector,
 };
 use tokio::sync::oneshot;
 
@@ -184,6 +184,10 @@ fn remove_some_rows(conn: &Connection) -> Result<bool> {
     Ok(true)
 }
 
+/// How often a reclaim is tried that others prevent, and the pause between two tries: reads end within 5 s.
+const RECLAIM_ATTEMPTS: u64 = 300;
+const RECLAIM_PAUSE: Duration = Duration::from_millis(100);
+
 #[async_trait]
 impl Store for SqliteMailbox {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
@@ -244,6 +248,22 @@ impl Store for SqliteMailbox {
             return self.run_on_writer_thread(|_| Ok(())).await;
         }
         shared.writer.sync().await
+    }
+
+    /// Rebuilds the file (`VACUUM`) and empties the write-ahead log. Reads end first.
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
+        for attempt in 0..RECLAIM_ATTEMPTS {
+            if shared.writer.reclaim().await? {
+                return Ok(ReclaimedSpace::default());
+            }
+            if !progress.advance(attempt, None) {
+                return Ok(ReclaimedSpace::new(true));
+            }
+            tokio::time::sleep(RECLAIM_PAUSE).await;
+        }
+        Err(Error::unavailable("other connections hold an earlier state of the file"))
     }
 
     async fn close(&self) -> Result<()> {

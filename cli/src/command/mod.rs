@@ -18,6 +18,7 @@ mod delete;
 mod demo;
 mod effects;
 mod eval;
+mod erase;
 mod events;
 mod export;
 mod fork;
@@ -97,6 +98,7 @@ pub(crate) enum SessionCommand {
     Traces(traces::Args),
     Dataset(dataset::Args),
     Eval(eval::Args),
+    Erase(erase::Args),
     Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
@@ -184,6 +186,7 @@ impl SessionCommand {
             Self::Traces(args) => args.access(),
             Self::Dataset(args) => args.access(),
             Self::Eval(args) => args.access(),
+            Self::Erase(args) => args.access(),
             Self::Fork(_)
             | Self::Convert(_)
             | Self::Checkpoint(_)
@@ -246,6 +249,7 @@ impl SessionCommand {
             Self::Traces(args) => traces::run(args, session, out).await,
             Self::Dataset(args) => dataset::run(args, session, out).await,
             Self::Eval(args) => eval::run(args, session, out).await,
+            Self::Erase(args) => erase::run(args, session, out).await,
             Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,

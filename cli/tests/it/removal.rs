@@ -1,5 +1,7 @@
 //! Deletions of threads and tenants: they ask for confirmation, and delete nothing else.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::helpers::{TestStore, value_at};
@@ -85,4 +87,44 @@ fn tenants_do_not_see_each_other() {
     let store = TestStore::new();
     store.append("t", "mine");
     store.run(&["--tenant", "acme", "show", "t"]).expect_failure(1, &["thread `t` does not exist"]);
+}
+
+/// Tests PV-2: a thread is erased after a confirmation, a dry run changes nothing, and a repetition finds nothing. The text
+/// is in no file of the store then.
+#[test]
+fn a_thread_is_erased_with_its_text() {
+    let store = TestStore::new();
+    let marker = "Vn6QpXzR4tKd";
+    store.append("other", "kept");
+    store.append("a", marker);
+    store.json(&["profile", "set", "user:user-7", "name", "--text", marker]);
+    store.json(&["mailbox", "enqueue", "a", "--run", "r", "--payload", &format!("\"{marker}\"")]);
+    assert!(has_text(&store.path(), marker));
+    let dry = store.json(&["erase", "--thread", "a", "--dry-run"]);
+    assert_eq!((value_at(&dry, "/threads"), value_at(&dry, "/entries")), (&json!(["a"]), &json!(1)));
+    assert_eq!(value_at(&dry, "/dispatches"), &json!(1));
+    let refused = store.run_with_input(&["erase", "--thread", "a"], "n\n");
+    assert!(refused.code == 1 && refused.err.contains("Erase thread a for good?"), "{refused:?}");
+    assert_eq!(thread_ids(&store).len(), 2);
+    assert_eq!(store.json(&["erase", "--thread", "a", "--yes"]), dry);
+    assert_eq!(thread_ids(&store), ["other"]);
+    assert!(has_text(&store.path(), marker), "the profile belongs to the user");
+    let erased = store.json(&["erase", "--resource", "user-7", "--yes"]);
+    assert_eq!(value_at(&erased, "/profile_values"), &json!(1));
+    assert!(!has_text(&store.path(), marker));
+    let again = store.run(&["erase", "--thread", "a", "--yes"]).expect_success();
+    assert_eq!(again.out, "nothing erased\n");
+    let records = store.run(&["audit", "list", "--resource", "thread/a"]).expect_success();
+    assert_eq!(records.out.matches("erase").count(), 2, "{}", records.out);
+    store.run(&["erase"]).expect_failure(2, &["--resource"]);
+}
+
+fn has_text(folder: &Path, text: &str) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return has_text(&path, text);
+        }
+        std::fs::read(path).unwrap().windows(text.len()).any(|bytes| bytes == text.as_bytes())
+    })
 }

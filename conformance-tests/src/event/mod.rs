@@ -43,6 +43,8 @@ macro_rules! event {
             trim: a_trim_by_time_stops_at_the_first_newer_event ["EV-23"] [Time];
             trim: a_cursor_below_the_floor_is_refused ["EV-24"] [];
             trim: an_event_stays_in_its_other_scope ["EV-25"] [];
+            trim: a_redacted_event_keeps_its_place ["EV-28"] [];
+            trim: a_redaction_forgets_the_key_of_its_append ["EV-28", "EV-5"] [];
             trim: events_survive_the_deletion_of_their_thread ["EV-26", "TH-21", "TH-24"] [];
             subscription: a_subscriber_gets_stored_events_and_then_new_ones ["EV-14"] [Race];
             subscription: a_subscription_from_now_starts_after_all_existing_events ["EV-15"] [];

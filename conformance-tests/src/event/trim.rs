@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store_core::{
     AppendEvents, Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, EventFilter, EventQuery, IgnoreProgress,
-    PageRequest, Scope, TrimBefore, TrimRequest,
+    PageRequest, RedactEvent, Scope, TrimBefore, TrimRequest,
 };
 
 use super::helpers::{
@@ -15,6 +15,7 @@ use crate::{
     Failure, Given, Verdict,
     check::{expect_eq, expect_kind},
     given::{id, keyed_commit_with_message},
+    log::entry_drafts::json,
 };
 
 fn trim_request_up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
@@ -120,4 +121,48 @@ pub(super) async fn events_survive_the_deletion_of_their_thread(given: &Given) -
     let query = EventQuery::new(thread_scope("t")).with_page(PageRequest { limit: None, cursor });
     let later_events = events(given)?.list_events(query).await?.items;
     expect_eq(later_events.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])
+}
+
+/// A redaction removes what callers wrote of an event, or replaces its payload. Its place, its kind and its times stay. It
+/// may be repeated, and unknown events are left out.
+pub(super) async fn a_redacted_event_keeps_its_place(given: &Given) -> Verdict {
+    let (store, scope) = (events(given)?, thread_scope("t"));
+    let mut draft = thread_and_run_event("a").with_payload(json(r#"{"text":"secret"}"#));
+    (draft.origin, draft.correlation_id) = (Some(id("someone")), Some(id("secret")));
+    let appended = append_together(given, vec![draft, thread_event("b").with_payload(json("1"))]).await?;
+    append_one_by_one(given, &["c"]).await?;
+    let before = all_events(given, &scope).await?;
+    let redact = RedactEvent::new(appended[0].id.clone());
+    let replace = RedactEvent::new(appended[1].id.clone()).with_payload(json("2"));
+    let unknown = RedactEvent::new(id("unknown"));
+    let requests = vec![redact.clone(), unknown, replace];
+    expect_eq(store.redact_events(requests.clone()).await?, 2)?;
+    expect_eq(store.redact_events(requests).await?, 0)?;
+    let after = all_events(given, &scope).await?;
+    let (first, second) = (&after[0], &after[1]);
+    expect_eq((&first.payload, &first.origin, &first.correlation_id, first.redacted), (&None, &None, &None, true))?;
+    expect_eq((second.payload.clone(), second.redacted), (Some(json("2")), true))?;
+    for (old, new) in before.iter().zip(&after) {
+        expect_eq(
+            (&old.id, &old.kind, old.created_at, &old.cursors),
+            (&new.id, &new.kind, new.created_at, &new.cursors),
+        )?;
+    }
+    expect_eq(&after[2], &before[2])?;
+    expect_eq(all_events(given, &run_scope("r")).await?.len(), 1)?;
+    expect_eq(store.load_event(&first.id).await?.as_ref(), Some(first))?;
+    let too_many = vec![redact; 1_001];
+    expect_kind(store.redact_events(too_many).await, ErrorKind::LimitExceeded)
+}
+
+/// The key of an append is forgotten with the content of any of its events.
+pub(super) async fn a_redaction_forgets_the_key_of_its_append(given: &Given) -> Verdict {
+    let (store, scope) = (events(given)?, thread_scope("t"));
+    let append = || AppendEvents::new([thread_event("a"), thread_event("b")]).with_key(id("writer"), id("key"));
+    let first = store.append_events(append()).await?;
+    expect_eq(store.append_events(append()).await?.deduplicated, true)?;
+    store.redact_events(vec![RedactEvent::new(first.events[1].id.clone())]).await?;
+    expect_eq(store.append_events(append()).await?.deduplicated, false)?;
+    expect_event_kinds(given, &scope, "a b a b").await?;
+    expect_eq(store.append_events(append()).await?.deduplicated, true)
 }

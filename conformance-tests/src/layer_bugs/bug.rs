@@ -557,4 +557,48 @@ bugs! {
     EvaluationResultsStay = "evaluation::a_removed_evaluation_leaves_nothing",
     /// A purge removes the cases of the dataset.
     EvaluationPurgeTakesCases = "evaluation::what_an_evaluation_refers_to_stays",
+    /// An erasure is a dry run.
+    ErasureKeepsTheThread = "erasure::no_reader_sees_anything_of_an_erased_thread",
+    /// An erasure does not look at the mailbox.
+    ErasureKeepsDispatches = "erasure::dispatches_are_erased",
+    /// An erasure does not look at the outbox.
+    ErasureKeepsOutboxRows = "erasure::outbox_rows_are_erased_whatever_their_status",
+    /// An erasure does not trim the scopes of a thread.
+    ErasureKeepsEvents = "erasure::events_of_the_thread_and_its_runs_are_erased",
+    /// An erasure leaves the contents of events.
+    ErasureKeepsContents = "erasure::events_in_topics_lose_their_content",
+    /// An erasure finds no replay record.
+    ErasureKeepsReplay = "erasure::replay_streams_of_the_thread_are_removed",
+    /// An erasure leaves the bytes of replay records.
+    ErasureKeepsBytes = "erasure::records_made_from_erased_events_lose_their_bytes",
+    /// An erasure ignores the replay streams that it is told.
+    ErasureIgnoresNamedStreams = "erasure::named_replay_streams_are_removed",
+    /// An erasure finds no entry in the order of effects.
+    ErasureKeepsEntries = "erasure::layers_keep_no_entry_of_an_erased_thread",
+    /// An erasure leaves the values of audit records.
+    ErasureKeepsAuditValues = "erasure::audit_records_lose_their_values",
+    /// An erasure finds no profile.
+    ErasureKeepsProfiles = "erasure::profiles_of_the_thread_are_removed",
+    /// Children lose their parent before it is erased.
+    ErasureKeepsDescendants = "erasure::descendants_are_erased",
+    /// Threads lose their resources before one of them is erased.
+    ErasureIgnoresResources = "erasure::children_of_another_resource_stay",
+    /// The audit record of an erasure has a text.
+    ErasureAuditHasContent = "erasure::an_erasure_is_audited_without_content",
+    /// An erasure takes all threads.
+    ErasureTakesOthers = "erasure::nothing_else_changes",
+    /// Of a resource one thread is erased.
+    ErasureOfOneThread = "erasure::a_resource_is_erased_with_its_profile",
+    /// A dry run erases.
+    ErasureDryRunErases = "erasure::a_dry_run_counts_what_is_erased",
+    /// An unknown thread is an error.
+    ErasureRefusesUnknown = "erasure::an_erasure_can_be_repeated",
+    /// Nothing is done about an unknown thread.
+    ErasureLeavesLeftovers = "erasure::what_a_deletion_left_is_erased",
+    /// The progress does not stop an erasure.
+    ErasureCannotBeStopped = "erasure::a_stopped_erasure_goes_on",
+    /// A thread is there again after a reopen.
+    ErasureUndoneByReopen = "erasure::an_erased_thread_stays_erased_after_a_reopen",
+    /// A thread is deleted when space is reclaimed.
+    ReclaimTakesAThread = "erasure::space_is_reclaimed_beside_other_calls",
 }

@@ -4,8 +4,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Clock, DeleteDocuments, DocumentQuery, DocumentScope, DocumentStoreExt, IgnoreProgress, Limits, Page,
-    PageRequest, Result, Store, TenantId, TenantStores,
+    Capabilities, Clock, DeleteDocuments, DeleteRequest, DocumentQuery, DocumentScope, DocumentStoreExt,
+    IgnoreProgress, Limits, NewThread, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId,
+    TenantStores,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
@@ -13,10 +14,12 @@ use store_core::{
         dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
         evaluation::{EvaluationLayer, EvaluationStore},
+        erasure::ErasureStore,
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
         trace::TraceStore,
     },
+    thread::ThreadFields,
 };
 
 use super::{
@@ -27,6 +30,7 @@ use super::{
     document::{FaultyCommits, FaultyDocuments},
     effect_store::BuggyEffects,
     evaluation::BuggyEvaluations,
+    erasure::BuggyErasure,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
     trace_store::BuggyTraces,
@@ -101,6 +105,12 @@ impl Fixture for LayerBugFixture {
             }
             documents.delete_documents(DeleteDocuments::new(query), &IgnoreProgress).await?;
         }
+        let threads = reopened.store.tenant(&TenantId::default_tenant())?.threads;
+        if let (LayerBug::ErasureUndoneByReopen, Some(threads)) = (self.bug, threads) {
+            let mut fields = ThreadFields::default();
+            fields.title = Some("Qz7RxV2mKp9LwTtD4sHb-title".to_owned());
+            let _thread = threads.create_thread(NewThread::new("ada-1".parse()?).with_fields(fields)).await?;
+        }
         Ok(self.with_bug(reopened))
     }
 
@@ -154,6 +164,8 @@ impl Fixture for LayerBugFixture {
     fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
         let inner = EvaluationLayer::new(LayerStore::new(stores)?);
         Ok(Arc::new(BuggyEvaluations::new(inner, LayerStore::new(stores)?, self.bug)))
+    fn erasure(&self, stores: &TenantStores) -> Result<Arc<dyn ErasureStore>> {
+        Ok(Arc::new(BuggyErasure::new(stores.clone(), self.bug)?))
     }
 }
 
@@ -191,6 +203,14 @@ impl Store for FaultyStore {
 
     async fn sync(&self) -> Result<()> {
         self.store.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        let threads = self.store.tenant(&TenantId::default_tenant())?.threads;
+        if let (LayerBug::ReclaimTakesAThread, Some(threads)) = (self.bug, threads) {
+            threads.delete_thread(&"bob-1-child".parse()?, DeleteRequest::default()).await?;
+        }
+        self.store.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -8,6 +8,8 @@
 //! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints, of datasets or of
 //! evaluation runs does one or the other (`effect_store`, `effect_documents`, `document`, `replay`,
 //! `stream_checkpoint`, `dataset`, `evaluation`).
+//! answers (`config`, `audit`). A bug of effects, of the replay log or of stream checkpoints does one or the other
+//! (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`). A bug of erasures does both (`erasure`).
 
 mod audit;
 mod bug;
@@ -18,6 +20,7 @@ mod effect_documents;
 mod effect_store;
 mod effects;
 mod evaluation;
+mod erasure;
 mod fixture;
 mod replay;
 mod stream_checkpoint;

@@ -32,6 +32,7 @@ macro_rules! mailbox {
             interrupt: an_interrupt_supersedes_queued_dispatches ["MB-12", "MB-26"] [Time];
             interrupt: each_dispatch_shows_the_interrupt_that_superseded_it ["MB-12"] [Time];
             interrupt: a_key_makes_an_interrupt_repeatable ["MB-12", "PR-20"] [];
+            interrupt: an_interrupt_can_forget_earlier_keys ["MB-56"] [];
             interrupt: epochs_never_decrease ["MB-13", "MB-49"] [Time];
             interrupt: a_dispatch_enqueued_after_an_interrupt_can_be_claimed ["MB-14", "MB-26"] [];
             interrupt: an_enqueue_takes_effect_before_or_after_an_interrupt ["MB-15"] [Race];
@@ -88,6 +89,7 @@ macro_rules! mailbox {
             list: ready_threads_are_those_that_a_claim_takes ["MB-47"] [Time];
             purge_and_requeue: a_purge_removes_records_that_ended_before_its_time ["MB-49"] [Time];
             purge_and_requeue: superseded_dispatches_are_purged_by_the_time_of_their_interrupt ["MB-49", "MB-12"] [Time];
+            purge_and_requeue: a_purge_can_name_dispatches ["MB-57"] [];
             purge_and_requeue: dead_letters_can_be_requeued ["MB-50"] [];
             purge_and_requeue: requeueing_respects_keys_and_filters ["MB-50"] [Time];
             reopen: a_mailbox_survives_a_reopen ["MB-1", "MB-13", "MB-25", "MB-52"] [Reopen, Time];

@@ -109,3 +109,22 @@ pub(super) async fn requeueing_respects_keys_and_filters(given: &Given) -> Verdi
     let answers = store.requeue(Requeue::matching(DispatchFilter::default(), 9)).await?;
     expect_eq(answers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), vec!["a", "c", "d"])
 }
+
+/// A purge that names dispatches removes those of them that have ended, whenever that was, and no others.
+pub(super) async fn a_purge_can_name_dispatches(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    for name in ["a", "b", "c"] {
+        let claimed = enqueue_and_claim(given, name).await?;
+        settle(given, &claimed, ack()).await?;
+    }
+    enqueue_all(given, [new_dispatch("t", "queued")]).await?;
+    let ids = |names: &[&str]| names.iter().map(|name| id(name)).collect::<Vec<_>>();
+    expect_eq(store.purge(Purge::of(ids(&["b", "queued", "unknown"]))).await?.removed, 1)?;
+    expect_eq(store.load_dispatch(&id("b")).await?, None)?;
+    expect_counts_in_status_order(given, [1, 0, 2, 0, 0, 0]).await?;
+    let mut dry = Purge::of(ids(&["a"]));
+    dry.dry_run = true;
+    expect_kind(store.purge(dry).await, ErrorKind::Invalid)?;
+    expect_kind(store.purge(Purge::of(vec![id("a"); 1_001])).await, ErrorKind::LimitExceeded)?;
+    expect_counts_in_status_order(given, [1, 0, 2, 0, 0, 0]).await
+}

@@ -225,6 +225,16 @@ bugs! {
     BusyThreadClaimed = "mailbox::a_dispatch_goes_to_one_claimant",
     /// A purge also removes dispatches that ended exactly at the given time.
     PurgeIncludesItsTime = "mailbox::a_purge_removes_records_that_ended_before_its_time",
+    /// A purge that names dispatches removes all that have ended.
+    PurgeIgnoresIds = "mailbox::a_purge_can_name_dispatches",
+    /// An interrupt remembers the keys that it is asked to forget.
+    InterruptForgetsNothing = "mailbox::an_interrupt_can_forget_earlier_keys",
+    /// A purge that names rows leaves those that a consumer holds.
+    NamedRowPurgeSparesClaims = "outbox::a_purge_can_name_rows",
+    /// A redaction leaves the correlation of an event.
+    RedactionKeepsCorrelation = "event::a_redacted_event_keeps_its_place",
+    /// A redaction does not forget keys.
+    RedactionKeepsKeys = "event::a_redaction_forgets_the_key_of_its_append",
     /// The fence of a commit is checked by its claim number only, and not by the mailbox.
     FenceOfLostClaimAccepted = "commit::a_lost_claim_writes_nothing",
     /// A commit settles its claim before its guard is checked. If the commit is refused, the settlement is kept.

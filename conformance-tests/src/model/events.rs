@@ -10,8 +10,8 @@ use std::{
 use serde_json::json;
 use store_core::{
     AppendEvents, AppendedEvents, CursorKey, Detail, Direction, Error, Event, EventFilter, EventId, EventKey,
-    EventQuery, Limits, NewEvent, Page, Result, Scope, ScopeInfo, Subscribe, SubscriptionStart, TenantId, Timestamp,
-    TrimBefore, TrimRequest, Trimmed, Version, WriterId, check_limit,
+    EventQuery, Limits, NewEvent, Page, RedactEvent, Result, Scope, ScopeInfo, Subscribe, SubscriptionStart, TenantId,
+    Timestamp, TrimBefore, TrimRequest, Trimmed, Version, WriterId, check_limit,
     event::{cursor_after, fenced_thread, seq_of_cursor},
 };
 
@@ -210,6 +210,39 @@ impl EventLog {
         let mut later_events =
             self.numbered_events(&request.scope).filter(|(seq, event)| *seq > after && request.filter.admits(event));
         Ok(later_events.next().map(|(seq, event)| (seq, self.with_cursors(event, tenant_and_cursor_key))))
+    }
+
+    /// Removes the content of events, and forgets the keys of their appends. Returns how many events changed.
+    pub(super) fn redact(&mut self, requests: &[RedactEvent], bug: Option<Bug>) -> Result<u64> {
+        check_limit("redactions of one call", requests.len() as u64, 1_000)?;
+        let mut changed = 0;
+        for request in requests {
+            let Some(event) = self.events.get(&request.id).filter(|event| self.is_untrimmed(event)).cloned() else {
+                continue;
+            };
+            if bug != Some(Bug::RedactionKeepsKeys) {
+                self.appends_by_key.retain(|_, (_, ids, _)| !ids.contains(&request.id));
+            }
+            let mut redacted = (*event).clone();
+            redacted.payload.clone_from(&request.payload);
+            (redacted.origin, redacted.causation_id) = (None, None);
+            if bug != Some(Bug::RedactionKeepsCorrelation) {
+                redacted.correlation_id = None;
+            }
+            redacted.redacted = true;
+            if redacted == *event {
+                continue;
+            }
+            changed += 1;
+            let redacted = Arc::new(redacted);
+            for scope in redacted.scopes() {
+                for kept in self.scopes.get_mut(&scope).into_iter().flatten().filter(|kept| kept.id == request.id) {
+                    *kept = Arc::clone(&redacted);
+                }
+            }
+            self.events.insert(request.id.clone(), redacted);
+        }
+        Ok(changed)
     }
 
     pub(super) fn trim(

@@ -16,10 +16,10 @@ use store_core::{
     AppendEvents, AppendPending, AppendedEvents, AppendedInputs, BranchPoint, Clock, Commit, CommitCoordinator,
     ContextRequest, DocumentStore, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery,
     EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page,
-    PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter,
-    RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart, TenantId,
-    Thread, ThreadContext, ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest,
-    Trimmed, event::cursor_after,
+    PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, RedactEvent, Reorder, Result, Run,
+    RunFilter, RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription, SubscriptionStart,
+    TenantId, Thread, ThreadContext, ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp,
+    TrimRequest, Trimmed, event::cursor_after,
 };
 
 use super::{
@@ -402,6 +402,10 @@ impl EventRetention for TenantHandle {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
         let tenant_and_cursor_key = (&self.tenant, self.shared.cursors.key());
         self.write(|tenant, env| tenant.events.trim(&request, tenant_and_cursor_key, (env.now, env.bug)))
+    }
+
+    async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
+        self.write(|tenant, env| tenant.events.redact(&requests, env.bug))
     }
 }
 

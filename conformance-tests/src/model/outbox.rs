@@ -322,6 +322,11 @@ fn requeue_one(tenant: &mut TenantData, id: &OutboxId, env: &Environment<'_>) ->
 fn purge(tenant: &mut TenantData, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
     check_batch_limit(request.limit)?;
     let is_old = |stored: &&StoredRow| {
+        if !request.ids.is_empty() {
+            let spares_claims = bug == Some(Bug::NamedRowPurgeSparesClaims);
+            let is_spared = spares_claims && stored.row.status == OutboxStatus::Claimed;
+            return request.ids.contains(&stored.row.id) && !is_spared;
+        }
         let time = stored.row.finished_at;
         time.is_some_and(|time| {
             time < request.finished_before

@@ -11,7 +11,8 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, CursorKey, CursorScope, Direction, Error, EventDelivery, IdSource, Limits, ManualClock, Page,
-    PageRequest, Result, Store, Survives, TenantId, TenantStores, UuidSource, inspect::Inspector,
+    PageRequest, Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores, UuidSource,
+    inspect::Inspector,
 };
 
 use super::{
@@ -191,6 +192,11 @@ impl Store for ModelStore {
     async fn sync(&self) -> Result<()> {
         self.check_open()?;
         Err(Error::new(store_core::Detail::Unsupported { operation: "sync" }))
+    }
+
+    async fn reclaim_space(&self, _progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.check_open()?;
+        Ok(ReclaimedSpace::default())
     }
 
     async fn close(&self) -> Result<()> {

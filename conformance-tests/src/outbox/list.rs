@@ -7,7 +7,7 @@ use store_core::{
 };
 
 use super::helpers::{
-    all_rows, claim_one_row, claim_rows, claimed_payloads, commit_rows, commit_rows_one_by_one, dead_letter,
+    LEASE, all_rows, claim_one_row, claim_rows, claimed_payloads, commit_rows, commit_rows_one_by_one, dead_letter,
     expect_claimed_payloads, list_rows, load_row, mail_row, new_row, outbox, payloads, try_settle,
 };
 use crate::{
@@ -138,4 +138,20 @@ pub(super) async fn a_purge_removes_records_that_ended_before_its_time(given: &G
     expect_eq(payloads(&all_rows(given).await?), "d")?;
     expect_claimed_payloads(given, "d").await?;
     expect(store.load_outbox(&rows[0].id).await?.is_none(), "a purged row is found")
+}
+
+/// A purge that names rows removes them whatever their status: a consumer that holds one loses its claim.
+pub(super) async fn a_purge_can_name_rows(given: &Given) -> Verdict {
+    let store = outbox(given)?;
+    commit_rows_one_by_one(given, &["a", "b", "c"]).await?;
+    let held = claim_one_row(given).await?;
+    let rows = all_rows(given).await?;
+    let ids = vec![rows[0].id.clone(), rows[2].id.clone(), id("unknown")];
+    let dry = PurgeOutbox::of(ids.clone()).dry();
+    expect_eq((store.purge_outbox(dry).await?, all_rows(given).await?.len()), (2, 3))?;
+    expect_eq(store.purge_outbox(PurgeOutbox::of(ids)).await?, 2)?;
+    let left: Vec<_> = all_rows(given).await?.into_iter().map(|row| row.id).collect();
+    expect_eq(left, vec![rows[1].id.clone()])?;
+    let lost = store.extend_outbox(held.extend(LEASE)).await;
+    expect_kind(lost, ErrorKind::ClaimLost)
 }

@@ -58,6 +58,7 @@ macro_rules! outbox {
             list: dead_letters_are_requeued_with_all_their_attempts ["OB-13"] [];
             list: the_oldest_dead_letters_are_requeued_up_to_the_limit ["OB-13"] [];
             list: a_purge_removes_records_that_ended_before_its_time ["OB-13"] [Time];
+            list: a_purge_can_name_rows ["OB-14", "OB-7"] [];
         }
     };
 }

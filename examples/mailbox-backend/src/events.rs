@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use async_trait::async_trait;
 use store_core::{
     AppendEvents, AppendedEvents, CursorKey, Direction, Event, EventFilter, EventId, EventKey, EventQuery, EventReader,
-    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
-    Subscription, TenantId, TrimRequest, Trimmed, WriterId,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, RedactEvent, Result, Scope, ScopeInfo,
+    Subscribe, Subscription, TenantId, TrimRequest, Trimmed, WriterId,
     document::DocumentWriteView,
     event::{
         self, AppendOptions, EventKeyRecord, EventPlan, EventSource, EventView, Followers, ScopeState, StoredEvent,
@@ -52,6 +52,13 @@ impl StoredEvents {
         let scopes = &self.scopes;
         let is_kept = |(scope, number): (Scope, u64)| scopes.get(&scope).is_none_or(|state| number > state.floor);
         self.by_id.retain(|_, stored| stored.scope_numbers().any(is_kept));
+    }
+
+    /// Removes the content of an event, and forgets the key of its append. Returns whether it had any content.
+    fn redact(&mut self, request: &RedactEvent) -> bool {
+        let Some(stored) = self.by_id.get_mut(&request.id) else { return false };
+        self.keys.retain(|_, record| !record.events.contains(&request.id));
+        event::redacted(stored, request.payload.as_ref()).map(|redacted| *stored = redacted).is_some()
     }
 }
 
@@ -196,5 +203,10 @@ impl EventRetention for MapTenant {
             }
             Ok(Trimmed::new(floor - state.floor, floor))
         })
+    }
+
+    async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
+        event::check_redactions(&requests)?;
+        self.with_data(|data, _| Ok(requests.iter().map(|request| u64::from(data.events.redact(request))).sum()))
     }
 }

@@ -144,10 +144,17 @@ impl MailboxMaintenance for MapTenant {
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
         self.with_data(|data, decision_context| {
+            let mut removed_count = 0;
+            for id in &request.ids {
+                let purge = |view: &TenantData| mailbox::purge(view, id, request.before, decision_context);
+                removed_count += u64::from(data.apply_decision(purge)?);
+            }
+            if !request.ids.is_empty() {
+                return Ok(Purged::new(removed_count));
+            }
             let finished = data.list_dispatches(&DispatchFilter::default(), DispatchOrder::End)?.into_values();
             let old_dispatches =
                 finished.take_while(|dispatch| dispatch.finished_at.is_some_and(|end| end < request.before));
-            let mut removed_count = 0;
             for dispatch in old_dispatches.take(request.limit as usize) {
                 let purge = |view: &TenantData| mailbox::purge(view, &dispatch.id, request.before, decision_context);
                 removed_count += u64::from(request.dry_run || data.apply_decision(purge)?);

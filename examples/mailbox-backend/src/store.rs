@@ -8,7 +8,8 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, EventDelivery, Limits, Page, PageRequest,
-    Result, Store, Survives, TenantId, TenantStores, UuidSource, commit::DecisionContext, inspect::Inspector,
+    Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores, UuidSource, commit::DecisionContext,
+    inspect::Inspector,
 };
 
 use crate::{data::TenantData, mailbox::MapTenant, page::ListRequest};
@@ -132,6 +133,12 @@ impl Store for MapStore {
     async fn sync(&self) -> Result<()> {
         self.shared.lock().check_open()?;
         Err(Error::new(Detail::Unsupported { operation: "sync" }))
+    }
+
+    async fn reclaim_space(&self, _progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        // A removal lets go of the memory.
+        self.shared.lock().check_open()?;
+        Ok(ReclaimedSpace::default())
     }
 
     async fn close(&self) -> Result<()> {

@@ -6,7 +6,8 @@ mod mailbox;
 use std::sync::Arc;
 
 use agentstore::{
-    Capabilities, Error, Outcome, Page, PageRequest, Result, Store, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, Error, Outcome, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
+    inspect::Inspector,
 };
 use async_trait::async_trait;
 
@@ -49,6 +50,10 @@ impl Store for LoggedStore {
 
     async fn sync(&self) -> Result<()> {
         self.inner.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.inner.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

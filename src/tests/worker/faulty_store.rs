@@ -12,9 +12,9 @@ use store_core::{
     DispatchClaim, DispatchCounts, DispatchId, DispatchQuery, DocumentStore, Enqueued, Error, EventStore, ExtendOutbox,
     InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
     MailboxStore, NewDispatch, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxStatus, OutboxStore,
-    Page, PageRequest, PendingStore, Purge, PurgeOutbox, Purged, ReadyThread, Receipt, Reclaimed, Requeue,
-    RequeueOutbox, Requeued, Result, SettleOutbox, Settled, Settlement, Store, TenantId, TenantStores, ThreadId,
-    ThreadRunStore, Timestamp, inspect::Inspector,
+    Page, PageRequest, PendingStore, Progress, Purge, PurgeOutbox, Purged, ReadyThread, Receipt, Reclaimed,
+    ReclaimedSpace, Requeue, RequeueOutbox, Requeued, Result, SettleOutbox, Settled, Settlement, Store, TenantId,
+    TenantStores, ThreadId, ThreadRunStore, Timestamp, inspect::Inspector,
 };
 
 use super::test_bed::TestBed;
@@ -113,6 +113,10 @@ impl Store for FaultyStore {
 
     async fn sync(&self) -> Result<()> {
         self.inner.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.inner.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     AppendEvents, AppendedEvents, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention, EventStore,
-    EventSubscriber, EventWriter, Page, Result, Scope, ScopeInfo, Subscribe, Subscription, TrimRequest, Trimmed,
+    EventSubscriber, EventWriter, Page, RedactEvent, Result, Scope, ScopeInfo, Subscribe, Subscription, TrimRequest,
+    Trimmed,
 };
 
 use super::HeldClaim;
@@ -65,5 +66,9 @@ impl EventSubscriber for FencedEvents {
 impl EventRetention for FencedEvents {
     async fn trim_events(&self, _request: TrimRequest) -> Result<Trimmed> {
         Err(unsupported_under_claim("trimming events under a claim (do it with a handle of `Stores` instead)"))
+    }
+
+    async fn redact_events(&self, _requests: Vec<RedactEvent>) -> Result<u64> {
+        Err(unsupported_under_claim("redacting events under a claim (do it with a handle of `Stores` instead)"))
     }
 }

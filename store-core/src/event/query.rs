@@ -1,10 +1,11 @@
-//! Queries, subscriptions and trim requests for events.
+//! Queries, subscriptions and requests to remove events or their content.
 
 use serde::Serialize;
 
 use super::{Event, EventVisibility, Scope};
 use crate::{
-    id::EventKind,
+    id::{EventId, EventKind},
+    json::Json,
     log::Direction,
     page::{Cursor, PageRequest},
     time::Timestamp,
@@ -177,6 +178,31 @@ impl TrimRequest {
     #[must_use]
     pub const fn dry(mut self) -> Self {
         self.dry_run = true;
+        self
+    }
+}
+
+/// A request to remove the content of an event for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RedactEvent {
+    /// The event.
+    pub id: EventId,
+    /// What is put in the place of its payload.
+    pub payload: Option<Json>,
+}
+
+impl RedactEvent {
+    /// Requests that nothing stays of the content of an event.
+    #[must_use]
+    pub const fn new(id: EventId) -> Self {
+        Self { id, payload: None }
+    }
+
+    /// Sets what is put in the place of the payload.
+    #[must_use]
+    pub fn with_payload(mut self, payload: Json) -> Self {
+        self.payload = Some(payload);
         self
     }
 }

@@ -85,7 +85,7 @@ named_enum!(EventVisibility as "event visibility" {
     Sensitive = "sensitive",
 });
 
-/// An event that was appended. It never changes.
+/// An event that was appended. It never changes, except that its content can be removed (EV-28).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
@@ -113,6 +113,8 @@ pub struct Event {
     pub correlation_id: Option<CorrelationId>,
     /// The version of the payload's schema, counted from 1.
     pub schema_version: u32,
+    /// Whether its content was removed for good (EV-28). Its payload is then absent, or what was put in its place.
+    pub redacted: bool,
     /// The position of the event in each of its scopes. Reads continue after it.
     pub cursors: EventCursors,
     /// Fields that a newer release wrote.
@@ -132,6 +134,7 @@ record!(Event {
     causation_id: opt,
     correlation_id: opt,
     schema_version: req,
+    redacted: def,
     cursors: def,
 });
 

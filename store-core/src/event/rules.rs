@@ -7,17 +7,18 @@ use std::{
 };
 
 use super::{
-    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, MAX_EVENT_TOPICS, NewEvent, Scope, ScopeState,
-    StoredEvent, SubscriptionStart, TrimBefore,
+    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, MAX_EVENT_TOPICS, NewEvent, RedactEvent, Scope,
+    ScopeState, StoredEvent, SubscriptionStart, TrimBefore,
 };
 use crate::{
     codec::{Codec, Extra, ObjectWriter, sha256_hex},
     commit::DecisionContext,
     error::{Detail, Error, Result},
     id::{EventId, EventKey, RunId, TenantId, ThreadId, TopicId, WriterId},
+    json::Json,
     limits::{Limits, check_limit, length},
     mailbox::{self, MailboxView},
-    page::{Cursor, CursorKey, CursorScope, Position},
+    page::{Cursor, CursorKey, CursorScope, MAX_PAGE, Position},
     thread::ThreadIdRecord,
     time::Timestamp,
     version::{Expect, Version},
@@ -277,10 +278,33 @@ fn number_event(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTree
         causation_id: draft.causation_id.clone(),
         correlation_id: draft.correlation_id.clone(),
         schema_version: draft.schema_version,
+        redacted: false,
         cursors: EventCursors::default(),
         extra: Extra::default(),
     };
     StoredEvent::new(event, thread_seq, run_seq).with_topic_seqs(topic_seqs)
+}
+
+/// Refuses a call that redacts too many events.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_redactions(requests: &[RedactEvent]) -> Result<()> {
+    check_limit("redactions of one call", length(requests.len()), u64::from(MAX_PAGE))
+}
+
+/// Returns an event without its content, or none if that changes nothing (EV-28).
+///
+/// The id, the time, the scopes with their numbers, the kind, the visibility and the version of the schema stay.
+#[must_use]
+pub fn redacted(stored: &StoredEvent, payload: Option<&Json>) -> Option<StoredEvent> {
+    let mut redacted = stored.clone();
+    let event = &mut redacted.event;
+    event.payload = payload.cloned();
+    (event.origin, event.causation_id, event.correlation_id) = (None, None, None);
+    event.extra = Extra::default();
+    event.redacted = true;
+    (redacted != *stored).then_some(redacted)
 }
 
 /// Returns an event with its cursors, as callers see it.

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use futures_core::Stream;
 
 use super::{
-    AppendEvents, AppendedEvents, Event, EventFilter, EventQuery, Scope, ScopeInfo, Subscribe, TrimRequest, Trimmed,
+    AppendEvents, AppendedEvents, Event, EventFilter, EventQuery, RedactEvent, Scope, ScopeInfo, Subscribe,
+    TrimRequest, Trimmed,
 };
 use crate::{
     error::Result,
@@ -118,6 +119,16 @@ pub trait EventRetention: Send + Sync {
     /// # Errors
     /// `InvalidCursor` for a cursor of another scope. After an `Unknown` outcome, repeat the call.
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed>;
+
+    /// Removes the content of events for good, and returns how many events this changed (EV-28).
+    ///
+    /// An event keeps its place and its number in each scope, its kind and its times. The key of its append is
+    /// forgotten, so a repeat of that append would append its drafts again. An event that does not exist is left out.
+    /// The bytes are gone once the store has [reclaimed its space](crate::Store::reclaim_space).
+    ///
+    /// # Errors
+    /// `LimitExceeded` for more than 1,000 in one call. After an `Unknown` outcome, repeat the call.
+    async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64>;
 }
 
 /// All contracts of events.

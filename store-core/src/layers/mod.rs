@@ -10,6 +10,7 @@ pub mod config;
 pub mod dataset;
 pub mod effect;
 pub mod evaluation;
+pub mod erasure;
 mod name;
 pub mod profile;
 pub mod registry;

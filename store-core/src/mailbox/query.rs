@@ -260,6 +260,8 @@ impl ReadyThread {
 pub struct Purge {
     /// Removes dispatches that ended before this time.
     pub before: Timestamp,
+    /// If there are any, only these dispatches are removed, at most 1,000 of them. A dry run cannot name any.
+    pub ids: Vec<DispatchId>,
     /// The maximum number of dispatches to remove, 1 to 1,000.
     pub limit: u32,
     /// Whether to return only the number, without removing anything.
@@ -270,7 +272,13 @@ impl Purge {
     /// Makes a request for dispatches that ended before `before`, up to 1,000.
     #[must_use]
     pub const fn new(before: Timestamp) -> Self {
-        Self { before, limit: 1_000, dry_run: false }
+        Self { before, ids: Vec::new(), limit: 1_000, dry_run: false }
+    }
+
+    /// Makes a request for these dispatches, whenever they ended. Those that have not ended stay.
+    #[must_use]
+    pub fn of(ids: Vec<DispatchId>) -> Self {
+        Self { ids, ..Self::new(Timestamp::MAX) }
     }
 }
 

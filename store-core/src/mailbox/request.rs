@@ -45,13 +45,15 @@ pub struct Interrupt {
     pub key: Option<InterruptKey>,
     /// Whether the interrupt also ends the claimed dispatch and returns a fence (MB-53).
     pub take_over: bool,
+    /// Whether the reasons and keys of earlier interrupts of the thread are forgotten (MB-56).
+    pub forget: bool,
 }
 
 impl Interrupt {
     /// Makes an interrupt of `thread`.
     #[must_use]
     pub const fn new(thread: ThreadId) -> Self {
-        Self { thread, reason: None, key: None, take_over: false }
+        Self { thread, reason: None, key: None, take_over: false, forget: false }
     }
 
     /// Sets the reason.
@@ -72,6 +74,13 @@ impl Interrupt {
     #[must_use]
     pub const fn taking_over(mut self) -> Self {
         self.take_over = true;
+        self
+    }
+
+    /// Makes the thread forget the keys of earlier interrupts, and their reasons as soon as no dispatch shows them.
+    #[must_use]
+    pub const fn forgetting(mut self) -> Self {
+        self.forget = true;
         self
     }
 }

@@ -361,6 +361,8 @@ impl Requeued {
 pub struct PurgeOutbox {
     /// Only rows that ended before this time are removed.
     pub finished_before: Timestamp,
+    /// If there are any, these rows are removed instead, whatever their status, at most 1,000 of them (OB-14).
+    pub ids: Vec<OutboxId>,
     /// The maximum number of rows to remove, 1 to 1,000.
     pub limit: u32,
     /// Whether to report the number of rows without removing them.
@@ -371,7 +373,13 @@ impl PurgeOutbox {
     /// Makes a request to remove at most 1,000 rows that ended before this time.
     #[must_use]
     pub const fn new(finished_before: Timestamp) -> Self {
-        Self { finished_before, limit: 1_000, dry_run: false }
+        Self { finished_before, ids: Vec::new(), limit: 1_000, dry_run: false }
+    }
+
+    /// Makes a request to remove these rows, whatever their status. A consumer that holds one of them loses its claim.
+    #[must_use]
+    pub fn of(ids: Vec<OutboxId>) -> Self {
+        Self { ids, ..Self::new(Timestamp::MIN) }
     }
 
     /// Sets the maximum number of rows to remove.

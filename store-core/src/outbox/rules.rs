@@ -400,6 +400,9 @@ fn oldest_dead_letters(
 /// Any error of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
 pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> Result<u64> {
     check_row_limit(request.limit)?;
+    if !request.ids.is_empty() {
+        return remove_named(table, request);
+    }
     let before = request.finished_before.as_millis();
     let (mut count, mut after) = (0, None);
     while count < u64::from(request.limit) {
@@ -411,6 +414,21 @@ pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> 
         }
         after = Some(position);
         count += 1;
+    }
+    Ok(count)
+}
+
+/// Removes the rows that a request names, and returns how many (OB-14). With `dry_run` it only counts them.
+fn remove_named(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> Result<u64> {
+    check_limit("rows of one purge", length(request.ids.len()), u64::from(MAX_PAGE))?;
+    let mut count = 0;
+    for id in &request.ids {
+        if table.row(id)?.is_some() {
+            count += 1;
+            if !request.dry_run {
+                remove_row(table, id)?;
+            }
+        }
     }
     Ok(count)
 }

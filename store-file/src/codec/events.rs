@@ -17,6 +17,8 @@ pub(crate) struct EventRow {
     pub(crate) places: Vec<(Scope, u64)>,
     /// The key that it was appended with.
     pub(crate) key: Option<(WriterId, EventKey)>,
+    /// Whether it has lost its content.
+    pub(crate) redacted: bool,
 }
 
 impl Codec for EventRow {
@@ -40,6 +42,7 @@ impl Codec for EventRow {
         if let Some((writer, key)) = &self.key {
             object.field("writer", writer).field("key", key);
         }
+        object.field_unless_default("redacted", &self.redacted);
         object.close();
     }
 
@@ -63,7 +66,8 @@ impl Codec for EventRow {
             Some(writer) => Some((writer, fields.take("key")?)),
             None => None,
         };
-        Ok(Self { log: fields.take("log")?, span: fields.take("span")?, places, key })
+        let redacted = fields.maybe("redacted")?.unwrap_or_default();
+        Ok(Self { log: fields.take("log")?, span: fields.take("span")?, places, key, redacted })
     }
 }
 

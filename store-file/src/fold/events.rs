@@ -1,7 +1,7 @@
 //! What lines about events change in the index. Several logs may have events of one scope, and an event may stand in
 //! two of them after a crash. The result is the same for every order in which the logs are read.
 
-use store_core::{EventId, Result, Scope, TenantId, Timestamp, codec::Codec, event::StoredEvent};
+use store_core::{EventId, EventKey, Result, Scope, TenantId, Timestamp, WriterId, codec::Codec, event::StoredEvent};
 
 use super::{Lines, Owner};
 use crate::{
@@ -50,8 +50,22 @@ fn event(staged: &mut Staged<'_>, owner: &Owner, what: (&StoredEvent, Span), tim
         staged.tell(tenant, &scope);
     }
     let former = staged.event_row(tenant, id)?;
-    let key = former.as_ref().and_then(|former| former.key.clone());
-    let row = EventRow { log: *log, span, places: stored.scope_numbers().collect(), key };
+    let redacted = stored.event.redacted;
+    if !redacted && former.as_ref().is_some_and(|former| former.redacted) {
+        // The logs are read in another order than they were written.
+        staged.put(table::erased(*log).number(span.offset), span.encode());
+        return Ok(());
+    }
+    let mut key = former.as_ref().and_then(|former| former.key.clone());
+    if redacted {
+        if let Some(former) = former.as_ref().filter(|former| (former.log, former.span) != (*log, span)) {
+            staged.put(table::erased(former.log).number(former.span.offset), former.span.encode());
+        }
+        if let Some((writer, name)) = key.take() {
+            forget_key(staged, tenant, &writer, &name)?;
+        }
+    }
+    let row = EventRow { log: *log, span, places: stored.scope_numbers().collect(), key, redacted };
     if !staged.is_in_scope(tenant, &row)? {
         return Ok(());
     }
@@ -59,6 +73,20 @@ fn event(staged: &mut Staged<'_>, owner: &Owner, what: (&StoredEvent, Span), tim
         staged.delete(table::log_events(former.log).number(former.span.offset));
     }
     put(staged, tenant, &row, id)
+}
+
+/// Removes what is remembered of a key.
+fn forget_key(staged: &mut Staged<'_>, tenant: &TenantId, writer: &WriterId, name: &EventKey) -> Result<()> {
+    let Some(row) = staged.event_key_row(tenant, writer, name)? else { return Ok(()) };
+    staged.delete(table::log_event_key(row.log, writer, name));
+    staged.delete(table::event_key(tenant, writer, name));
+    for id in &row.record.events {
+        if let Some(mut event) = staged.event_row(tenant, id)? {
+            event.key = None;
+            staged.put(table::event(tenant, id), event.encode());
+        }
+    }
+    Ok(())
 }
 
 /// Writes an event and its places.
@@ -82,6 +110,11 @@ pub(crate) fn key(staged: &mut Staged<'_>, tenant: &TenantId, log: u64, line: &E
             return Ok(());
         }
         staged.delete(table::log_event_key(former.log, writer, key));
+    }
+    for id in &record.events {
+        if staged.event_row(tenant, id)?.is_some_and(|row| row.redacted) {
+            return Ok(());
+        }
     }
     for id in &record.events {
         if let Some(mut row) = staged.event_row(tenant, id)? {

@@ -176,6 +176,27 @@ impl Index {
         }
     }
 
+    /// Lets go of the bytes of what was removed, in its files. `false` if readers hold an earlier state of it: then
+    /// nothing is done.
+    ///
+    /// # Errors
+    /// An error of the operating system. The index is closed then.
+    pub(crate) fn reclaim(&self) -> Result<bool> {
+        let Engine::Disk(index) = &self.engine else { return Ok(true) };
+        let mut open = index.write().unwrap_or_else(PoisonError::into_inner);
+        match open.take() {
+            None => Err(Error::closed()),
+            Some(held) if held.is_read() => {
+                *open = Some(held);
+                Ok(false)
+            }
+            Some(free) => {
+                *open = Some(free.without_former_bytes()?);
+                Ok(true)
+            }
+        }
+    }
+
     /// Lets go of the files. Later calls are `Closed`.
     ///
     /// # Errors

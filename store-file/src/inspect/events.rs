@@ -27,7 +27,7 @@ pub(super) fn missing(rebuilt: &Index, stored: &Snapshot, tenant: &TenantId) -> 
         // One whose events are trimmed may be forgotten.
         let mut is_needed = false;
         for id in &row.record.events {
-            is_needed |= stored.event_row(tenant, id)?.is_some();
+            is_needed |= stored.event_row(tenant, id)?.is_some_and(|row| !row.redacted);
         }
         if is_needed && stored.event_key_row(tenant, &writer, &key)?.is_none() {
             return Ok(Some(table::event_key(tenant, &writer, &key).into_bytes()));
@@ -58,7 +58,9 @@ pub(super) fn restore(rebuilt: &Index, staged: &mut Staged<'_>, tenant: &TenantI
         staged.put(table::scope(tenant, &scope), state.after_trim(given.floor).encode());
     }
     for (id, row) in events(rebuilt, tenant)? {
-        if staged.is_in_scope(tenant, &row)? {
+        // Of an event that lost its content, the former line may still be there.
+        let is_former = !row.redacted && staged.event_row(tenant, &id)?.is_some_and(|found| found.redacted);
+        if !is_former && staged.is_in_scope(tenant, &row)? {
             fold::events::put(staged, tenant, &row, &id)?;
         }
     }

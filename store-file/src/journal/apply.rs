@@ -20,7 +20,9 @@ impl Inner {
         for (change, path) in batch.changes() {
             match change {
                 Change::Make { log } => drop(made.insert(log)),
-                Change::Append { log, .. } if !made.contains(&log) => drop(self.files.open(path)?),
+                Change::Append { log, .. } | Change::Overwrite { log, .. } if !made.contains(&log) => {
+                    drop(self.files.open(path)?)
+                }
                 _ => {}
             }
         }
@@ -68,7 +70,9 @@ impl Inner {
                 let file = self.vfs.open(path, Open::Create)?;
                 if file.len()? > 0 { file.truncate(0) } else { Ok(()) }
             }
-            Change::Append { offset, bytes, .. } => self.files.open(path)?.write_at(bytes, *offset),
+            Change::Append { offset, bytes, .. } | Change::Overwrite { offset, bytes, .. } => {
+                self.files.open(path)?.write_at(bytes, *offset)
+            }
             Change::Drop { .. } => {
                 self.files.forget(path);
                 match self.vfs.unlink(path) {

@@ -20,6 +20,7 @@ const BLOCK: u64 = 4096;
 enum Record {
     Make(LogName),
     Append(LogName, u64, Vec<u8>),
+    Overwrite(LogName, u64, Vec<u8>),
     Drop(LogName),
 }
 
@@ -42,6 +43,8 @@ pub(super) enum Change<'a> {
     Make { log: u64 },
     /// These bytes go to this offset.
     Append { log: u64, offset: u64, bytes: &'a [u8] },
+    /// These bytes take the place of others, which were appended by an earlier batch.
+    Overwrite { log: u64, offset: u64, bytes: &'a [u8] },
     /// The file is removed, and the number is never used again.
     Drop { log: u64 },
 }
@@ -56,6 +59,13 @@ impl Batch {
     pub(crate) fn append(&mut self, log: &LogName, offset: u64, bytes: Vec<u8>) {
         self.bytes += bytes.len() as u64;
         self.records.push(Record::Append(log.clone(), offset, bytes));
+    }
+
+    /// Writes `bytes` over others of the same length, which an earlier batch appended. A crash may leave the former
+    /// bytes or these, or a part of each until the redo.
+    pub(crate) fn overwrite(&mut self, log: &LogName, offset: u64, bytes: Vec<u8>) {
+        self.bytes += bytes.len() as u64;
+        self.records.push(Record::Overwrite(log.clone(), offset, bytes));
     }
 
     /// Removes a log. Its number is never used again.
@@ -83,6 +93,8 @@ impl Batch {
         let of = |record: &Record| match record {
             Record::Make(_) => BLOCK,
             Record::Append(_, _, bytes) => (bytes.len() as u64).next_multiple_of(BLOCK),
+            // A file system may write them to another place.
+            Record::Overwrite(_, _, bytes) => (bytes.len() as u64).next_multiple_of(BLOCK),
             Record::Drop(_) => 0,
         };
         self.records.iter().map(of).sum()
@@ -110,7 +122,7 @@ impl Batch {
     /// The logs that the batch names, in its order.
     pub(super) fn logs(&self) -> impl Iterator<Item = &LogName> {
         self.records.iter().map(|record| match record {
-            Record::Make(log) | Record::Append(log, ..) | Record::Drop(log) => log,
+            Record::Make(log) | Record::Append(log, ..) | Record::Overwrite(log, ..) | Record::Drop(log) => log,
         })
     }
 
@@ -120,6 +132,9 @@ impl Batch {
             Record::Make(log) => (Change::Make { log: log.number }, &log.path),
             Record::Append(log, offset, bytes) => {
                 (Change::Append { log: log.number, offset: *offset, bytes }, &log.path)
+            }
+            Record::Overwrite(log, offset, bytes) => {
+                (Change::Overwrite { log: log.number, offset: *offset, bytes }, &log.path)
             }
             Record::Drop(log) => (Change::Drop { log: log.number }, &log.path),
         })
@@ -141,6 +156,11 @@ impl Change<'_> {
                 put_bytes(out, bytes);
             }
             Self::Drop { log } => head(out, 4, *log),
+            Self::Overwrite { log, offset, bytes } => {
+                head(out, 5, *log);
+                out.extend_from_slice(&offset.to_be_bytes());
+                put_bytes(out, bytes);
+            }
         }
     }
 }
@@ -188,6 +208,11 @@ fn decode(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
             (Change::Append { log, offset, bytes }, rest)
         }
         4 => (Change::Drop { log }, rest),
+        5 => {
+            let (offset, rest) = number(rest)?;
+            let (bytes, rest) = take_bytes(rest)?;
+            (Change::Overwrite { log, offset, bytes }, rest)
+        }
         _ => return None,
     })
 }
@@ -214,6 +239,7 @@ mod tests {
             Change::Make { log: 7 },
             Change::Append { log: 7, offset: 0, bytes: b"{}\n" },
             Change::Append { log: u64::MAX, offset: u64::MAX, bytes: b"" },
+            Change::Overwrite { log: 7, offset: 3, bytes: b"[]" },
             Change::Drop { log: 7 },
         ];
         let mut bytes = Vec::new();

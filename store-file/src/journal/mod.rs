@@ -266,12 +266,38 @@ impl Journal {
         self.0.prepare().map(|writer| writer.next)
     }
 
+    /// Makes everything durable in the logs, and begins the journal anew: its files keep nothing of former batches.
+    /// While this runs, the caller commits no batch.
+    ///
+    /// # Errors
+    /// As [`Self::close`].
+    pub(crate) fn begin_anew(&self) -> Result<(), Failure> {
+        let next = self.flush_all()?;
+        let halves = Half::fresh(&*self.0.vfs, &header(&self.0.config, next));
+        let mut writer = guard(&self.0.writer);
+        match halves {
+            Ok(halves) => writer.begin_anew(halves),
+            Err(error) => return Err(self.0.poison(writer, io::Error::other(error))),
+        }
+        Ok(())
+    }
+
     /// Makes everything durable in the logs, and leaves an empty journal. While this runs, the caller commits no batch.
     ///
     /// # Errors
     /// [`Failure::Failed`] if something is not durable: the journal then stays as it is, and the next opening redoes
     /// it; [`Failure::Poisoned`].
     pub(crate) fn close(&self) -> Result<(), Failure> {
+        let next = self.flush_all()?;
+        let mut writer = guard(&self.0.writer);
+        writer.is_closed = true;
+        Half::fresh(&*self.0.vfs, &header(&self.0.config, next))
+            .map_err(|error| Failure::Failed(io::Error::other(error)))?;
+        Ok(())
+    }
+
+    /// Makes everything durable in the logs. Returns the number of the next batch.
+    fn flush_all(&self) -> Result<u64, Failure> {
         let mut writer = guard(&self.0.writer);
         self.0.check(&writer)?;
         while writer.other().is_needed {
@@ -285,11 +311,7 @@ impl Journal {
         flushing.last = next - 1;
         drop(writer);
         self.0.flush(&flushing)?;
-        let mut writer = guard(&self.0.writer);
-        writer.is_closed = true;
-        Half::fresh(&*self.0.vfs, &header(&self.0.config, next))
-            .map_err(|error| Failure::Failed(io::Error::other(error)))?;
-        Ok(())
+        Ok(next)
     }
 }
 

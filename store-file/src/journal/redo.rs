@@ -55,6 +55,8 @@ struct Redo<'a> {
     /// Logs that a record drops: nothing is written to these.
     dropped: BTreeSet<u64>,
     folders: BTreeSet<FilePath>,
+    /// Files in which bytes were written over others.
+    overwritten: Vec<(FilePath, Arc<dyn VfsFile>)>,
     redone: Redone,
 }
 
@@ -79,7 +81,8 @@ impl History {
             }
         }
         let (names, logs, folders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let mut redo = Redo { vfs, names, logs, dropped, folders, redone: Redone::default() };
+        let (overwritten, redone) = (Vec::new(), Redone::default());
+        let mut redo = Redo { vfs, names, logs, dropped, folders, overwritten, redone };
         for change in self.changes() {
             redo.change(change?.1)?;
         }
@@ -117,6 +120,8 @@ impl History {
                 Change::Append { log, offset, bytes } => {
                     logs.entry(name(&names, log)?).or_default().bytes.insert(offset, bytes.to_vec());
                 }
+                // Both the former bytes and these can be read.
+                Change::Overwrite { .. } => {}
                 Change::Drop { log } => {
                     let dropped = LogAppends { is_dropped: true, ..LogAppends::default() };
                     logs.insert(name(&names, log)?, dropped);
@@ -150,6 +155,8 @@ impl Step {
             }
             Change::Make { log } => (log, StepKind::Made),
             Change::Append { log, offset, bytes } => (log, StepKind::Appended(offset, offset + bytes.len() as u64)),
+            // It changes nothing of what the log says.
+            Change::Overwrite { .. } => return Ok(None),
             Change::Drop { log } => (log, StepKind::Dropped),
         };
         Ok(Some(Self { batch, log, path: name(names, log)?, kind }))
@@ -220,7 +227,10 @@ impl Redo<'_> {
             Change::Make { log } if !self.dropped.contains(&log) => self.make(log)?,
             Change::Append { log, offset, bytes } if !self.dropped.contains(&log) => self.append(log, offset, bytes)?,
             Change::Drop { log } if self.dropped.contains(&log) => self.remove(log)?,
-            Change::Drop { .. } | Change::Make { .. } | Change::Append { .. } => {}
+            Change::Overwrite { log, offset, bytes } if !self.dropped.contains(&log) => {
+                self.overwrite(log, offset, bytes)?;
+            }
+            Change::Drop { .. } | Change::Make { .. } | Change::Append { .. } | Change::Overwrite { .. } => {}
         }
         Ok(())
     }
@@ -255,6 +265,27 @@ impl Redo<'_> {
             }
         }
         found.end = offset + bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes bytes over others. It does not say where the log ends. A log that cannot be written is judged by what the
+    /// journal appends to it, and by its first use.
+    fn overwrite(&mut self, log: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let path = name(&self.names, log)?;
+        let fail = |source| error::io(&path, source);
+        let file = match self.vfs.open(&path, Open::Write) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound || is_in_the_way(&source) => return Ok(()),
+            opened => opened.map_err(fail)?,
+        };
+        if file.len().map_err(fail)? < offset + bytes.len() as u64 {
+            return Ok(());
+        }
+        match with_reserve(self.vfs, || file.write_at(bytes, offset)) {
+            // It was compressed since then, with these bytes.
+            Err(source) if Damaged::of(&source).is_some() => return Ok(()),
+            written => written.map_err(fail)?,
+        }
+        self.overwritten.push((path, file));
         Ok(())
     }
 
@@ -296,6 +327,9 @@ impl Redo<'_> {
             }
             self.redone.dropped.remove(&log.path);
             self.redone.ends.insert(log.path, log.end);
+        }
+        for (path, file) in &self.overwritten {
+            file.sync_data().map_err(|source| error::io(path, source))?;
         }
         for folder in &self.folders {
             match self.vfs.sync_dir(folder) {

@@ -54,6 +54,12 @@ impl Writer {
         }
     }
 
+    /// Goes on with empty files. Nothing in the former ones is needed.
+    pub(super) fn begin_anew(&mut self, halves: [Half; 2]) {
+        self.halves = halves;
+        (self.active, self.base, self.told) = (0, self.next, 0);
+    }
+
     const fn half_ref(&self) -> &Half {
         let [first, second] = &self.halves;
         if self.active == 0 { first } else { second }
@@ -115,7 +121,7 @@ impl Writer {
     fn note(&mut self, batch: &Batch) {
         for (change, path) in batch.changes() {
             match change {
-                Change::Make { log } | Change::Append { log, .. } => {
+                Change::Make { log } | Change::Append { log, .. } | Change::Overwrite { log, .. } => {
                     self.half().written.insert(log, path.clone());
                 }
                 Change::Drop { log } => {
@@ -123,7 +129,7 @@ impl Writer {
                 }
                 Change::Name { .. } => {}
             }
-            if !matches!(change, Change::Append { .. }) {
+            if !matches!(change, Change::Append { .. } | Change::Overwrite { .. }) {
                 self.half().folders.extend(above(path));
             }
         }

@@ -18,23 +18,25 @@
 //! A line by itself is proved by the sum in its [`Span`], which the index keeps beside offset and length: one read and
 //! one sum for a value, and a changed bit is `Corrupt`, never a value.
 
+mod erase;
 mod format;
 mod read;
 mod recover;
 mod scan;
 mod tail;
 
+pub(crate) use self::{
+    erase::{erased_line, is_erased},
+    format::{check_version, span},
+    read::decode_line,
+    recover::put_aside,
+};
 pub use self::{
     format::{MAX_GROUP_BYTES, Placed, add_checksum, encode_group, verified_checksum},
     read::{Header, read_header, read_line, read_lines},
     recover::{Aside, Recovered, Recovery, recover, rewrite_tail, set_aside},
     scan::{Group, Scanner},
     tail::{Known, Tail, classify},
-};
-pub(crate) use self::{
-    format::{check_version, span},
-    read::decode_line,
-    recover::put_aside,
 };
 
 /// A place between two groups: where the next one starts, and the sum that it has to name.

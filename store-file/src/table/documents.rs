@@ -51,6 +51,11 @@ pub(crate) fn collections(tenant: &TenantId) -> Key {
     Key::new(COLLECTION).text(tenant.as_str())
 }
 
+/// The logs of the collections of all tenants.
+pub(crate) fn all_collections() -> Key {
+    Key::new(COLLECTION)
+}
+
 /// The collection of such a key.
 pub(crate) fn read_collection(key: &[u8]) -> Option<String> {
     read_tenant_and_id(COLLECTION, key).map(|(_, collection)| collection)

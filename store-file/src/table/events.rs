@@ -2,7 +2,9 @@
 
 use store_core::{EventId, EventKey, RunId, Scope, TenantId, ThreadId, TopicId, WriterId};
 
-use super::{EVENT, EVENT_KEY, EVENT_LOG, EVENT_PLACE, LOG_EVENT, LOG_EVENT_KEY, SCOPE, of_log, read_tenant_and_id};
+use super::{
+    ERASED, EVENT, EVENT_KEY, EVENT_LOG, EVENT_PLACE, LOG_EVENT, LOG_EVENT_KEY, SCOPE, of_log, read_tenant_and_id,
+};
 use crate::index::{Key, KeyReader};
 
 /// The events of all tenants.
@@ -125,7 +127,22 @@ pub(crate) fn read_log_event_key(key: &[u8]) -> Option<(WriterId, EventKey)> {
     Some((WriterId::new(reader.text()?).ok()?, EventKey::new(reader.text()?).ok()?))
 }
 
+/// The former lines of events that lost their content, by their places in a log: they are to be erased.
+pub(crate) fn erased(log: u64) -> Key {
+    of_log(ERASED, log)
+}
+
+/// All such lines.
+pub(crate) fn all_erased() -> Key {
+    Key::new(ERASED)
+}
+
+/// The number of the log of such a line.
+pub(crate) fn read_erased(key: &[u8]) -> Option<u64> {
+    KeyReader::new(ERASED, key)?.number()
+}
+
 /// Whether a key is about events: several logs may say something of what it stands for.
 pub(crate) fn is_of_events(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&(EVENT | SCOPE | EVENT_PLACE | EVENT_KEY | LOG_EVENT | LOG_EVENT_KEY)))
+    matches!(key.first(), Some(&(EVENT | SCOPE | EVENT_PLACE | EVENT_KEY | LOG_EVENT | LOG_EVENT_KEY | ERASED)))
 }

@@ -13,13 +13,13 @@ mod threads;
 use store_core::TenantId;
 
 pub(crate) use self::documents::{
-    all_documents, collection, collection_documents, collections, document, document_bytes, documents, documents_of,
-    is_of_documents, read_collection, read_document,
+    all_collections, all_documents, collection, collection_documents, collections, document, document_bytes, documents,
+    documents_of, is_of_documents, read_collection, read_document,
 };
 pub(crate) use self::events::{
-    all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
-    log_event_key, log_event_keys, log_events, read_event, read_event_key, read_event_log, read_log_event_key,
-    read_scope, scope, scopes,
+    all_erased, all_events, all_scopes, erased, event, event_key, event_keys, event_log, event_logs, event_places,
+    events, events_of, is_of_events, log_event_key, log_event_keys, log_events, read_erased, read_event,
+    read_event_key, read_event_log, read_log_event_key, read_scope, scope, scopes,
 };
 pub(crate) use self::log::{
     branches, children, commit_key, decision, entry, input_rank, inputs, leaves, log_run, log_runs, marks, node,
@@ -91,9 +91,11 @@ const MAILBOX_FACT: u8 = 42;
 const LOG_MAILBOX: u8 = 43;
 
 const DOCUMENT: u8 = 44;
-const COLLECTION: u8 = 45;
+pub(crate) const COLLECTION: u8 = 45;
 const DOCUMENT_BYTES: u8 = 46;
 const LOG_DOCUMENT: u8 = 47;
+
+const ERASED: u8 = 48;
 
 /// The sorts that stand under a log's number, in the order in which a purge removes them.
 pub(crate) const OF_LOG: [u8; 14] = [
@@ -115,7 +117,7 @@ pub(crate) const OF_LOG: [u8; 14] = [
 
 /// The sorts about events, outbox, mailbox and documents of the tenant that stand under a log's number. A deletion of
 /// the thread leaves what they lead to.
-pub(crate) const LEFT_BY_LOG: [u8; 5] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX, LOG_MAILBOX, DOCUMENT_BYTES];
+pub(crate) const LEFT_BY_LOG: [u8; 6] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX, LOG_MAILBOX, DOCUMENT_BYTES, ERASED];
 
 /// What is known of a log.
 pub(crate) fn log(log: u64) -> Key {

@@ -19,6 +19,8 @@ pub(crate) enum Answer {
     Revision(u64),
     Emitted(Box<AppendedEvents>),
     Trimmed(Trimmed),
+    /// How many events lost their content.
+    Redacted(u64),
     Documents(Box<WrittenDocuments>),
     Outbox(Box<OutboxAnswer>),
     Mailbox(Box<MailboxAnswer>),

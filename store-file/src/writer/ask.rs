@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use store_core::{
-    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, ThreadPatch, TrimRequest,
-    WriteDocuments, in_flight::WorkGuard,
+    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, RedactEvent, Reorder, ThreadPatch,
+    TrimRequest, WriteDocuments, in_flight::WorkGuard,
 };
 
 use super::{MailboxAsk, OutboxAsk};
@@ -23,6 +23,7 @@ pub(crate) enum Ask {
     Reorder(Box<Reorder>),
     Emit(Box<AppendEvents>),
     Trim(Box<TrimRequest>),
+    Redact(Vec<RedactEvent>),
     Documents(Box<WriteDocuments>),
     Outbox(OutboxAsk),
     Mailbox(MailboxAsk),

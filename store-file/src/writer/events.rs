@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    AppendEvents, Result, Scope, Timestamp, TrimRequest, Trimmed,
+    AppendEvents, RedactEvent, Result, Scope, Timestamp, TrimRequest, Trimmed,
     commit::CommitView,
     event::{self, AppendOptions, EventView},
+    length,
 };
 
 use super::{Answer, Round};
@@ -106,6 +107,26 @@ impl Round<'_> {
             self.group(0, vec![line], &[text], CommitLine { time: now, updated_at: now, ..CommitLine::default() })?;
         }
         Ok(Answer::Trimmed(trimmed))
+    }
+}
+
+impl Round<'_> {
+    /// Writes events again without their content. The former lines are erased when space is reclaimed.
+    pub(super) fn redact(&mut self, requests: &[RedactEvent]) -> Result<Answer> {
+        event::check_redactions(requests)?;
+        let mut lines = BTreeMap::new();
+        let view = self.view();
+        for request in requests {
+            let Some(stored) = view.event(&request.id)? else { continue };
+            if let Some(redacted) = event::redacted(&stored, request.payload.as_ref()) {
+                lines.insert(&request.id, Line::Event(Box::new(redacted)));
+            }
+        }
+        let count = length(lines.len());
+        if count > 0 {
+            self.put_events(lines.into_values().collect())?;
+        }
+        Ok(Answer::Redacted(count))
     }
 }
 

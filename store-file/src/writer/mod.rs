@@ -228,6 +228,7 @@ impl Round<'_> {
             Ask::Emit(request) => self.emit(request, now),
             Ask::Documents(request) => self.documents(request, now),
             Ask::Trim(request) => self.trim(request, now),
+            Ask::Redact(requests) => self.redact(requests),
             Ask::Outbox(ask) => self.outbox(ask, now),
             Ask::Mailbox(ask) => self.mailbox(ask, now),
         }

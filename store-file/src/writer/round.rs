@@ -75,6 +75,8 @@ pub(crate) struct Round<'a> {
     pub(super) number: Option<u64>,
     /// Logs that the batch removes.
     pub(super) dropped: Vec<LogName>,
+    /// Bytes that take the place of others: the log, the offset and the bytes.
+    pub(super) overwritten: Vec<(LogName, u64, Vec<u8>)>,
     /// The group that a call of the mailbox is making.
     pub(super) open: OpenGroup,
     /// By tenant, the time from which claims may find what the round brings.
@@ -136,6 +138,7 @@ impl<'a> Round<'a> {
             log: None,
             parked: HashMap::new(),
             dropped: Vec::new(),
+            overwritten: Vec::new(),
             open: OpenGroup::default(),
             claimable: BTreeMap::new(),
             how: How::AsAsked,
@@ -155,7 +158,7 @@ impl<'a> Round<'a> {
 
     /// Whether nothing waits to be written.
     pub(super) fn is_clean(&self) -> bool {
-        self.tails.len() == 0 && self.dropped.is_empty()
+        self.tails.len() == 0 && self.dropped.is_empty() && self.overwritten.is_empty()
     }
 
     /// By tenant, the time from which claims may find something.
@@ -319,6 +322,11 @@ impl<'a> Round<'a> {
     /// Removes a log with the batch.
     pub(crate) fn drop_log(&mut self, name: LogName) {
         self.dropped.push(name);
+    }
+
+    /// Writes bytes over others of a log, with the batch.
+    pub(crate) fn overwrite(&mut self, name: LogName, offset: u64, bytes: Vec<u8>) {
+        self.overwritten.push((name, offset, bytes));
     }
 
     /// The logs that have new groups, as they are after the commit.

@@ -62,7 +62,7 @@ impl Round<'_> {
         // `end` has called `leave`, so this has all logs of the round. It needs the tails, which become a part of the
         // batch below.
         let written = self.written();
-        let Self { shared, remembered, mut staged, tails, dropped, how, is_durable, .. } = self;
+        let Self { shared, remembered, mut staged, tails, dropped, overwritten, how, is_durable, .. } = self;
         let mut batch = Batch::default();
         let room = match how {
             How::AsAsked => shared.check_space(bytes),
@@ -76,6 +76,7 @@ impl Round<'_> {
             batch.make_durable();
         }
         tails.into_batch(&mut batch);
+        overwritten.into_iter().for_each(|(log, offset, bytes)| batch.overwrite(&log, offset, bytes));
         dropped.iter().for_each(|log| batch.drop_log(log));
         staged.put(table::fact("batch"), next.to_be_bytes());
         shared.number(&mut staged);

@@ -16,6 +16,8 @@ mod conformance;
 mod damage;
 mod documents;
 mod effects;
+mod erasure;
+mod erasure_crashes;
 mod events;
 mod files;
 mod first_release;

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use store_core::{
-    Direction, Event, EventId, EventKey, Result, Scope, Timestamp, WriterId,
-    event::{EventKeyRecord, EventPlan, Followers, ScopeState, StoredEvent, must_keep_event_key},
+    Direction, Event, EventId, EventKey, RedactEvent, Result, Scope, Timestamp, WriterId,
+    event::{self, EventKeyRecord, EventPlan, Followers, ScopeState, StoredEvent, must_keep_event_key},
 };
 
 type WriterKey = (WriterId, EventKey);
@@ -113,6 +113,17 @@ impl Events {
             self.remove_from_one_scope(id, now);
         }
         removed_ids.len() as u64
+    }
+
+    /// Removes the content of an event, and what is remembered of the key of its append. Returns whether it had any
+    /// content.
+    pub(crate) fn redact(&mut self, request: &RedactEvent) -> bool {
+        let Some(row) = self.rows.get_mut(&request.id) else { return false };
+        if let Some(key) = row.key.take() {
+            self.key_records.remove(&key);
+        }
+        let redacted = event::redacted(&row.stored, request.payload.as_ref());
+        redacted.map(|redacted| row.stored = redacted).is_some()
     }
 
     /// Records that an event was removed from one of its scopes. An event that no scope contains any more is dropped.

@@ -272,7 +272,7 @@ impl Connection {
 
     /// Removes a message. A missing message counts as removed.
     pub(crate) async fn remove(&self, stream: &str, sequence: u64) -> Result<()> {
-        let parameters = json!({ "seq": sequence, "no_erase": true });
+        let parameters = json!({ "seq": sequence });
         match self.call_api::<Value>(&format!("STREAM.MSG.DELETE.{stream}"), &parameters, RequestKind::Change).await? {
             Err(refusal) if !refusal.is_not_found() => Err(refusal.into()),
             _ => Ok(()),

@@ -12,6 +12,7 @@ mod access;
 mod cluster;
 mod conformance;
 mod damage;
+mod erasure;
 mod faults;
 mod fixture;
 mod garbage;

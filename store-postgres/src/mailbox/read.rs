@@ -260,8 +260,11 @@ async fn load_rows(
     rows.iter().map(read).collect()
 }
 
-/// Returns the dispatches that ended before a time, oldest first.
+/// Returns the dispatches that a purge names, or else those that ended before a time, oldest first.
 pub(super) async fn ended_before(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
+    if !request.ids.is_empty() {
+        return Ok(request.ids.clone());
+    }
     let mut arguments = PgArguments::default();
     add(&mut arguments, tenant.constants.tenant.as_str())?;
     add(&mut arguments, signed(request.before.as_millis())?)?;

@@ -122,8 +122,11 @@ impl Selection<'_> {
     }
 }
 
-/// Returns the dispatches that ended before the time that the request names, oldest first.
+/// Returns the dispatches that the request names, or else those that ended before its time, oldest first.
 pub(super) fn dispatches_to_purge(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
+    if !request.ids.is_empty() {
+        return Ok(request.ids.clone());
+    }
     let listing = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
     let (mut walk, max_count) =
         (DispatchWalk::new(rows, listing, None, request.limit as usize)?, request.limit as usize);

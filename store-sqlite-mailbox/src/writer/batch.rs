@@ -152,6 +152,7 @@ fn failure_of(error: &SqlError) -> Failure {
 /// The action after a batch.
 enum AfterBatch {
     Sync(oneshot::Sender<Result<()>>),
+    Reclaim(oneshot::Sender<Result<bool>>),
     Close(oneshot::Sender<()>),
 }
 
@@ -183,6 +184,7 @@ impl Batch {
                     self.front_calls += 1;
                 }
                 Message::Sync(reply) => return self.after_batch = Some(AfterBatch::Sync(reply)),
+                Message::Reclaim(reply) => return self.after_batch = Some(AfterBatch::Reclaim(reply)),
                 Message::Close(reply) => return self.after_batch = Some(AfterBatch::Close(reply)),
             }
             next_message = if self.len() < MAX_CALLS { waiting.try_recv().ok() } else { None };
@@ -254,6 +256,7 @@ impl<'c> WriterLoop<'c> {
             }
             match batch.after_batch {
                 Some(AfterBatch::Sync(reply)) => drop(reply.send(self.sync())),
+                Some(AfterBatch::Reclaim(reply)) => drop(reply.send(self.wal.reclaim(self.conn))),
                 Some(AfterBatch::Close(reply)) => close_reply = Some(reply),
                 None => {}
             }

@@ -31,6 +31,8 @@ enum Message {
     First(Box<dyn Job>),
     /// Makes durable what was committed without a sync.
     Sync(oneshot::Sender<Result<()>>),
+    /// Rebuilds the file without the space of what was removed, and empties the WAL.
+    Reclaim(oneshot::Sender<Result<bool>>),
     Close(oneshot::Sender<()>),
 }
 
@@ -85,6 +87,14 @@ impl Writer {
     pub(crate) async fn sync(&self) -> Result<()> {
         let (reply, result) = oneshot::channel();
         self.send(Message::Sync(reply));
+        result.await.map_err(|error| Error::closed().with_source(error))?
+    }
+
+    /// Rebuilds the file without the space of what was removed, and empties the WAL. `false` if a read or another
+    /// process prevented that.
+    pub(crate) async fn reclaim(&self) -> Result<bool> {
+        let (reply, result) = oneshot::channel();
+        self.send(Message::Reclaim(reply));
         result.await.map_err(|error| Error::closed().with_source(error))?
     }
 

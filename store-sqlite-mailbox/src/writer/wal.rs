@@ -77,6 +77,34 @@ impl WriteAheadLog {
     }
 }
 
+impl WriteAheadLog {
+    /// Rebuilds the database without free pages, and moves the WAL into it. Returns `false` if another connection
+    /// prevents one of the two.
+    pub(super) fn reclaim(&mut self, conn: &Connection) -> Result<bool> {
+        let _is_closed = self.store_context.read_gate.close();
+        // The writer does not wait for others: the caller tries again.
+        schema::set_waits_for_locks(conn, false)?;
+        let done = rebuild(conn).and_then(|is_rebuilt| {
+            let restarted = if is_rebuilt { checkpoint(conn, "TRUNCATE")? } else { None };
+            Ok(restarted.is_some_and(|result| !result.is_busy))
+        });
+        schema::set_waits_for_locks(conn, true)?;
+        self.store_context.read_gate.open();
+        if matches!(done, Ok(true)) {
+            WAL_PAGES.set(0);
+            self.next_checkpoint_pages = CHECKPOINT_PAGES;
+        }
+        done
+    }
+}
+
+fn rebuild(conn: &Connection) -> Result<bool> {
+    match conn.execute_batch("VACUUM") {
+        Ok(()) => Ok(true),
+        Err(error) => ignore_if_harmless(error).map(|()| false),
+    }
+}
+
 /// Tries a checkpoint. Returns `None` if another connection prevents it.
 fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<CheckpointResult>> {
     let answer = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {

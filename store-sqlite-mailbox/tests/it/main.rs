@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue panics where it fails")]
 
 mod conformance;
+mod erasure;
 mod faults;
 mod first_release;
 mod fixture;

@@ -143,6 +143,11 @@ impl TenantMailbox {
             interrupted.fence = Some(self.take_over(thread, claimed, env)?);
         }
         self.record_write(thread, now, false);
+        if let Some(thread_mailbox) =
+            self.threads.get_mut(thread).filter(|_| request.forget && env.bug != Some(Bug::InterruptForgetsNothing))
+        {
+            thread_mailbox.interrupt_answers.clear();
+        }
         if let (Some(key), Some(thread_mailbox)) = (&request.key, self.threads.get_mut(thread)) {
             thread_mailbox.interrupt_answers.push((key.clone(), interrupted.clone()));
             let surplus = thread_mailbox.interrupt_answers.len().saturating_sub(20);
@@ -208,13 +213,16 @@ impl TenantMailbox {
 
     pub(super) fn purge(&mut self, request: &Purge, env: &Environment<'_>) -> Result<u64> {
         check_batch_limit(request.limit)?;
+        request.check()?;
         let includes_bound = env.bug == Some(Bug::PurgeIncludesItsTime);
         let is_old = |end: Timestamp| end < request.before || (includes_bound && end == request.before);
         let finished = self
             .stored_dispatches
             .iter()
             .filter_map(|stored| Some((stored.dispatch.finished_at?, stored.dispatch.id.clone())));
-        let mut to_remove: Vec<_> = finished.filter(|(end, _)| is_old(*end)).collect();
+        let names_all = request.ids.is_empty() || env.bug == Some(Bug::PurgeIgnoresIds);
+        let is_named = |id: &DispatchId| names_all || request.ids.contains(id);
+        let mut to_remove: Vec<_> = finished.filter(|(end, id)| is_old(*end) && is_named(id)).collect();
         to_remove.sort();
         to_remove.truncate(request.limit as usize);
         if !request.dry_run {

@@ -153,6 +153,10 @@ pub(super) fn record_of(event: Event) -> Result<Option<AuditRecord>> {
     if !event.topics.contains(&all) {
         return Ok(None);
     }
+    // It was an event of a thread, too, and was erased with it.
+    if event.redacted && event.payload.is_none() {
+        return Ok(None);
+    }
     let corrupt = || Error::corrupt(format!("the payload of audit record {}", event.id));
     let payload = event.payload.as_ref().ok_or_else(corrupt)?;
     let payload = AuditPayload::read(payload.as_str()).map_err(|e| corrupt().with_source(e))?;
@@ -169,6 +173,25 @@ pub(super) fn record_of(event: Event) -> Result<Option<AuditRecord>> {
         error: payload.error,
         extra: payload.extra,
     }))
+}
+
+/// Returns what stays of a record whose values are erased: who did what to which resource. None if it has no values.
+pub(super) fn without_values(event: &Event) -> Result<Option<Json>> {
+    let Some(record) = record_of(event.clone())? else { return Ok(None) };
+    if record.before.is_none() && record.after.is_none() && record.error.is_none() {
+        return Ok(None);
+    }
+    let payload = AuditPayload {
+        actor: record.actor,
+        resource: record.resource,
+        before: None,
+        after: None,
+        redacted: true,
+        restored_from: record.restored_from,
+        error: None,
+        extra: Extra::default(),
+    };
+    Json::parse(&payload.encode()).map(Some)
 }
 
 /// Returns the topic in which the records of a query are found: that of the resource, of the deepest folder that has

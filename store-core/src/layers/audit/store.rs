@@ -7,12 +7,12 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::{
-    AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit,
-    rules::{admits, all_topic, has_layer_filter, planned, record_of, restored_value, topic_of_query},
+    AuditAction, AuditQuery, AuditRecord, AuditResource, NewAudit, ResourceFilter,
+    rules::{admits, all_topic, has_layer_filter, planned, record_of, restored_value, topic_of_query, without_values},
 };
 use crate::{
     error::{Error, Result},
-    event::{AppendEvents, EventFilter, EventQuery, Scope, Subscribe, SubscriptionStart},
+    event::{AppendEvents, EventFilter, EventQuery, RedactEvent, Scope, Subscribe, SubscriptionStart},
     id::EventId,
     json::Json,
     layers::{LayerStore, TrimFeed, TrimmedFeed, until_error},
@@ -134,6 +134,33 @@ impl AuditLog {
             }
             request.cursor = Some(next);
         }
+    }
+
+    /// Removes the values from the records about some resources, and returns how many had any (PV-1). Who did what, when
+    /// and to what stays.
+    ///
+    /// # Errors
+    /// The errors of reading and of [`redact_events`](crate::EventRetention::redact_events).
+    pub(in crate::layers) async fn erase_values(&self, resources: &ResourceFilter, dry_run: bool) -> Result<u64> {
+        let query = AuditQuery::new().about(resources.clone());
+        let events = EventQuery::new(Scope::Topic(topic_of_query(&query)?));
+        let (mut count, mut next) = (0, Some(PageRequest::first(MAX_PAGE)));
+        while let Some(page) = next.take() {
+            let page = self.store.events.list_events(events.clone().with_page(page)).await?;
+            let mut redactions = Vec::new();
+            for event in page.items {
+                let is_meant = record_of(event.clone())?.is_some_and(|record| resources.admits(&record.resource));
+                if let Some(payload) = without_values(&event)?.filter(|_| is_meant) {
+                    redactions.push(RedactEvent::new(event.id).with_payload(payload));
+                }
+            }
+            count += length(redactions.len());
+            if !dry_run && !redactions.is_empty() {
+                self.store.events.redact_events(redactions).await?;
+            }
+            next = page.next.map(|cursor| PageRequest::first(MAX_PAGE).after(cursor));
+        }
+        Ok(count)
     }
 
     /// Returns the value with which a layer restores `resource` from a record (AU-6).

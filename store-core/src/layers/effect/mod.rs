@@ -7,6 +7,7 @@ mod retention;
 mod rules;
 mod store;
 
+pub(in crate::layers) use self::rules::entries_of;
 pub use self::{
     record::{BegunEffect, Effect, EffectEnd, EffectName, EffectStatus, MAX_EFFECT_ID_BYTES, Resolution},
     request::{

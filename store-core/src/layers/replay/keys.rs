@@ -1,6 +1,6 @@
 //! The topics and documents in which the replay log is kept.
 
-use super::record::{ReplayStreamRef, StoredExpiry, unreadable};
+use super::record::{ReplayStreamRef, StoredExpiry, StoredReplay, unreadable};
 use crate::{
     document::{Document, DocumentChange, DocumentExpect, DocumentKey, DocumentQuery, DocumentRef, KeySegment},
     error::Result,
@@ -48,6 +48,34 @@ impl ReplayStreamRef {
 /// Returns the query for the records that have expired by a time, oldest expiry first.
 pub(super) fn expired_by(now: Timestamp) -> Result<DocumentQuery> {
     Ok(DocumentQuery::new(CollectionId::new(EXPIRY)?).before([KeySegment::Number(now.as_millis() + 1)]))
+}
+
+/// Returns the query for all records.
+pub(super) fn records() -> Result<DocumentQuery> {
+    Ok(DocumentQuery::new(CollectionId::new(RECORDS)?))
+}
+
+/// Returns the query for the records of a version of a protocol, of all its streams.
+pub(super) fn records_of(stream: &ReplayStreamRef) -> Result<DocumentQuery> {
+    Ok(records()?.starting_with([KeySegment::id(stream.protocol())?, KeySegment::id(stream.version())?]))
+}
+
+/// Returns the query for all records that expire.
+pub(super) fn all_expiring() -> Result<DocumentQuery> {
+    Ok(DocumentQuery::new(CollectionId::new(EXPIRY)?))
+}
+
+/// Returns the stream of a document of either collection.
+pub(super) fn stream_of(document: &Document) -> Result<ReplayStreamRef> {
+    let segments = document.key.segments();
+    let (segments, stream) = match segments.as_slice() {
+        [KeySegment::Number(_), rest @ ..] => (rest, StoredExpiry::from_document(document)?.stream),
+        all => (all, StoredReplay::from_document(document)?.stream),
+    };
+    let [KeySegment::Id(protocol), KeySegment::Id(version), KeySegment::Id(_)] = segments else {
+        return Err(unreadable(document));
+    };
+    ReplayStreamRef::new(stream, WireProtocol::new(protocol)?, WireProtocolVersion::new(version)?)
 }
 
 /// Returns a change that changes nothing, and is refused if the thread does not exist (TH-32).

@@ -26,6 +26,11 @@ pub(super) fn index() -> Result<DocumentQuery> {
     Ok(DocumentQuery::new(CollectionId::new(INDEX)?))
 }
 
+/// Returns the query for the entries of a thread in the index.
+pub(in crate::layers) fn entries_of(thread: &ThreadId) -> Result<DocumentQuery> {
+    Ok(index()?.starting_with([KeySegment::id(thread)?]))
+}
+
 /// Reads the thread and the run from an entry of the index.
 pub(super) fn indexed(entry: &Document) -> Result<(ThreadId, RunId)> {
     match entry.key.segments().as_slice() {

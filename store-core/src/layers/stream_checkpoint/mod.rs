@@ -6,6 +6,7 @@ mod request;
 mod rules;
 mod store;
 
+pub(in crate::layers) use self::keys::entries_of;
 pub use self::{
     record::{CallInFlight, PartialAnswer, StreamCheckpoint},
     request::{PurgeStreamCheckpoints, PurgedStreamCheckpoints, PutStreamCheckpoint, StreamCheckpointOutcome},

@@ -111,10 +111,13 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: those that ended before the given time, in the order of their ends,
+    /// Returns the dispatches that a purge removes: those that it names, or else those that ended before the given time, in the order of their ends,
     /// up to the limit (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
+        if !request.ids.is_empty() {
+            return request.ids.clone();
+        }
         let ended_dispatches = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
         ended_dispatches.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }

@@ -5,10 +5,11 @@ use crate::{
     commit::DecisionContext,
     error::{Error, Result},
     id::DispatchId,
-    limits::Limits,
+    limits::{Limits, check_limit, length},
     mailbox::{
         Dispatch, DispatchAct, DispatchStatus, Purge, Requeue, RequeueChoice, StoredDispatch, rules::check_item_count,
     },
+    page::MAX_PAGE,
     time::Timestamp,
 };
 
@@ -16,8 +17,12 @@ impl Purge {
     /// Refuses a request that no store can carry out.
     ///
     /// # Errors
-    /// `Invalid` for a limit out of range.
+    /// `Invalid` for a limit out of range, and for a dry run that names dispatches; `LimitExceeded` for too many ids.
     pub fn check(&self) -> Result<()> {
+        if self.dry_run && !self.ids.is_empty() {
+            return Err(Error::invalid("purge", "a dry run names no dispatches"));
+        }
+        check_limit("dispatches of one purge", length(self.ids.len()), u64::from(MAX_PAGE))?;
         check_call_limit(self.limit)
     }
 }

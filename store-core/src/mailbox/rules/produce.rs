@@ -216,13 +216,13 @@ pub fn interrupt(
     // A claim of the old epoch needs this interrupt: when the claim ends, its dispatch shows the reason.
     let is_still_held =
         current_claim.as_ref().is_some_and(|current_claim| current_claim.epoch == old_epoch && take_over.is_none());
+    let kept = if request.forget { 0 } else { MAX_INTERRUPT_KEYS };
     if let Some(key) = &request.key {
         recent_keys.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
     // These interrupts may not be needed any more: those whose keys are forgotten now, and the one that was the newest.
-    let forgotten_epochs = recent_keys
-        .drain(..recent_keys.len().saturating_sub(MAX_INTERRUPT_KEYS))
-        .map(|interrupt_ref| interrupt_ref.epoch);
+    let forgotten_epochs =
+        recent_keys.drain(..recent_keys.len().saturating_sub(kept)).map(|interrupt_ref| interrupt_ref.epoch);
     let epochs_to_check: Vec<_> =
         forgotten_epochs.chain(previous_interrupt.map(|previous_interrupt| previous_interrupt.epoch)).collect();
     let interrupt = StoredInterrupt {

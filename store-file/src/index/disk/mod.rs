@@ -74,6 +74,8 @@ pub(super) struct DiskIndex {
     /// What every view shows: taken when the last batch was whole. A snapshot that is taken while a batch is applied
     /// may show it in part, as tables that are written at that time count as later than the batch.
     shown: RwLock<Arc<fjall::Snapshot>>,
+    /// Every view has one of it: so it is known whether there are any.
+    views: Arc<()>,
     /// Where it is, if it is a temporary one. It goes last.
     temporary: Option<TemporaryFolder>,
 }
@@ -156,7 +158,10 @@ impl DiskIndex {
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
             let shown = RwLock::new(Arc::new(database.snapshot()));
-            Ok((Self { folder: folder.into(), database, keys, shown, temporary: None }, condition))
+            Ok((
+                Self { folder: folder.into(), database, keys, shown, views: Arc::default(), temporary: None },
+                condition,
+            ))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
@@ -168,7 +173,8 @@ impl DiskIndex {
 
     pub(super) fn snapshot(&self) -> DiskView {
         let snapshot = Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner));
-        DiskView { folder: Arc::clone(&self.folder), snapshot, keys: self.keys.clone() }
+        let _alive = Arc::clone(&self.views);
+        DiskView { folder: Arc::clone(&self.folder), snapshot, keys: self.keys.clone(), _alive }
     }
 
     /// Applies a batch. `Index::apply` applies one batch at a time.
@@ -240,6 +246,38 @@ impl DiskIndex {
         guarded(&self.folder, || self.database.persist(PersistMode::SyncAll))
     }
 
+    /// Whether there is a view of it.
+    pub(super) fn is_read(&self) -> bool {
+        Arc::strong_count(&self.views) > 1
+    }
+
+    fn let_go(self) -> Arc<Path> {
+        let Self { folder, database, keys, shown, .. } = self;
+        drop((keys, shown));
+        drop(database);
+        folder
+    }
+
+    /// The same index, whose files have nothing of what was removed or overwritten. There is no view of it.
+    pub(super) fn without_former_bytes(self) -> Result<Self> {
+        if self.temporary.is_some() {
+            return Ok(self);
+        }
+        self.persist()?;
+        let empty = self.database.snapshot();
+        drop(mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), Arc::new(empty)));
+        guarded(&self.folder, || {
+            // Nothing holds an earlier state from here on but the snapshot of the present one.
+            self.keys.rotate_memtable()?;
+            self.wait_for_tables()?;
+            self.keys.major_compact()
+        })?;
+        let folder = self.let_go();
+        empty_journals(&folder).map_err(|source| error::io("index", source))?;
+        let (index, _) = Self::try_open(&folder).map_err(report)?;
+        Ok(index)
+    }
+
     /// Lets go of the files. What the journal holds goes into a table first, after a merge that is under way, and the
     /// journal is emptied: an opening reads it item by item, which takes longer than all else that it does.
     pub(super) fn close(self) -> Result<()> {
@@ -248,9 +286,7 @@ impl DiskIndex {
         }
         let write = || self.keys.rotate_memtable().and_then(|_| self.wait_for_tables());
         let in_tables = self.persist().is_ok() && guarded(&self.folder, write).is_ok();
-        let Self { folder, database, keys, shown, temporary: _ } = self;
-        drop((keys, shown));
-        drop(database);
+        let folder = self.let_go();
         if in_tables { empty_journals(&folder).map_err(|source| error::io("index", source)) } else { Ok(()) }
     }
 }

@@ -13,6 +13,7 @@ pub(in crate::index) struct DiskView {
     pub(super) folder: Arc<Path>,
     pub(super) snapshot: Arc<fjall::Snapshot>,
     pub(super) keys: Keyspace,
+    pub(super) _alive: Arc<()>,
 }
 
 impl fmt::Debug for DiskView {

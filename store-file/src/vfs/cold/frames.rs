@@ -169,7 +169,12 @@ fn is_no_file(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// As the system says; [`Damaged`] for a log that has fewer bytes.
-pub(super) fn write(log: &dyn VfsFile, target: &dyn VfsFile, (len, plain_began): (u64, u64)) -> io::Result<()> {
+pub(super) fn write(
+    log: &dyn VfsFile,
+    target: &dyn VfsFile,
+    (len, plain_began): (u64, u64),
+    patches: &[(u64, Vec<u8>)],
+) -> io::Result<()> {
     let mut compressor = Compressor::new(LEVEL)?;
     compressor.set_parameter(CParameter::ChecksumFlag(true))?;
     let mut decompressor = Decompressor::new()?;
@@ -180,6 +185,7 @@ pub(super) fn write(log: &dyn VfsFile, target: &dyn VfsFile, (len, plain_began):
         let want = usize::try_from(len - table.len()).unwrap_or(FRAME_TEXT).min(FRAME_TEXT);
         let text = text.get_mut(..want).unwrap_or_default();
         read_exact_at(log, text, table.len())?;
+        patches.iter().for_each(|(offset, bytes)| patch(text, table.len(), *offset, bytes));
         let frame = compressor.compress(text)?;
         if decompressor.decompress(&frame, want)? != text {
             return Err(io::Error::other("the compressed bytes do not give the text"));
@@ -194,4 +200,12 @@ pub(super) fn write(log: &dyn VfsFile, target: &dyn VfsFile, (len, plain_began):
     }
     waiting.extend(table.encode());
     target.write_at(&waiting, written)
+}
+
+/// Writes what of some bytes falls into a part of a text. `begins` and `offset` are offsets of the whole text.
+fn patch(part: &mut [u8], begins: u64, offset: u64, bytes: &[u8]) {
+    let (skip, at) = (begins.saturating_sub(offset), offset.saturating_sub(begins));
+    let bytes = usize::try_from(skip).ok().and_then(|skip| bytes.get(skip..)).unwrap_or_default();
+    let part = usize::try_from(at).ok().and_then(|at| part.get_mut(at..)).unwrap_or_default();
+    part.iter_mut().zip(bytes).for_each(|(old, new)| *old = *new);
 }

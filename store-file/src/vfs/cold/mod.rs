@@ -97,28 +97,36 @@ impl Cold {
         Ok(Sizes { plain, compressed })
     }
 
+    /// The offset of a log at which its plain file begins.
+    ///
+    /// # Errors
+    /// As the system says; [`Damaged`].
+    pub(crate) fn plain_begins(&self, log: &FilePath) -> io::Result<u64> {
+        Ok(LogFile::open(&self.0, log, Open::Write)?.plain_begins())
+    }
+
     /// Compresses the first `len` bytes of a log, which are all that it has, to a file that [`Cold::switch`] gives its
     /// name. The plain file and its name must be durable before the switch: after a crash the ends of both files are
-    /// compared.
+    /// compared. `patches` are bytes that take the place of others, by their offsets.
     ///
     /// # Errors
     /// As the system says; [`Damaged`]. Nothing of the log has changed.
-    pub(crate) fn prepare(&self, log: &FilePath, len: u64) -> io::Result<()> {
-        let prepared = self.write(log, len);
+    pub(crate) fn prepare(&self, log: &FilePath, len: u64, patches: &[(u64, Vec<u8>)]) -> io::Result<()> {
+        let prepared = self.write(log, len, patches);
         if prepared.is_err() {
             self.clean();
         }
         prepared
     }
 
-    fn write(&self, log: &FilePath, len: u64) -> io::Result<()> {
+    fn write(&self, log: &FilePath, len: u64, patches: &[(u64, Vec<u8>)]) -> io::Result<()> {
         if len < TAIL as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let below = &*self.0.below;
         let source = LogFile::open(&self.0, log, Open::Write)?;
         let target = empty_file(below, NEW)?;
-        frames::write(&source, &*target, (len, source.plain_begins()))?;
+        frames::write(&source, &*target, (len, source.plain_begins()), patches)?;
         target.sync_data()?;
         empty_file(below, EMPTY)?.sync_data()
     }

@@ -2,6 +2,7 @@
 //! RG-12).
 
 mod child;
+mod erasure;
 
 use std::collections::BTreeSet;
 

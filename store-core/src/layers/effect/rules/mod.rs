@@ -72,6 +72,12 @@ impl Group {
     }
 }
 
+/// Returns the queries for the entries of a thread in the order of all effects.
+pub(in crate::layers) fn entries_of(thread: &ThreadId) -> Result<Vec<DocumentQuery>> {
+    let owner = EffectOwner::Thread(thread.clone());
+    Group::ALL.iter().map(|group| group.query(&owner)).collect()
+}
+
 /// Names the document of an effect.
 pub(super) fn document_of(name: &EffectName) -> Result<DocumentRef> {
     let segments = [KeySegment::id(name.run())?, KeySegment::id(name.id())?];
