@@ -24,6 +24,7 @@
 //! - [`Case`], [`Given`], [`Verdict`]: a case, the store that it gets, how it ends; [`check`], [`given`]: helpers
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`TestLength`]: how long tests that repeat something run
+//! - [`check_killed_effects`], [`perform_effects`]: a test whose processes are killed while they perform effects
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
@@ -87,6 +88,7 @@ pub use self::{
     case_list::{cases, cases_of, promises_by_case},
     check::{Failure, Verdict},
     coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
+    effect::kills::{EffectProcess, check_killed_effects, perform_effects},
     fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
     matrix::{StoreSupport, comparison_table},

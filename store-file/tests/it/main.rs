@@ -15,7 +15,7 @@ mod cold_crashes;
 mod conformance;
 mod damage;
 mod documents;
-mod effects;
+mod effect_crashes;
 mod events;
 mod files;
 mod first_release;
