@@ -25,6 +25,7 @@
 //! - `case_list`: which cases belong to which contract; [`PROMISES_WITHOUT_CASE`]: promises that no case tests
 //! - [`OTLP_SCENARIOS`]: scenarios of OpenTelemetry's conventions for generative AI
 //! - [`TestLength`]: how long tests that repeat something run
+//! - [`check_killed_effects`], [`perform_effects`]: a test whose processes are killed while they perform effects
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`blob_bugs`]: planted bugs of objects and blobs, which their cases must find
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
@@ -104,6 +105,7 @@ pub use self::{
     check::{Failure, Verdict},
     coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
     erasure::ErasureSubject,
+    effect::kills::{EffectProcess, check_killed_effects, perform_effects},
     fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
     matrix::{StoreSupport, comparison_table},

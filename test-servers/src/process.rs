@@ -94,6 +94,15 @@ impl Process {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
+    /// Kills the process after it has sent this number of lines, if it has not ended before. None: waits until it ends,
+    /// and panics unless it ends successfully. Returns all lines that it sent, except those that were already read.
+    pub fn kill_after(mut self, lines: Option<usize>) -> Vec<String> {
+        let Some(count) = lines else { return self.end() };
+        let mut received: Vec<_> = (0..count).map_while(|_| self.next_line()).collect();
+        received.extend(self.kill());
+        received
+    }
+
     /// Kills the process. Returns the lines that it sent, except those that were already read.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();

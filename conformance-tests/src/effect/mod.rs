@@ -4,6 +4,7 @@ mod begin;
 mod claim;
 mod end;
 pub(crate) mod helpers;
+pub(crate) mod kills;
 mod list;
 mod resolve;
 mod retention;

@@ -18,6 +18,7 @@ mod documents;
 mod effects;
 mod erasure;
 mod erasure_crashes;
+mod effect_crashes;
 mod events;
 mod files;
 mod first_release;

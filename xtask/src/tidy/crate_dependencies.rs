@@ -18,7 +18,9 @@ fn allowed_dependencies(package: &str) -> Vec<&'static str> {
         "sessions" => vec!["providers", "store-core"],
         "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),
-        "agent-server-example" | "replay-server-example" | "webhook-example" => vec!["agentstore"],
+        "agent-server-example" | "payment-worker-example" | "replay-server-example" | "webhook-example" => {
+            vec!["agentstore"]
+        }
         "xtask" => vec!["conformance-tests", "store-core", "test-servers"],
         _ => vec!["store-core"],
     }

@@ -3,6 +3,7 @@
 mod clock;
 mod disks;
 mod dropped_calls;
+mod effects;
 pub(crate) mod helpers;
 mod kill;
 mod migrations;
