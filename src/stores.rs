@@ -12,8 +12,8 @@ use store_core::{
         config::{ConfigLayer, ConfigStore},
         dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
-        evaluation::{EvaluationLayer, EvaluationStore},
         erasure::{ErasureLayer, ErasureStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         profile::{ProfileLayer, ProfileStore},
         registry::{RegistryLayer, RegistryStore},
         replay::{ReplayLayer, ReplayStore},
@@ -32,14 +32,9 @@ use crate::{
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always
 /// belong to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects,
-/// the replay log and stream checkpoints. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
-/// another one config with profiles and audit log ([`with_settings`](Self::with_settings)), and another one the bytes of
-/// blobs ([`with_blobs`](Self::with_blobs)).
-/// the replay log, stream checkpoints and traces. Another store may have the mailbox
-/// ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
-/// ([`with_settings`](Self::with_settings)).
-/// the replay log, stream checkpoints, datasets and evaluation runs. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
-/// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
+/// the replay log, stream checkpoints, traces, datasets and evaluation runs. Another store may have the mailbox
+/// ([`with_mailbox`](Self::with_mailbox)), another one config with profiles and audit log
+/// ([`with_settings`](Self::with_settings)), and another one the bytes of blobs ([`with_blobs`](Self::with_blobs)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.
@@ -400,6 +395,8 @@ impl Stores {
             return Err(unsupported(KEEPING_BLOBS));
         }
         Ok(Arc::new(BlobLayer::new(&stores, Arc::clone(&self.clock))?))
+    }
+
     /// Returns the traces of a tenant (TR): what happened in runs, as spans.
     ///
     /// # Errors
@@ -407,6 +404,8 @@ impl Stores {
     pub fn traces(&self, tenant: &TenantId) -> Result<Arc<dyn TraceStore>> {
         layer_store(&*self.thread_store, tenant)?;
         Ok(Arc::new(TraceLayer::new(&self.thread_store.tenant(tenant)?)?))
+    }
+
     /// Returns the datasets of a tenant (TR-3): cases to evaluate agents with, in versions.
     ///
     /// # Errors
@@ -421,6 +420,8 @@ impl Stores {
     /// As [`config`](Self::config).
     pub fn evaluations(&self, tenant: &TenantId) -> Result<Arc<dyn EvaluationStore>> {
         Ok(Arc::new(EvaluationLayer::new(layer_store(&*self.thread_store, tenant)?)))
+    }
+
     /// Returns the erasures of a tenant (PV): a thread, or everything of a resource, is removed with all that speaks of
     /// it, in all parts. Afterwards [`reclaim_space`](Self::reclaim_space) lets go of the bytes.
     ///

@@ -3,12 +3,9 @@
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
-    AuditStore, Capabilities, BlobStore, CommitCoordinator, ConfigStore, Create, EffectStore, EntryQuery, Error, MailboxStore,
-    OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread,
-    ThreadId, ThreadRunStore, TraceStore,
-    AuditStore, Capabilities, CommitCoordinator, ConfigStore, Create, DatasetStore, EffectStore, EntryQuery, Error,
-    EvaluationStore, MailboxStore, OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore, StoreUrl,
-    Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore,
+    AuditStore, BlobStore, Capabilities, CommitCoordinator, ConfigStore, Create, DatasetStore, EffectStore, EntryQuery,
+    Error, EvaluationStore, MailboxStore, OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore,
+    StoreUrl, Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore, TraceStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
@@ -172,9 +169,13 @@ impl Session {
     /// Returns the blobs of the tenant.
     pub(crate) fn blobs(&self) -> Result<Arc<dyn BlobStore>> {
         Ok(self.stores.blobs(&self.tenant)?)
+    }
+
     /// Returns the traces of the tenant.
     pub(crate) fn traces(&self) -> Result<Arc<dyn TraceStore>> {
         Ok(self.stores.traces(&self.tenant)?)
+    }
+
     /// Returns the datasets of the tenant.
     pub(crate) fn datasets(&self) -> Result<Arc<dyn DatasetStore>> {
         Ok(self.stores.datasets(&self.tenant)?)

@@ -220,9 +220,8 @@ macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
             $crate::area_tests! {
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint trace
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset evaluation
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint erasure
+                [DocumentStore $fixture] config profile registry audit effect erasure replay stream_checkpoint trace
+                dataset evaluation
             }
         }
     };
@@ -272,12 +271,8 @@ impl Contract {
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
                 area_slices!(
-                    document config profile registry audit effect replay stream_checkpoint trace
-                    tenant page ids errors process
-                    document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant page ids
-                    errors process
-                    document config profile registry audit effect replay stream_checkpoint erasure tenant page ids errors
-                    process
+                    document config profile registry audit effect erasure replay stream_checkpoint trace dataset
+                    evaluation tenant page ids errors process
                 )
             }
             Self::ObjectStore => area_slices!(object blob),

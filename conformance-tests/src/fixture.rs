@@ -12,8 +12,8 @@ use store_core::{
         config::{ConfigLayer, ConfigStore},
         dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
-        evaluation::{EvaluationLayer, EvaluationStore},
         erasure::{ErasureLayer, ErasureStore},
+        evaluation::{EvaluationLayer, EvaluationStore},
         replay::{ReplayLayer, ReplayStore},
         stream_checkpoint::{StreamCheckpointLayer, StreamCheckpointStore},
         trace::{TraceLayer, TraceStore},
@@ -171,6 +171,8 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents or no threads.
     fn traces(&self, stores: &TenantStores) -> Result<Arc<dyn TraceStore>> {
         Ok(Arc::new(TraceLayer::new(stores)?))
+    }
+
     /// Returns the datasets over the documents of a tenant, as [`config`](Self::config) does for config.
     ///
     /// # Errors
@@ -185,6 +187,8 @@ pub trait Fixture: Send + Sync + 'static {
     /// `Unsupported` if the tenant has no documents.
     fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
         Ok(Arc::new(EvaluationLayer::new(LayerStore::new(stores)?)))
+    }
+
     /// Returns the erasures of a tenant, as [`config`](Self::config) does for config.
     ///
     /// # Errors

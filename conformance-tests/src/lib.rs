@@ -32,13 +32,8 @@
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, `document`, `object`, `blob`, `config`, `profile`, `registry`, `audit`, `effect`,
-//!   `replay`, `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
-//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
-//!   `stream_checkpoint`, `trace`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`,
-//!   `process`
-//!   `stream_checkpoint`, `dataset`, `evaluation`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
-//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `erasure`, `replay`,
-//!   `stream_checkpoint`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `erasure`, `replay`, `stream_checkpoint`, `trace`, `dataset`, `evaluation`, and areas whose cases run for every
+//!   contract: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
@@ -104,14 +99,14 @@ pub use self::{
     case_list::{cases, cases_of, promises_by_case},
     check::{Failure, Verdict},
     coverage::{CoveredBy, PROMISES_WITHOUT_CASE, PromiseWithoutCase},
-    erasure::ErasureSubject,
     effect::kills::{EffectProcess, check_killed_effects, perform_effects},
+    erasure::ErasureSubject,
     fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
     matrix::{StoreSupport, comparison_table},
     random::{Random, seed_from_env},
     report::{CaseResult, Report, SuiteRefusal, run},
     test_length::TestLength,
-    with_blobs::WithBlobs,
     trace::OTLP_SCENARIOS,
+    with_blobs::WithBlobs,
 };

@@ -13,11 +13,9 @@
 //! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
 //!   delivered live or queued
 //! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, blobs,
-//!   config, effects, profiles, the registry, the replay log, stream checkpoints
-//! - [`layers`]: contracts over documents and topics, which every backend with documents has: the audit log, config,
-//!   effects, profiles, the registry, the replay log, stream checkpoints, traces
+//!   config, datasets, effects, erasures, evaluation runs, profiles, the registry, the replay log, stream checkpoints,
+//!   traces
 //! - [`span`]: what happened in a run, in the terms of OpenTelemetry: derived spans, and OTLP/JSON
-//!   datasets, effects, evaluation runs, profiles, the registry, the replay log, stream checkpoints
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //!
@@ -94,18 +92,12 @@ pub use self::{
         LeafComparison, LogReaderExt, NewCheckpoint, PendingStoreExt,
     },
     id::{
-        AgentId, AgentType, CausationId, CollectionId, CommitKey, CorrelationId, DedupeKey, DefinitionId,
-        DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EventId, EventKey, EventKind, IdSource,
-        IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, PinHolder,
-        ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId, SharedScopeId,
-        TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol, WireProtocolVersion,
-        WorkerId, WriterId,
         AgentId, AgentType, CaseId, CausationId, CellId, CollectionId, CommitKey, CorrelationId, DatasetId, DedupeKey,
         DefinitionId, DefinitionKind, DispatchId, EffectId, EffectKind, EntryId, EvaluationId, EventId, EventKey,
         EventKind, IdSource, IdempotencyKey, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId,
-        OutboxTarget, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId, SegmentId,
-        SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType, WireProtocol,
-        WireProtocolVersion, WorkerId, WriterId,
+        OutboxTarget, PinHolder, ProfileKey, ProjectorVersion, PublicationId, ReplayStreamId, ResourceId, RunId,
+        SegmentId, SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType,
+        WireProtocol, WireProtocolVersion, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     layers::{
@@ -133,6 +125,7 @@ pub use self::{
             EffectStatus, EffectStore, EndEffect, MAX_EFFECT_ID_BYTES, NewEffect, PurgeEffects, PurgedEffects,
             Resolution, ResolveEffect, end_changes,
         },
+        erasure::{EraseResource, EraseThread, Erased, ErasureLayer, ErasureStore},
         evaluation::{
             Cell, CellComparison, CellResults, CellSummary, CellVerdict, Evaluation, EvaluationEnd, EvaluationLayer,
             EvaluationReader, EvaluationReaderExt, EvaluationResult, EvaluationStatus, EvaluationStore,
@@ -140,7 +133,6 @@ pub use self::{
             NewResult, PurgeEvaluations, PurgedEvaluations, ResultContent, ResultKey, ResultQuery, Score,
             compare_cells,
         },
-        erasure::{EraseResource, EraseThread, Erased, ErasureLayer, ErasureStore},
         profile::{
             ProfileChange, ProfileLayer, ProfileOwner, ProfileStore, ProfileStoreExt, ProfileValue, SharedScope,
             WriteProfile, WrittenProfile,
@@ -208,8 +200,8 @@ pub use self::{
         Attribute, AttributeValue, OtlpImport, Span, SpanDeriver, SpanEvent, SpanId, SpanKind, SpanLink, SpanSource,
         SpanStatus, StatusCode, TraceId, derive_spans, read_otlp, root_span_of, trace_of, write_otlp,
     },
-    store::{Store, TenantStores},
     store::{ReclaimedSpace, Store, TenantStores},
+    store::{Store, TenantStores},
     thread::{
         ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
         ThreadFields, ThreadFilter, ThreadListKey, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,

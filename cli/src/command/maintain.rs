@@ -105,7 +105,6 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
     (retention.versions, retention.effects) = (args.versions, args.effects.0);
     (retention.stream_checkpoints, retention.blobs) = (args.stream_checkpoints.0, args.blobs.0);
-    retention.stream_checkpoints = args.stream_checkpoints.0;
     (retention.traces, retention.newest_traces) = (args.traces.0, args.keep_traces);
     (retention.evaluations, retention.newest_evaluations) = (args.evaluations.0, args.keep_evaluations);
     let mut maintenance =
@@ -249,7 +248,7 @@ fn traces_text(age: Option<Duration>, newest: Option<u64>) -> String {
     }
 }
 
-fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 13] {
+fn removed_by_kind(summary: &MaintenanceSummary) -> [(&'static str, u64); 15] {
     [
         ("expired claims", summary.reclaimed),
         ("dispatches", summary.dispatches),

@@ -13,8 +13,8 @@ use store_core::{
         config::{ConfigLayer, ConfigStore},
         dataset::{DatasetLayer, DatasetStore},
         effect::{EffectLayer, EffectStore},
-        evaluation::{EvaluationLayer, EvaluationStore},
         erasure::ErasureStore,
+        evaluation::{EvaluationLayer, EvaluationStore},
         replay::ReplayStore,
         stream_checkpoint::StreamCheckpointStore,
         trace::TraceStore,
@@ -29,8 +29,8 @@ use super::{
     dataset::BuggyDatasets,
     document::{FaultyCommits, FaultyDocuments},
     effect_store::BuggyEffects,
-    evaluation::BuggyEvaluations,
     erasure::BuggyErasure,
+    evaluation::BuggyEvaluations,
     replay::BuggyReplay,
     stream_checkpoint::BuggyStreamCheckpoints,
     trace_store::BuggyTraces,
@@ -156,6 +156,8 @@ impl Fixture for LayerBugFixture {
 
     fn traces(&self, stores: &TenantStores) -> Result<Arc<dyn TraceStore>> {
         Ok(Arc::new(BuggyTraces::new(stores.clone(), self.bug)?))
+    }
+
     fn datasets(&self, stores: &TenantStores) -> Result<Arc<dyn DatasetStore>> {
         let inner = DatasetLayer::new(LayerStore::new(stores)?);
         Ok(Arc::new(BuggyDatasets::new(inner, stores.clone(), self.bug)))
@@ -164,6 +166,8 @@ impl Fixture for LayerBugFixture {
     fn evaluations(&self, stores: &TenantStores) -> Result<Arc<dyn EvaluationStore>> {
         let inner = EvaluationLayer::new(LayerStore::new(stores)?);
         Ok(Arc::new(BuggyEvaluations::new(inner, LayerStore::new(stores)?, self.bug)))
+    }
+
     fn erasure(&self, stores: &TenantStores) -> Result<Arc<dyn ErasureStore>> {
         Ok(Arc::new(BuggyErasure::new(stores.clone(), self.bug)?))
     }

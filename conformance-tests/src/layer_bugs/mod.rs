@@ -2,14 +2,9 @@
 //!
 //! The layers are in `store-core`. A bug of profiles or of the registry changes what the layer reads from the model and
 //! writes to it (`document`, `effects`). A bug of config or of the audit log changes the calls of the layer and their
-//! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints or of traces does one or the
-//! other (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`, `trace_store`,
-//! `trace_documents`).
-//! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints, of datasets or of
-//! evaluation runs does one or the other (`effect_store`, `effect_documents`, `document`, `replay`,
-//! `stream_checkpoint`, `dataset`, `evaluation`).
-//! answers (`config`, `audit`). A bug of effects, of the replay log or of stream checkpoints does one or the other
-//! (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`). A bug of erasures does both (`erasure`).
+//! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints, of traces, of datasets, of
+//! evaluation runs or of erasures does one or the other (`effect_store`, `effect_documents`, `document`, `replay`,
+//! `stream_checkpoint`, `trace_store`, `trace_documents`, `dataset`, `evaluation`, `erasure`).
 
 mod audit;
 mod bug;
@@ -19,8 +14,8 @@ mod document;
 mod effect_documents;
 mod effect_store;
 mod effects;
-mod evaluation;
 mod erasure;
+mod evaluation;
 mod fixture;
 mod replay;
 mod stream_checkpoint;

@@ -1,26 +1,15 @@
-//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints, blobs. A dry run
-//! counts what they would remove.
-//! The steps about layers: config, the audit log, the registry, effects, traces, the replay log, stream checkpoints. A
-//! dry run counts what they would remove.
-//! The steps about layers: config, the audit log, the registry, effects, the replay log, stream checkpoints,
-//! evaluation runs. A dry run counts what they would remove.
+//! The steps about layers: config, the audit log, the registry, effects, traces, the replay log, stream checkpoints,
+//! blobs, evaluation runs. A dry run counts what they would remove.
 
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    CollectBlobs, ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
+    CollectBlobs, ErrorKind, PurgeEffects, PurgeEvaluations, PurgeReplay, PurgeStreamCheckpoints, PurgeTraces,
+    PurgeVersions, Result, TenantId,
     layers::{
-        TrimFeed, TrimmedFeed, audit::AuditStore, blob::BlobStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
-        replay::ReplayStore, stream_checkpoint::StreamCheckpointStore,
-    ErrorKind, PurgeEffects, PurgeReplay, PurgeStreamCheckpoints, PurgeTraces, PurgeVersions, Result, TenantId,
-    layers::{
-        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore, registry::RegistryStore,
-        replay::ReplayStore, stream_checkpoint::StreamCheckpointStore, trace::TraceStore,
-    ErrorKind, PurgeEffects, PurgeEvaluations, PurgeReplay, PurgeStreamCheckpoints, PurgeVersions, Result, TenantId,
-    layers::{
-        TrimFeed, TrimmedFeed, audit::AuditStore, config::ConfigStore, effect::EffectStore,
+        TrimFeed, TrimmedFeed, audit::AuditStore, blob::BlobStore, config::ConfigStore, effect::EffectStore,
         evaluation::EvaluationStore, registry::RegistryStore, replay::ReplayStore,
-        stream_checkpoint::StreamCheckpointStore,
+        stream_checkpoint::StreamCheckpointStore, trace::TraceStore,
     },
 };
 
@@ -154,6 +143,8 @@ impl Steps {
         request.dry_run = self.is_dry_run;
         let collected = blobs.collect_blobs(request, &self.until_stopped()).await;
         collected.map_or_else(|error| (0, Some(error)), |collected| (collected.removed, None))
+    }
+
     async fn purge_evaluations(&self) -> StepResult {
         let (Some(store), Some(age)) = (&self.layers.evaluations, self.retention.evaluations) else {
             return NOTHING_DONE;

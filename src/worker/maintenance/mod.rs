@@ -62,23 +62,6 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Self {
         const DAY: Duration = Duration::from_hours(24);
-        let (events, threads, config_feed, versions, effects) = (None, None, None, None, None);
-        let (audit, stream_checkpoints) = (Some(AUDIT_RETENTION), Some(DAY));
-        let (dispatches, outbox, blobs) = (Some(DAY), Some(DAY), None);
-        Self { dispatches, outbox, events, threads, audit, config_feed, versions, effects, stream_checkpoints, blobs }
-        let (dispatches, outbox, traces, newest_traces) = (Some(DAY), Some(DAY), None, None);
-        Self {
-            dispatches,
-            outbox,
-            events,
-            threads,
-            audit,
-            config_feed,
-            versions,
-            effects,
-            traces,
-            newest_traces,
-            stream_checkpoints,
         Self {
             dispatches: Some(DAY),
             outbox: Some(DAY),
@@ -88,7 +71,10 @@ impl Default for Retention {
             config_feed: None,
             versions: None,
             effects: None,
+            traces: None,
+            newest_traces: None,
             stream_checkpoints: Some(DAY),
+            blobs: None,
             evaluations: None,
             newest_evaluations: 0,
         }

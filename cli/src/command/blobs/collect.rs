@@ -40,7 +40,10 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     out.print_line(format!("{removed} of {} {would}removed", HumanBytes(collected.removed_bytes)))?;
     out.print_line(format!("{marked} {would}marked as unused"))?;
     if collected.leftovers > 0 {
-        out.print_line(format!("{} of interrupted calls {would}removed", text::with_noun(collected.leftovers, "file")))?;
+        out.print_line(format!(
+            "{} of interrupted calls {would}removed",
+            text::with_noun(collected.leftovers, "file")
+        ))?;
     }
     Ok(Ending::Success)
 }
