@@ -41,7 +41,8 @@ pub struct Retention {
     /// threads. Effects without an outcome stay, and so do those of open runs (EF-5).
     pub effects: Option<Duration>,
     /// The time from the last put or pin of a trace to the removal of the spans that were put for it; absent by
-    /// default, so they are kept as long as their threads. Those of pinned traces stay, and so does what is derived (TR-6).
+    /// default, so they are kept as long as their threads. Those of pinned traces stay, and so does what is derived
+    /// (TR-6).
     pub traces: Option<Duration>,
     /// The number of the newest traces with spans that were put whose spans are kept; absent by default, so all are
     /// kept (TR-6).
