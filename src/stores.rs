@@ -29,8 +29,9 @@ use crate::{
 ///
 /// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always
 /// belong to one store, because one commit writes to all of them atomically (CP-2). So do the registry, the effects,
-/// the replay log, stream checkpoints, datasets and evaluation runs. Another store may have the mailbox ([`with_mailbox`](Self::with_mailbox)),
-/// and another one config with profiles and audit log ([`with_settings`](Self::with_settings)).
+/// the replay log, stream checkpoints, datasets and evaluation runs. Another store may have the mailbox
+/// ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
+/// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.

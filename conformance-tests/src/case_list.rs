@@ -195,7 +195,8 @@ macro_rules! layers {
     ($fixture:expr) => {
         mod layers {
             $crate::area_tests! {
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset evaluation
+                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset
+                    evaluation
             }
         }
     };
@@ -244,8 +245,8 @@ impl Contract {
             Self::LiveChannel => area_slices!(live),
             Self::DocumentStore => {
                 area_slices!(
-                    document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant page ids
-                    errors process
+                    document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant
+                    page ids errors process
                 )
             }
         };

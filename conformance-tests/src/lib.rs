@@ -29,7 +29,8 @@
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
-//!   `stream_checkpoint`, `dataset`, `evaluation`, and areas whose cases run for every contract: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `stream_checkpoint`, `dataset`, `evaluation`, and areas whose cases run for every contract: `tenant`, `page`,
+//!   `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states
