@@ -205,8 +205,8 @@ impl CaseContent {
         self
     }
 
-    /// Returns the hash of the content: SHA-256 over its bytes as they are stored, with the name of the method in front.
-    /// Two contents with one hash are equal byte by byte, also in the spelling of numbers and the order of keys.
+    /// Returns the hash of the content: SHA-256 over its bytes as they are stored, with the name of the method in
+    /// front. Two contents with one hash are equal byte by byte, also in the spelling of numbers and the order of keys.
     #[must_use]
     pub fn hash(&self) -> String {
         hash_of(&self.encode())

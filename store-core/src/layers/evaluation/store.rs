@@ -118,9 +118,10 @@ pub trait EvaluationWriter: Send + Sync {
     ///   `evaluation::one_of_several_results_is_recorded`).
     ///
     /// # Errors
-    /// In this order: `NotFound` for an unknown run; `Invalid` for a failed result with a score; `NotFound` for a cell or
-    /// sample that the run does not have; `AlreadyExists` if the result has another content; `NotFound` for a case that
-    /// the version does not have; `InvalidTransition` if the run has ended. After an `Unknown` outcome, repeat the call.
+    /// In this order: `NotFound` for an unknown run; `Invalid` for a failed result with a score; `NotFound` for a cell
+    /// or sample that the run does not have; `AlreadyExists` if the result has another content; `NotFound` for a case
+    /// that the version does not have; `InvalidTransition` if the run has ended. After an `Unknown` outcome, repeat the
+    /// call.
     async fn record_result(&self, id: &EvaluationId, new: NewResult) -> Result<EvaluationResult>;
 
     /// Ends an evaluation run, and returns it. The same end again changes nothing (TR-4).

@@ -58,11 +58,14 @@ pub(super) fn plan_change(request: &ChangeDataset, found: &Found) -> Result<(Cha
     check_version(request.expect_version, state.version)?;
     let name = DatasetVersionRef::new(request.dataset.clone(), state.version + 1);
     let mut changed = ChangedDataset { version: name.clone(), created: true, added: 0, replaced: 0, removed: 0 };
-    let mut changes = Vec::new();
+    let mut changes: Vec<DocumentChange> = Vec::new();
     for (index, (change, row)) in request.changes.iter().zip(&found.rows).enumerate() {
         let planned = plan_case(&name, change, row.as_ref(), &mut changed);
         changes.extend(planned.map_err(|error| error.in_part(format!("changes[{index}]")))?);
     }
+    // Cases with the same content have it in common, and a write names each document once.
+    let mut named = BTreeSet::new();
+    changes.retain(|change| named.insert(change.document.clone()));
     if changes.is_empty() {
         let version = DatasetVersionRef { version: state.version, ..name };
         return Ok((ChangedDataset { version, created: false, ..changed }, changes));

@@ -67,6 +67,10 @@ fn a_change_writes_what_changed() {
     let added = ["HASH1 {\"input\":1}", "a#live {\"from\":5,\"hash\":\"HASH1\"}"];
     check(&[add("a", 1)], &[None], [1, 0, 0], &[&added[..], &state].concat());
     check(&[put("a", 1)], &[None], [1, 0, 0], &[&added[..], &state].concat());
+    // A content that two cases have is written once.
+    let other =
+        ["b#live {\"from\":5,\"hash\":\"HASH1\"}", " {\"version\":5,\"cases\":12}", "5 {\"cases\":12,\"added\":2}"];
+    check(&[add("a", 1), add("b", 1)], &[None, None], [2, 0, 0], &[&added[..], &other].concat());
     let replaced = [
         "HASH2 {\"input\":2}",
         "a#live {\"from\":5,\"hash\":\"HASH2\"}",
