@@ -1,7 +1,7 @@
 //! A server with the HTTP APIs of all four providers. It refuses a request whose history they would refuse.
 //!
-//! Its model calls the tool if the question is `add A B`. If the question is `explain A B`, it says so before. Otherwise
-//! it repeats the question. If it is asked to continue, it sends what the last answer lacked.
+//! Its model calls the tool if the question is `add A B`. If the question is `explain A B`, it says so before.
+//! Otherwise it repeats the question. If it is asked to continue, it sends what the last answer lacked.
 
 mod anthropic;
 mod google;
