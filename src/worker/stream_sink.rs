@@ -4,8 +4,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use store_core::{
     Clock, Commit, Error, PartialAnswer, PutStreamCheckpoint, Result, RunId, StreamCheckpointLayer,
-    StreamCheckpointOutcome, StreamCheckpointStore, TenantStores, ThreadId, Timestamp, stream_checkpoint_removal,
+    StreamCheckpointOutcome, StreamCheckpointStore, TenantId, TenantStores, ThreadId, Timestamp,
+    stream_checkpoint_removal,
 };
+
+use crate::Stores;
 
 /// The least time between two checkpoints, unless the handler sets another one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,6 +66,19 @@ pub enum Offered {
     Ignored,
     /// The put failed. [`StreamSink::last_error`] returns the error.
     Failed,
+}
+
+impl Stores {
+    /// Returns a sink for the checkpoints of an answer that no worker receives (SC): that of one step of a run. It
+    /// loads what an earlier process received of the same step. A handler uses
+    /// [`Work::stream_sink`](super::Work::stream_sink) instead.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store keeps no threads or no documents; any error of reading.
+    pub async fn stream_sink(&self, tenant: &TenantId, thread: ThreadId, run: RunId, step: u64) -> Result<StreamSink> {
+        let stores = TenantStores::from_coordinator(self.commits(tenant)?);
+        StreamSink::open(&stores, Arc::clone(self.clock()), (thread, run), step).await
+    }
 }
 
 impl StreamSink {

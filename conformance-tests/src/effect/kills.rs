@@ -64,8 +64,8 @@ pub async fn perform_effects(store: &dyn Store, happened: &Path, first: usize, s
 }
 
 /// Tests EF-8: runs processes that perform effects, and kills all but the last. No effect happens twice, and each one
-/// that may have happened is done or listed in doubt. What is resolved by what is known outside is performed once in the
-/// end.
+/// that may have happened is done or listed in doubt. What is resolved by what is known outside is performed once in
+/// the end.
 ///
 /// `open` opens the store. `run` runs a process that calls [`perform_effects`], and returns all lines that it sent.
 ///

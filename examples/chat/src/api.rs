@@ -84,8 +84,8 @@ pub(crate) fn client() -> Agent {
     Agent::new_with_config(config.build())
 }
 
-/// Sends a request with this body, passes each piece of the text of the answer to `show`, and returns the list of all
-/// events once the answer is complete. It blocks until then.
+/// Sends a request with this body, passes each event of the answer to `take`, and returns the list of all events once
+/// the answer is complete. It blocks until then.
 ///
 /// # Errors
 /// An error of the server or of the connection. Its text never contains the key, even if the server repeats the key.
@@ -93,13 +93,13 @@ pub(crate) fn stream(
     client: &Agent,
     target: &Target,
     body: &Json,
-    show: impl FnMut(&str) -> Result<()>,
+    take: impl FnMut(Value) -> Result<()>,
 ) -> Result<Json> {
     let endpoint = Endpoint::of(target.provider.name())?;
     let key = env::var(endpoint.key_variable).unwrap_or_default();
     let key = key.trim();
     ensure!(!key.is_empty(), "set {} to your key", endpoint.key_variable);
-    let events = endpoint.post(client, &target.model, key, body).and_then(|answer| endpoint.read(answer, show));
+    let events = endpoint.post(client, &target.model, key, body).and_then(|answer| endpoint.read(answer, take));
     events.map_err(|error| anyhow!("{}: {}", endpoint.provider, format!("{error:#}").replace(key, "[key]")))
 }
 
@@ -131,7 +131,7 @@ impl Endpoint {
     }
 
     /// Reads server-sent events: lines with `data:`, with an empty line after each event.
-    fn read(&self, answer: impl BufRead, mut show: impl FnMut(&str) -> Result<()>) -> Result<Json> {
+    fn read(&self, answer: impl BufRead, mut take: impl FnMut(Value) -> Result<()>) -> Result<Json> {
         let (mut events, mut is_complete, mut data) = (Vec::new(), false, String::new());
         for line in answer.lines() {
             let line = line.context("the answer broke off")?;
@@ -152,8 +152,8 @@ impl Endpoint {
             if let Some(error) = event::error(&fields) {
                 bail!("{error}");
             }
-            show(&event::text(self.provider, &fields))?;
             is_complete |= event::completes_answer(self.provider, &fields);
+            take(fields)?;
             events.push(event);
         }
         ensure!(is_complete, "the answer broke off");

@@ -1,22 +1,26 @@
 //! The conversation: its commits, and how it continues after a crash.
 //!
-//! Each step of an answer first loads the stored thread, and ends with one commit. So a crash loses at most one step,
-//! and no step needs to know whether the program crashed before it.
+//! Each step of an answer first loads the stored thread, and ends with one commit. While an answer is received, stream
+//! checkpoints keep what came so far. If the answer breaks off, the commit that ends its run writes that to the log. So
+//! no step needs to know whether the program crashed before it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agentstore::{
     AgentId, Block, BlockKind, Commit, CommitCoordinator, CommitCoordinatorExt, CommitKey, Context, ContextRequest,
-    Direction, EntryQuery, Guard, IdSource, Json, Message, NewEntry, NewThread, PageRequest, ParentRef, RewindTo, Role,
-    RunChange, RunId, RunOutcome, RunStatus, StateChange, ThreadContext, ThreadId, ThreadRunStore, ToolUse, UuidSource,
+    Direction, EntryQuery, Guard, IdSource, Json, Message, NewEntry, NewThread, PageRequest, ParentRef, PartialAnswer,
+    RewindTo, Role, RunChange, RunId, RunOutcome, RunStatus, StateChange, Stores, StreamSink, TenantId, ThreadContext,
+    ThreadId, ThreadRunStore, ToolUse, UuidSource,
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use providers::{check, compile, normalize};
+use tokio::sync::mpsc;
 use ureq::Agent;
 
 use crate::{
-    api,
+    api, event,
     model::Model,
+    received,
     terminal::{print_line, print_piece},
     tool,
 };
@@ -30,36 +34,58 @@ const MAX_STEPS: u32 = 20;
 /// The stop reasons of the APIs for an answer that ended normally.
 const NATURAL_STOPS: [&str; 6] = ["end_turn", "tool_use", "stop", "tool_calls", "completed", "STOP"];
 
+/// The number of received events that may wait until they are stored and shown.
+const WAITING_EVENTS: usize = 64;
+
 pub(crate) struct Chat {
+    stores: Stores,
+    /// The least time between two stream checkpoints.
+    checkpoint_interval: Duration,
     commits: Arc<dyn CommitCoordinator>,
     threads: Arc<dyn ThreadRunStore>,
     thread: ThreadId,
     client: Agent,
     model: Option<Model>,
+    /// Whether an answer was interrupted and has not been continued yet.
+    is_interrupted: bool,
 }
 
 impl Chat {
     /// Opens a conversation, or begins one. If the program was killed during an answer, the run of that answer ends as
-    /// interrupted.
+    /// interrupted, and what was received of the answer is written to the log.
     ///
     /// # Errors
     /// Any error of the store.
-    pub(crate) async fn open(commits: Arc<dyn CommitCoordinator>, thread: ThreadId) -> Result<Self> {
+    pub(crate) async fn open(stores: Stores, thread: ThreadId, checkpoint_interval: Duration) -> Result<Self> {
+        let commits = stores.commits(&TenantId::default_tenant())?;
         let threads = commits.threads();
         if threads.load_thread(&thread).await?.is_none() {
             threads.create_thread(NewThread::new(thread.clone())).await?;
         }
-        let mut chat = Self { commits, threads, thread, client: api::client(), model: None };
+        let (client, model, is_interrupted) = (api::client(), None, false);
+        let mut chat = Self { stores, checkpoint_interval, commits, threads, thread, client, model, is_interrupted };
         let thread_context = chat.load().await?;
         chat.model = thread_context.state.get(MODEL_KEY).map(Json::to).transpose()?;
         for run in thread_context.open_runs.iter().filter(|run| run.agent.as_str() == AGENT) {
             let outcome = RunOutcome::Stopped { code: "interrupted".to_owned(), detail: None };
             // The guard refuses this commit if another program has continued the answer since the thread was read.
             let commit = Guard::from(&thread_context.thread).with_key(key(&run.id, "interrupted")?).commit();
-            chat.commit(commit.with_run(RunChange::new(run.id.clone(), RunStatus::done(outcome)))).await?;
-            print_line("The last answer was interrupted.")?;
+            chat.end_run(commit, &run.id, outcome).await?;
+            chat.is_interrupted = true;
         }
         Ok(chat)
+    }
+
+    /// Continues an answer that was interrupted, after what was received of it.
+    ///
+    /// # Errors
+    /// Those of [`ask`](Self::ask).
+    pub(crate) async fn go_on(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.is_interrupted) {
+            return Ok(());
+        }
+        print_line("The last answer was interrupted. It goes on:")?;
+        self.retry().await
     }
 
     pub(crate) fn threads(&self) -> &dyn ThreadRunStore {
@@ -76,7 +102,7 @@ impl Chat {
     /// Any error of the store.
     pub(crate) async fn print_status(&self) -> Result<()> {
         let context = self.load().await?.context;
-        if lacks_answer(&context) {
+        if lacks_answer(&context) && !self.is_interrupted {
             print_line("The last question has no answer yet. /retry asks it again.")?;
         }
         let Some(model) = &self.model else {
@@ -178,20 +204,33 @@ impl Chat {
         self.commit(first_commit).await?;
         let Err(error) = self.take_steps(&run).await else { return Ok(()) };
         let outcome = RunOutcome::Failed { error: format!("{error:#}") };
-        let run_end = RunChange::new(run.clone(), RunStatus::done(outcome));
-        let last_commit = Commit::new(self.thread.clone()).with_key(key(&run, "failed")?).with_run(run_end);
-        match self.commit(last_commit).await {
+        let last_commit = Commit::new(self.thread.clone()).with_key(key(&run, "failed")?);
+        match self.end_run(last_commit, &run, outcome).await {
             Ok(()) => Err(error),
             Err(commit_error) => Err(error.context(format!("the answer could not be ended: {commit_error:#}"))),
         }
+    }
+
+    /// Ends a run whose answer broke off. The same commit writes what was received of the answer, and thereby removes
+    /// its checkpoint (SC-4).
+    async fn end_run(&self, commit: Commit, run: &RunId, outcome: RunOutcome) -> Result<()> {
+        let checkpoints = self.stores.stream_checkpoints(&TenantId::default_tenant())?;
+        let checkpoint = checkpoints.load_stream_checkpoint(&self.thread, run).await?;
+        let messages = checkpoint.map(|checkpoint| received::messages(checkpoint.answer)).unwrap_or_default();
+        let entries = messages.into_iter().map(|message| NewEntry::new(message).with_run(run.clone(), None));
+        self.commit(commit.entries(entries).with_run(RunChange::new(run.clone(), RunStatus::done(outcome)))).await
     }
 
     async fn take_steps(&self, run: &RunId) -> Result<()> {
         for step in 1..=MAX_STEPS {
             let thread_context = self.load().await?;
             let calls = open_calls(&thread_context.context);
-            let messages =
-                if calls.is_empty() { self.ask_model(&thread_context).await? } else { vec![run_tools(&calls)?] };
+            let (messages, sink) = if calls.is_empty() {
+                let (messages, sink) = self.ask_model(&thread_context, run, step).await?;
+                (messages, Some(sink))
+            } else {
+                (vec![run_tools(&calls)?], None)
+            };
             let is_last_step = calls.is_empty() && messages.iter().all(|message| calls_of(message).next().is_none());
             let status = if is_last_step { RunStatus::done(RunOutcome::NaturalEnd) } else { RunStatus::Running };
             let mut change = RunChange::new(run.clone(), status);
@@ -200,7 +239,10 @@ impl Chat {
             // The guard is the version that the model saw. If another program has written to the thread since, the
             // commit is refused.
             let commit = Guard::from(&thread_context.thread).with_key(key(run, &format!("step-{step}"))?).commit();
-            self.commit(commit.entries(entries).with_run(change)).await?;
+            let commit = commit.entries(entries).with_run(change);
+            // The answer is in the log now, so its checkpoint goes (SC-3).
+            let commit = if let Some(sink) = sink { sink.add_removal_to(commit)? } else { commit };
+            self.commit(commit).await?;
             if is_last_step {
                 return Ok(());
             }
@@ -208,23 +250,49 @@ impl Chat {
         bail!("the answer took more than {MAX_STEPS} steps")
     }
 
-    /// Sends the context to the model, and shows the answer while it is streamed. Nothing is stored here.
-    async fn ask_model(&self, thread_context: &ThreadContext) -> Result<Vec<Message>> {
+    /// Sends the context to the model, and shows the answer while it is streamed. What was received is offered to the
+    /// sink first, so that nothing is shown that a crash could take back, except for the last interval.
+    async fn ask_model(
+        &self,
+        thread_context: &ThreadContext,
+        run: &RunId,
+        step: u32,
+    ) -> Result<(Vec<Message>, StreamSink)> {
         let model = self.model.as_ref().context("choose a model: /provider API MODEL")?;
         let target = model.target()?;
         let body = compile(&thread_context.context, &target, &model.options()?)?.body;
+        let (tenant, thread) = (TenantId::default_tenant(), self.thread.clone());
+        let sink = self.stores.stream_sink(&tenant, thread, run.clone(), u64::from(step)).await?;
+        let mut sink = sink.with_interval(self.checkpoint_interval);
+        let mut answer = PartialAnswer::new(u64::from(step)).by_model(model.name.clone());
+        let (sender, mut events) = mpsc::channel(WAITING_EVENTS);
         let (client, request_target) = (self.client.clone(), target.clone());
         // The client blocks, so it must not run on an OS thread of the runtime.
         let request = tokio::task::spawn_blocking(move || {
-            api::stream(&client, &request_target, &body, |text| Ok(print_piece(text)?))
+            api::stream(&client, &request_target, &body, |event| Ok(sender.blocking_send(event)?))
         });
-        let messages = normalize(&target, &request.await??)?.messages;
+        let provider = target.provider.name();
+        while let Some(event) = events.recv().await {
+            if received::add(&mut answer, provider, &event) {
+                sink.offer(&answer).await;
+            }
+            print_piece(&event::text(provider, &event))?;
+        }
+        let events = match request.await? {
+            Ok(events) => events,
+            Err(error) => {
+                // What came since the last checkpoint is kept, too.
+                sink.put(&answer).await;
+                return Err(error);
+            }
+        };
+        let messages = normalize(&target, &events)?.messages;
         for stop in messages.iter().filter_map(|message| message.stop.as_deref()) {
             if !NATURAL_STOPS.contains(&stop) {
                 print_line(&format!("(the model stopped: {stop})"))?;
             }
         }
-        Ok(messages)
+        Ok((messages, sink))
     }
 
     async fn load(&self) -> Result<ThreadContext> {

@@ -3,6 +3,7 @@
 //!
 //! # Layout
 //! - `chat`: the conversation: its commits, and how it continues after a crash
+//! - `received`: what was received of an answer, and how it goes on after it broke off
 //! - `api`, `event`, `model`: requests to the HTTP APIs, their streamed replies, and which model answers
 //! - `tool`: the tool that models can call
 //! - `command`, `terminal`, `tree`: what the user types and sees
@@ -12,11 +13,14 @@ mod chat;
 mod command;
 mod event;
 mod model;
+mod received;
 mod terminal;
 mod tool;
 mod tree;
 
-use agentstore::{Json, TenantId, ThreadId};
+use std::time::Duration;
+
+use agentstore::{Json, ThreadId};
 use anyhow::Result;
 use clap::Parser;
 use providers::Provider;
@@ -49,17 +53,22 @@ struct Args {
     /// Further fields of each request, for example limits or thinking: a JSON object
     #[arg(long, value_name = "JSON", requires = "provider", value_parser = Json::parse)]
     settings: Option<Json>,
+    /// The least time between two checkpoints of an answer that is received, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    checkpoint_millis: u64,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let args = Args::parse();
     let stores = agentstore::open(&args.store).await?;
-    let mut chat = Chat::open(stores.commits(&TenantId::default_tenant())?, args.thread).await?;
+    let checkpoint_interval = Duration::from_millis(args.checkpoint_millis);
+    let mut chat = Chat::open(stores.clone(), args.thread, checkpoint_interval).await?;
     if let (Some(provider), Some(name)) = (args.provider, args.model) {
         chat.set_model(Model::new(provider, name, args.settings)?).await?;
     }
     chat.print_status().await?;
+    report(chat.go_on().await)?;
     while let Some(line) = read_line().await? {
         let command = Command::parse(&line);
         if matches!(command, Ok(Command::Quit)) {
@@ -69,12 +78,17 @@ async fn main() -> Result<()> {
             Ok(command) => execute(command, &mut chat).await,
             Err(error) => Err(error),
         };
-        // An error ends the command, not the chat.
-        if let Err(error) = result {
-            print_line(&format!("error: {error:#}"))?;
-        }
+        report(result)?;
     }
     Ok(stores.close().await?)
+}
+
+/// Prints an error. It ends the command, not the chat.
+fn report(result: Result<()>) -> Result<()> {
+    if let Err(error) = result {
+        print_line(&format!("error: {error:#}"))?;
+    }
+    Ok(())
 }
 
 async fn execute(command: Command, chat: &mut Chat) -> Result<()> {

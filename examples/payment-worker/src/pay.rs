@@ -13,8 +13,8 @@ const PAYMENT: &str = "payment";
 /// Charges the card of an order, unless an earlier attempt has, and finishes the order.
 ///
 /// # Errors
-/// Any error of the store or of the payment server: then the dispatch is tried again. If it is in doubt whether the card
-/// was charged, and the payment server cannot say, the dispatch becomes a dead letter.
+/// Any error of the store or of the payment server: then the dispatch is tried again. If it is in doubt whether the
+/// card was charged, and the payment server cannot say, the dispatch becomes a dead letter.
 pub async fn pay(work: Work, payments: Payments) -> Result<Done, Failure> {
     let order = order_of(&work)?;
     if let Some(doubt) = work.effects_in_doubt().first() {

@@ -12,10 +12,11 @@ mod errors;
 mod fake;
 mod kill;
 mod program;
+mod recovery;
 mod store;
 mod turns;
 
-use self::fake::{FakeServer, Mode};
+use self::fake::{FakeServer, Mode, Point};
 use self::program::Program;
 
 /// The APIs, each with a model.

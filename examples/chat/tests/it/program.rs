@@ -32,8 +32,21 @@ impl Program {
 
     /// Starts the program, and waits until it asks for input.
     pub(crate) fn start_with_key(folder: &Path, server: &FakeServer, key: &str, arguments: &[&str]) -> Self {
+        let mut program = Self::begin(folder, server, key, arguments);
+        program.wait_until(asks_for_input);
+        program
+    }
+
+    /// Starts the program, which may go on with an answer before it asks for input.
+    pub(crate) fn start_without_waiting(folder: &Path, server: &FakeServer) -> Self {
+        Self::begin(folder, server, KEY, &[])
+    }
+
+    fn begin(folder: &Path, server: &FakeServer, key: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chat-example"));
         command.env_clear().arg("--store").arg(format!("file:{}", folder.join("store").display())).args(arguments);
+        // What is shown is stored before.
+        command.args(["--checkpoint-millis", "0"]);
         for provider in ["ANTHROPIC", "OPENAI", "GEMINI"] {
             command.env(format!("{provider}_API_KEY"), key).env(format!("{provider}_BASE_URL"), server.url());
         }
@@ -49,9 +62,7 @@ impl Program {
                 }
             }
         });
-        let mut program = Self { child, stdin, output, output_since_command: String::new() };
-        program.wait_until(asks_for_input);
-        program
+        Self { child, stdin, output, output_since_command: String::new() }
     }
 
     /// Starts the program with this model.

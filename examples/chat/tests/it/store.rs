@@ -2,7 +2,12 @@
 
 use std::{fs, path::Path};
 
-use agentstore::{BlockKind, EntryQuery, Message, Run, RunQuery, RunStatus, Stores, TenantId, ThreadId};
+use agentstore::{
+    BlockKind, EntryQuery, Message, OpenOptions, PartialAnswer, Run, RunQuery, RunStatus, Stores, TenantId, ThreadId,
+};
+
+/// How often the store is opened for reading. No program needs as long as all of that.
+const MAX_OPENINGS: u32 = 3_000;
 
 /// The thread of the program.
 pub(crate) fn thread() -> ThreadId {
@@ -10,7 +15,29 @@ pub(crate) fn thread() -> ThreadId {
 }
 
 pub(crate) async fn open(folder: &Path) -> Stores {
-    agentstore::open(&format!("file:{}", folder.join("store").display())).await.unwrap()
+    agentstore::open(&url(folder)).await.unwrap()
+}
+
+fn url(folder: &Path) -> String {
+    format!("file:{}", folder.join("store").display())
+}
+
+/// Opens the store for reading beside the program, until the stream checkpoint of the last run is as it should be.
+pub(crate) async fn wait_for_checkpoint(folder: &Path, is_expected: fn(&PartialAnswer) -> bool) {
+    let (tenant, mut last_found) = (TenantId::default_tenant(), None);
+    for _ in 0..MAX_OPENINGS {
+        let stores = OpenOptions::new().read_only().open(&url(folder)).await.unwrap();
+        let runs = stores.threads(&tenant).unwrap().list_runs(RunQuery::default()).await.unwrap().items;
+        if let Some(run) = runs.last() {
+            let checkpoints = stores.stream_checkpoints(&tenant).unwrap();
+            last_found = checkpoints.load_stream_checkpoint(&thread(), &run.id).await.unwrap();
+        }
+        stores.close().await.unwrap();
+        if last_found.as_ref().is_some_and(|found| is_expected(&found.answer)) {
+            return;
+        }
+    }
+    panic!("the checkpoint is {last_found:?}");
 }
 
 /// Returns a line for each message of the log: its role and its content.

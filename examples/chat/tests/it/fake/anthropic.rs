@@ -58,21 +58,23 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
         delta(0, json!({"type": "signature_delta", "signature": signature})),
         stop(0),
     ];
-    if let Some(input) = &answer.call_arguments {
-        let id = format!("toolu_{number}");
-        content.push(json!({"type": "tool_use", "id": id, "name": "add", "input": input}));
-        events.push(start(1, json!({"type": "tool_use", "id": id, "name": "add", "input": {}})));
-        let json = input.to_string();
-        for part in [&json[..4], &json[4..]] {
-            events.push(delta(1, json!({"type": "input_json_delta", "partial_json": part})));
-        }
-    } else {
+    if !answer.text.is_empty() {
         content.push(json!({"type": "text", "text": answer.text}));
         events.push(start(1, json!({"type": "text", "text": ""})));
         events.extend(pieces(&answer.text).map(|text| delta(1, json!({"type": "text_delta", "text": text}))));
+        events.push(stop(1));
+    }
+    if let Some(input) = &answer.call_arguments {
+        let (id, at) = (format!("toolu_{number}"), content.len());
+        content.push(json!({"type": "tool_use", "id": id, "name": "add", "input": input}));
+        events.push(start(at, json!({"type": "tool_use", "id": id, "name": "add", "input": {}})));
+        let json = input.to_string();
+        for part in [&json[..4], &json[4..]] {
+            events.push(delta(at, json!({"type": "input_json_delta", "partial_json": part})));
+        }
+        events.push(stop(at));
     }
     let reason = if answer.call_arguments.is_some() { "tool_use" } else { "end_turn" };
-    events.push(stop(1));
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 20}}));
     events.push(json!({"type": "message_stop"}));
     (events, Value::Array(content))

@@ -44,15 +44,16 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let signature = format!("c2lnbmVk{}", answer.number);
     let mut parts = vec![json!({"text": "Let me see.", "thought": true})];
     let mut streamed = parts.clone();
-    if let Some(input) = &answer.call_arguments {
-        parts.push(json!({"functionCall": {"name": "add", "args": input}, "thoughtSignature": signature}));
-        streamed.extend(parts.last().cloned());
-    } else {
-        let end = json!({"text": "", "thoughtSignature": signature});
-        parts.extend([json!({"text": answer.text}), end.clone()]);
+    if !answer.text.is_empty() {
+        parts.push(json!({"text": answer.text}));
         streamed.extend(pieces(&answer.text).map(|text| json!({"text": text})));
-        streamed.push(end);
     }
+    let end = match &answer.call_arguments {
+        Some(input) => json!({"functionCall": {"name": "add", "args": input}, "thoughtSignature": signature}),
+        None => json!({"text": "", "thoughtSignature": signature}),
+    };
+    parts.push(end.clone());
+    streamed.push(end);
     let count = streamed.len();
     let event = |(at, part): (usize, Value)| {
         let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": [part]}});

@@ -1,6 +1,7 @@
 //! A server with the HTTP APIs of all four providers. It refuses a request whose history they would refuse.
 //!
-//! Its model calls the tool if the question is `add A B`, and otherwise repeats the question.
+//! Its model calls the tool if the question is `add A B`. If the question is `explain A B`, it says so before.
+//! Otherwise it repeats the question. If it is asked to continue, it sends what the last answer lacked.
 
 mod anthropic;
 mod google;
@@ -20,12 +21,15 @@ use serde_json::{Value, json};
 /// The key that the server accepts.
 pub(crate) const KEY: &str = "right-key-2718281828";
 
+/// The beginning of the question with which the chat lets a model continue.
+pub(crate) const CONTINUE: &str = "Your last answer broke off.";
+
 /// How the server handles a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Normal,
-    /// It sends a part of the answer, and then nothing until the client disconnects.
-    Hang,
+    /// It sends the answer up to a point, and then nothing until the client disconnects.
+    HangAt(Point),
     /// It sends a part of the answer, and closes the connection.
     Break,
     /// It sends a part of the answer, and then an error.
@@ -34,6 +38,19 @@ pub(crate) enum Mode {
     Refuse,
     /// It answers with a redirect.
     Redirect,
+}
+
+/// A point in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Point {
+    /// Before the text, and before the call.
+    Begin,
+    /// After the second piece of the text.
+    Text,
+    /// After the first part of the arguments of the call.
+    Call,
+    /// After the call, before the end of the answer.
+    WholeCall,
 }
 
 /// The end of the conversation, which the model has to answer.
@@ -104,8 +121,13 @@ static APIS: [Api; 4] = [
     },
 ];
 
+/// The text of an answer that broke off, with the arguments of its call.
+type BrokenAnswer = (String, Option<Value>);
+
 #[derive(Default)]
 struct State {
+    /// The last answer that broke off.
+    broken_answer: Option<BrokenAnswer>,
     /// How the next requests are handled.
     modes: VecDeque<Mode>,
     requests: Vec<Value>,
@@ -187,21 +209,66 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                 format!("307 Temporary Redirect\r\nlocation: http://{}{path}", request.header("host"));
             return refuse(&stream, &status_and_headers, "it moved");
         }
-        Mode::Normal | Mode::Hang | Mode::Break | Mode::Overload => {}
+        Mode::Normal | Mode::HangAt(_) | Mode::Break | Mode::Overload => {}
     }
     let (model, issued) = (request.model(), state.lock().unwrap().issued.clone());
-    let last_input = match (api.check)(body, &model, &issued) {
-        Ok(last_input) => last_input,
+    let broken_answer = state.lock().unwrap().broken_answer.clone();
+    let checked = (api.check)(body, &model, &issued).and_then(|last_input| match last_input {
+        LastInput::Question(text) if text.starts_with(CONTINUE) => rest_of(broken_answer, &last_assistant_text(body)),
+        last_input => Ok(answer(last_input)),
+    });
+    let (text, call_arguments) = match checked {
+        Ok(answer) => answer,
         Err(violation) => {
             state.lock().unwrap().violations.push(format!("{path}: {violation}: {body}"));
             return refuse(&stream, "400 Bad Request", &violation);
         }
     };
-    let (events, value) = (api.reply)(&answer(last_input, model.clone(), number));
+    if mode != Mode::Normal {
+        state.lock().unwrap().broken_answer = Some((text.clone(), call_arguments.clone()));
+    }
+    let answer = Answer { model: model.clone(), number, text, call_arguments };
+    let (events, value) = (api.reply)(&answer);
     if mode == Mode::Normal {
         state.lock().unwrap().issued.push(IssuedPart { model, value });
     }
-    send(stream, api, events, mode)
+    send(stream, api, part_of(events, &answer, mode), mode)
+}
+
+/// The events that are sent in a mode.
+fn part_of(mut events: Vec<Value>, answer: &Answer, mode: Mode) -> Vec<Value> {
+    let find = |from: usize, texts: &[&str]| {
+        let has_text = |event: &Value| texts.iter().any(|text| event.to_string().contains(text));
+        events[from..].iter().position(has_text).map_or(events.len(), |at| from + at)
+    };
+    let first_piece = json!(pieces(&answer.text).next().unwrap_or("(no text)")).to_string();
+    let (text, call) = (find(0, &[&first_piece]), find(0, &[r#""name":"add""#]));
+    let ends = ["content_block_stop", r#""finish_reason":"tool_calls""#, "output_item.done", "functionCall"];
+    let count = match mode {
+        Mode::Normal => events.len(),
+        Mode::HangAt(Point::Begin) => text.min(call),
+        Mode::HangAt(Point::Call) => call + 2,
+        Mode::HangAt(Point::WholeCall) => find(call, &ends) + 1,
+        // After the second piece of the text.
+        _ => text + 2,
+    };
+    events.truncate(count);
+    events
+}
+
+/// What an answer lacked that broke off after a part of its text.
+fn rest_of(broken_answer: Option<BrokenAnswer>, part: &str) -> Result<(String, Option<Value>), String> {
+    let (text, call_arguments) = broken_answer.ok_or("no answer broke off")?;
+    let rest = text.strip_prefix(part).filter(|_| !part.is_empty());
+    Ok((rest.ok_or("it does not have the part that was sent")?.to_owned(), call_arguments))
+}
+
+/// The text of the last message of the model in a request.
+fn last_assistant_text(body: &Value) -> String {
+    let lists = ["messages", "input", "contents"].map(|name| items(&body[name]));
+    let is_assistant = |message: &&Value| message["role"] == "assistant" || message["role"] == "model";
+    let last = lists.into_iter().flatten().rfind(is_assistant);
+    last.map(|last| text(&last["content"]) + &text(&last["parts"])).unwrap_or_default()
 }
 
 struct Request {
@@ -243,28 +310,21 @@ fn refuse(mut stream: &TcpStream, status_and_headers: &str, text: &str) -> std::
     write!(stream, "HTTP/1.1 {status_and_headers}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-fn answer(last_input: LastInput, model: String, number: usize) -> Answer {
-    let (text, call_arguments) = match last_input {
+/// The text of an answer, and the arguments of its call.
+fn answer(last_input: LastInput) -> (String, Option<Value>) {
+    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    match last_input {
         LastInput::Results(results) => (format!("The sum is {}.", results.join(" and ")), None),
-        LastInput::Question(text) => {
-            let words: Vec<&str> = text.split(' ').collect();
-            match words.as_slice() {
-                ["add", a, b] => {
-                    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-                    (String::new(), Some(json!({"a": number(a), "b": number(b)})))
-                }
-                _ => (format!("You said: {text}"), None),
-            }
-        }
-    };
-    Answer { model, number, text, call_arguments }
+        LastInput::Question(text) => match text.split(' ').collect::<Vec<_>>().as_slice() {
+            ["add", a, b] => (String::new(), Some(json!({"a": number(a), "b": number(b)}))),
+            ["explain", a, b] => (format!("I add {a} and {b}."), Some(json!({"a": number(a), "b": number(b)}))),
+            _ => (format!("You said: {text}"), None),
+        },
+    }
 }
 
 /// Sends the events as the mode says.
 fn send(mut stream: TcpStream, api: &Api, mut events: Vec<Value>, mode: Mode) -> std::io::Result<()> {
-    if mode != Mode::Normal {
-        events.truncate(events.len() * 3 / 4);
-    }
     if mode == Mode::Overload {
         events.push((api.error)("overloaded for now"));
     }
@@ -277,7 +337,7 @@ fn send(mut stream: TcpStream, api: &Api, mut events: Vec<Value>, mode: Mode) ->
     }
     match mode {
         Mode::Normal if api.path == "/chat/completions" => stream.write_all(b"data: [DONE]\n\n"),
-        Mode::Hang => stream.read(&mut [0]).map(|_| ()),
+        Mode::HangAt(_) => stream.read(&mut [0]).map(|_| ()),
         _ => Ok(()),
     }
 }

@@ -49,16 +49,16 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
     let number = answer.number;
     let (id, encrypted) = (format!("rs_{number}"), format!("gAAA{number}"));
     let reasoning = json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted});
-    let last = match &answer.call_arguments {
-        Some(input) => json!({"type": "function_call", "id": format!("fc_{number}"), "status": "completed",
-            "call_id": format!("call_r{number}"), "name": "add", "arguments": input.to_string()}),
-        None => {
-            let part = json!({"type": "output_text", "text": answer.text, "annotations": []});
-            json!({"type": "message", "id": format!("msg_r{number}"), "role": "assistant", "status": "completed",
-                "content": [part]})
-        }
-    };
-    let output = json!([reasoning, last]);
+    let mut output = vec![reasoning.clone()];
+    if !answer.text.is_empty() {
+        let part = json!({"type": "output_text", "text": answer.text, "annotations": []});
+        output.push(json!({"type": "message", "id": format!("msg_r{number}"), "role": "assistant",
+            "status": "completed", "content": [part]}));
+    }
+    if let Some(input) = &answer.call_arguments {
+        output.push(json!({"type": "function_call", "id": format!("fc_{number}"), "status": "completed",
+            "call_id": format!("call_r{number}"), "name": "add", "arguments": input.to_string()}));
+    }
     let response = |status: &str, output: &Value| {
         json!({"id": format!("resp_{number}"), "object": "response", "model": answer.model, "status": status,
             "error": null, "output": output, "usage": {"input_tokens": 10, "output_tokens": 20}})
@@ -69,9 +69,20 @@ pub(super) fn reply(answer: &Answer) -> (Vec<Value>, Value) {
         item("response.output_item.added", 0, &reasoning),
         item("response.output_item.done", 0, &reasoning),
     ];
-    let delta = |text: &str| json!({"type": "response.output_text.delta", "output_index": 1, "delta": text});
-    events.extend(pieces(&answer.text).map(delta));
-    events.push(item("response.output_item.done", 1, &last));
+    let delta = |of: &str, at: usize, text: &str| json!({"type": format!("response.{of}.delta"), "output_index": at, "delta": text});
+    for (at, whole) in output.iter().enumerate().skip(1) {
+        if let Some(arguments) = whole["arguments"].as_str() {
+            let mut begun = whole.clone();
+            begun["arguments"] = json!("");
+            events.push(item("response.output_item.added", at, &begun));
+            let parts = [&arguments[..4], &arguments[4..]];
+            events.extend(parts.map(|part| delta("function_call_arguments", at, part)));
+        } else {
+            events.extend(pieces(&answer.text).map(|text| delta("output_text", at, text)));
+        }
+        events.push(item("response.output_item.done", at, whole));
+    }
+    let output = Value::Array(output);
     events.push(json!({"type": "response.completed", "response": response("completed", &output)}));
     (events, output)
 }
