@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    BlobOptions, Capabilities, Limits, Page, PageRequest, Result, Store, SystemClock, TenantId, TenantStores,
-    inspect::Inspector, with_blobs,
+    BlobOptions, Capabilities, Limits, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, SystemClock,
+    TenantId, TenantStores, inspect::Inspector, with_blobs,
 };
 
 use crate::{
@@ -80,6 +80,10 @@ impl Store for StoreWithBlobs {
 
     async fn sync(&self) -> Result<()> {
         self.0.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.0.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

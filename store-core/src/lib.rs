@@ -201,7 +201,6 @@ pub use self::{
         SpanStatus, StatusCode, TraceId, derive_spans, read_otlp, root_span_of, trace_of, write_otlp,
     },
     store::{ReclaimedSpace, Store, TenantStores},
-    store::{Store, TenantStores},
     thread::{
         ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
         ThreadFields, ThreadFilter, ThreadListKey, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,

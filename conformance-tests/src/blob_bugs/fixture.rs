@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use store_core::{
     BlobOptions, BlobStore, Capabilities, Clock, Commit, CommitCoordinator, DeleteDocuments, DocumentChange,
     DocumentQuery, DocumentStore, DocumentStoreExt, EventStore, IgnoreProgress, Limits, OutboxStore, Page, PageRequest,
-    PendingStore, Receipt, Result, Store, TenantId, TenantStores, ThreadRunStore, WriteDocuments, WrittenDocuments,
+    PendingStore, Progress, Receipt, ReclaimedSpace, Result, Store, TenantId, TenantStores, ThreadRunStore,
+    WriteDocuments, WrittenDocuments,
     inspect::Inspector,
     layers::blob::{BlobLayer, with_blobs},
 };
@@ -169,6 +170,10 @@ impl Store for FaultyStore {
 
     async fn sync(&self) -> Result<()> {
         self.store.sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.store.reclaim_space(progress).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -38,6 +38,7 @@ fn event(number: u64, record: &NewReplay) -> Event {
         correlation_id: None,
         schema_version: 1,
         cursors: EventCursors::default(),
+        redacted: false,
         extra: Extra::default(),
     };
     let stored = StoredEvent::new(event, None, None).with_topic_seqs(vec![number]);
