@@ -120,8 +120,8 @@ pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
 }
 
 /// Removes the stamps of order keys that no row of the outbox has any more. A stamp that is missing is made anew.
-const REMOVE_UNUSED_ORDER_KEYS: &str = "DELETE FROM $schema$.outbox_order z WHERE NOT EXISTS (SELECT FROM $schema$.outbox o \
-    WHERE o.tenant = z.tenant AND o.lane = z.lane AND o.target = z.target AND o.order_key = z.key)";
+const REMOVE_UNUSED_ORDER_KEYS: &str = "DELETE FROM $schema$.outbox_order z WHERE NOT EXISTS \
+    (SELECT FROM $schema$.outbox o WHERE o.tenant = z.tenant AND o.lane = z.lane AND o.target = z.target AND o.order_key = z.key)";
 
 /// Removes order keys that are not used any more, and lets the server use the space of removed rows again, table by
 /// table. `go_on` is asked before each table. Returns whether it was done to the end.
