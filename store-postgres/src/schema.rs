@@ -119,9 +119,11 @@ pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
     Ok(SchemaMeta { incarnation, cursor_key: CursorKey::new(key), survives })
 }
 
-/// Removes the stamps of order keys that no row of the outbox has any more. A stamp that is missing is made anew.
-const REMOVE_UNUSED_ORDER_KEYS: &str = "DELETE FROM $schema$.outbox_order z WHERE NOT EXISTS \
-    (SELECT FROM $schema$.outbox o WHERE o.tenant = z.tenant AND o.lane = z.lane AND o.target = z.target AND o.order_key = z.key)";
+/// Removes the stamps of order keys that no row of the outbox has any more. A stamp that is missing is made anew. The
+/// lock keeps a stamp whose first row is written at the same time.
+const REMOVE_UNUSED_ORDER_KEYS: &str = "BEGIN; LOCK TABLE $schema$.outbox_order IN EXCLUSIVE MODE; \
+    DELETE FROM $schema$.outbox_order z WHERE NOT EXISTS (SELECT FROM $schema$.outbox o WHERE o.tenant = z.tenant \
+    AND o.lane = z.lane AND o.target = z.target AND o.order_key = z.key); COMMIT";
 
 /// Removes order keys that are not used any more, and lets the server use the space of removed rows again, table by
 /// table. `go_on` is asked before each table. Returns whether it was done to the end.
