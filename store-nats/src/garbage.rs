@@ -136,7 +136,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits until what is garbage now was removed, and what became garbage by that. `go_on` is asked each time it is
 /// looked. Returns whether it is gone.
-pub(crate) async fn wait_until_removed(log: &Log, go_on: impl Fn(u64) -> bool) -> Result<bool> {
+pub(crate) async fn wait_until_removed(log: &Arc<Log>, go_on: impl Fn(u64) -> bool) -> Result<bool> {
     log.catch_up().await?;
     let mut looks = 0;
     // Removing a message may make an earlier one unneeded, and the collection that takes an item removes it later.

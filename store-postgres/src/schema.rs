@@ -123,10 +123,18 @@ pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
     Ok(SchemaMeta { incarnation, cursor_key: CursorKey::new(key), survives })
 }
 
-/// Lets the server use the space of removed rows again, table by table. `go_on` is asked before each table. Returns
-/// whether it was done to the end.
+/// Removes the stamps of order keys that no row of the outbox has any more. A stamp that is missing is made anew. The
+/// lock keeps a stamp whose first row is written at the same time.
+const REMOVE_UNUSED_ORDER_KEYS: &str = "BEGIN; LOCK TABLE $schema$.outbox_order IN EXCLUSIVE MODE; \
+    DELETE FROM $schema$.outbox_order z WHERE NOT EXISTS (SELECT FROM $schema$.outbox o WHERE o.tenant = z.tenant \
+    AND o.lane = z.lane AND o.target = z.target AND o.order_key = z.key); COMMIT";
+
+/// Removes order keys that are not used any more, and lets the server use the space of removed rows again, table by
+/// table. `go_on` is asked before each table. Returns whether it was done to the end.
 pub(crate) async fn vacuum(config: &PostgresConfig, go_on: impl Fn(u64, u64) -> bool) -> Result<bool> {
     let mut connection = connect(config).await?;
+    let unused = AssertSqlSafe(in_schema(REMOVE_UNUSED_ORDER_KEYS, &config.schema));
+    sqlx::raw_sql(unused).execute(&mut connection).await.map_err(statement_error)?;
     let query = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = '$schema$' ORDER BY 1";
     let query = AssertSqlSafe(in_schema(query, &config.schema));
     let rows = sqlx::raw_sql(query).fetch_all(&mut connection).await.map_err(statement_error)?;

@@ -89,8 +89,8 @@ fn tenants_do_not_see_each_other() {
     store.run(&["--tenant", "acme", "show", "t"]).expect_failure(1, &["thread `t` does not exist"]);
 }
 
-/// Tests PV-2: a thread is erased after a confirmation, a dry run changes nothing, and a repetition finds nothing. The text
-/// is in no file of the store then.
+/// Tests PV-2: a thread is erased after a confirmation, a dry run changes nothing, and a repetition finds nothing. The
+/// text is in no file of the store then.
 #[test]
 fn a_thread_is_erased_with_its_text() {
     let store = TestStore::new();

@@ -170,8 +170,8 @@ impl ErasureSubject {
         pending.append_pending(AppendPending::new(id(self.name)?, [input])).await.map(drop)
     }
 
-    /// Enqueues dispatches: one that is a dead letter, one that an interrupt superseded, one that is claimed, and one that
-    /// waits.
+    /// Enqueues dispatches: one that is a dead letter, one that an interrupt superseded, one that is claimed, and one
+    /// that waits.
     ///
     /// # Errors
     /// Any error of the mailbox.

@@ -243,8 +243,8 @@ pub(super) async fn superseded_dispatches_are_found_by_epoch(given: &Given) -> V
     expect_id_or_key_taken_by(given, new_dispatch("t", "a").with_priority(3), "a").await
 }
 
-/// An interrupt can make its thread forget the keys of earlier ones: the same key begins a new epoch then. A key of its own
-/// is remembered.
+/// An interrupt can make its thread forget the keys of earlier ones: the same key begins a new epoch then. A key of its
+/// own is remembered.
 pub(super) async fn an_interrupt_can_forget_earlier_keys(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let with_key = |key: &str| Interrupt::new(id("t")).with_key(id(key)).because("stop");

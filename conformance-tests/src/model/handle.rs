@@ -449,20 +449,14 @@ impl LogReader for TenantHandle {
         self.read(|view| {
             if view.bug == Some(Bug::IdsJoined) {
                 let wanted = format!("{thread}.{entry}");
-                let all_entries = view
-                    .tenant
-                    .threads
-                    .values()
-                    .flat_map(|thread_data| thread_data.entries.iter().map(move |entry| (thread_data, entry)));
+                let threads = view.tenant.threads.values();
+                let all_entries = threads.flat_map(|data| data.entries.iter().map(move |entry| (data, entry)));
                 let mut found = all_entries
                     .filter(|(thread_data, entry)| format!("{}.{}", thread_data.thread.id, entry.id) == wanted);
                 return Ok(found.next().map(|(_, entry)| Arc::clone(entry)));
             }
-            Ok(view
-                .tenant
-                .threads
-                .get(&thread)
-                .and_then(|thread_data| LogTree::new(&thread_data.entries).find(entry).cloned()))
+            let found = view.tenant.threads.get(&thread);
+            Ok(found.and_then(|thread_data| LogTree::new(&thread_data.entries).find(entry).cloned()))
         })
     }
 

@@ -153,5 +153,5 @@ pub(super) async fn a_purge_can_name_rows(given: &Given) -> Verdict {
     let left: Vec<_> = all_rows(given).await?.into_iter().map(|row| row.id).collect();
     expect_eq(left, vec![rows[1].id.clone()])?;
     let lost = store.extend_outbox(held.extend(LEASE)).await;
-    expect_kind(lost, ErrorKind::ClaimLost)
+    expect_kind(lost, ErrorKind::ClaimLost).map(drop)
 }

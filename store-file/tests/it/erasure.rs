@@ -120,8 +120,8 @@ async fn an_erased_text_is_in_no_file() {
     }
 }
 
-/// Tests PV-3 for the values of an audit record that the commit of another thread wrote: they are in the compressed log of
-/// that thread, which is compressed again without them.
+/// Tests PV-3 for the values of an audit record that the commit of another thread wrote: they are in the compressed log
+/// of that thread, which is compressed again without them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_record_in_a_compressed_log_loses_its_values() {
     let folder = tempfile::tempdir().unwrap();

@@ -136,8 +136,8 @@ impl AuditLog {
         }
     }
 
-    /// Removes the values from the records about some resources, and returns how many had any (PV-1). Who did what, when
-    /// and to what stays.
+    /// Removes the values from the records about some resources, and returns how many had any (PV-1). Who did what,
+    /// when and to what stays.
     ///
     /// # Errors
     /// The errors of reading and of [`redact_events`](crate::EventRetention::redact_events).

@@ -89,8 +89,8 @@ async fn a_process_erases() {
     store.close().await.unwrap();
 }
 
-/// Tests PV-2: whenever the process is killed, the next one ends the erasure. Then the text is in no table, and everything
-/// of others is as before.
+/// Tests PV-2: whenever the process is killed, the next one ends the erasure. Then the text is in no table, and
+/// everything of others is as before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_erasure_goes_on() {
     let (server, rounds) = (Postgres::start(&[]).unwrap(), TestLength::pick_by_env(5, 40, 200));
