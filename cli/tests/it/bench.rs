@@ -49,6 +49,19 @@ fn documents_are_benchmarked_alone_and_in_commits() {
 }
 
 #[test]
+fn stream_checkpoints_and_ends_of_effects_are_benchmarked() {
+    let store = TestStore::new();
+    let scenarios = ["--scenario", "checkpoint-1", "--scenario", "commit-1-with-effect-end"];
+    let report = store.json(&[&["bench", "--seconds", "1"], &scenarios[..]].concat());
+    for (scenario, unit) in ["commits", "checkpoints"].into_iter().enumerate() {
+        let value = |name: &str| value_at(&report, &format!("/scenarios/{scenario}/{name}")).clone();
+        assert_eq!(value("unit"), unit, "{report}");
+        assert!(value("value").as_f64().unwrap() > 0.0 && value("limit").as_f64().unwrap() > 0.0, "{report}");
+    }
+    assert_eq!(value_at(&report, "/scenarios/1/bytes"), 4096, "{report}");
+}
+
+#[test]
 fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     let store = TestStore::new();
     store.append("t", "hi");

@@ -14,6 +14,8 @@ use agentstore::{
     TenantId, ThreadId, TopicId, UuidSource, WorkerId, WriteDocuments,
 };
 
+use super::layers::{run_checkpoints, run_effect_ends};
+
 /// A load that can be measured, with a name that does not change between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scenario {
@@ -32,6 +34,8 @@ enum WorkKind {
     Entry,
     /// The same with a document and an event of a topic. Each caller has its own document and its own topic.
     EntryWithDocument,
+    /// Each commit has one entry and ends an effect. Only the commits are measured.
+    EntryWithEffectEnd,
     /// Each commit has one entry and a commit key. All callers commit to the same thread.
     OneThread,
     /// Each commit has an entry, a run, an event, an outbox row and a commit key. Each caller commits to its own
@@ -39,6 +43,8 @@ enum WorkKind {
     Turn,
     /// Each write puts one document. Each caller puts its own document and expects its revision.
     Documents,
+    /// Each put replaces the stream checkpoint of a run. Each caller has its own run.
+    Checkpoints,
     /// Dispatches that are enqueued, claimed and settled in batches.
     Dispatches,
 }
@@ -56,10 +62,11 @@ const fn scenario(name: &'static str, work: WorkKind, callers: usize, bytes: usi
     Scenario { name, work, callers, bytes }
 }
 
-pub(super) const SCENARIOS: [Scenario; 14] = [
+pub(super) const SCENARIOS: [Scenario; 16] = [
     scenario("commit-1", WorkKind::Entry, 1, SMALL_BODY_BYTES),
     scenario("commit-1-4k", WorkKind::Entry, 1, LARGE_BODY_BYTES),
     scenario("commit-1-with-document", WorkKind::EntryWithDocument, 1, SMALL_BODY_BYTES),
+    scenario("commit-1-with-effect-end", WorkKind::EntryWithEffectEnd, 1, SMALL_BODY_BYTES),
     scenario("commit-8", WorkKind::Entry, 8, SMALL_BODY_BYTES),
     scenario("commit-64", WorkKind::Entry, 64, SMALL_BODY_BYTES),
     scenario("commit-64-4k", WorkKind::Entry, 64, LARGE_BODY_BYTES),
@@ -70,6 +77,7 @@ pub(super) const SCENARIOS: [Scenario; 14] = [
     scenario("turn-64", WorkKind::Turn, 64, SMALL_BODY_BYTES),
     scenario("document-1", WorkKind::Documents, 1, SMALL_BODY_BYTES),
     scenario("document-8", WorkKind::Documents, 8, SMALL_BODY_BYTES),
+    scenario("checkpoint-1", WorkKind::Checkpoints, 1, LARGE_BODY_BYTES),
     scenario("dispatch-8", WorkKind::Dispatches, 8, SMALL_BODY_BYTES),
 ];
 
@@ -122,6 +130,7 @@ impl Scenario {
     pub(super) fn unit(&self) -> &'static str {
         match self.work {
             WorkKind::Documents => "documents",
+            WorkKind::Checkpoints => "checkpoints",
             WorkKind::Dispatches => "dispatches",
             _ => "commits",
         }
@@ -169,6 +178,12 @@ impl Scenario {
                     let documents = documents.ok_or_else(|| unsupported("measuring documents"))?;
                     tokio::spawn(run_documents(documents, caller_name, self.bytes, until))
                 }
+                WorkKind::Checkpoints => {
+                    tokio::spawn(run_checkpoints(tenant_stores.clone(), caller_name, self.bytes, until))
+                }
+                WorkKind::EntryWithEffectEnd => {
+                    tokio::spawn(run_effect_ends(tenant_stores.clone(), caller_name, self.bytes, until))
+                }
                 work => {
                     let commits = tenant_stores.commits.clone().ok_or_else(|| unsupported("measuring commits"))?;
                     let thread = ThreadId::new(if work == WorkKind::OneThread { &unique_name } else { &caller_name })?;
@@ -182,7 +197,11 @@ impl Scenario {
             total.count += measurement.count;
             total.call_durations.extend(measurement.call_durations);
         }
-        total.took = start.elapsed();
+        total.took = match self.work {
+            // The only caller does more than what is measured.
+            WorkKind::EntryWithEffectEnd => total.call_durations.iter().sum(),
+            _ => start.elapsed(),
+        };
         Ok(total)
     }
 
