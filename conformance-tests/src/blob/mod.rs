@@ -2,6 +2,7 @@
 
 mod collect;
 mod commit;
+mod erase;
 pub(crate) mod helpers;
 mod moved;
 mod pending;
@@ -63,6 +64,8 @@ macro_rules! blob {
             collect: what_interrupted_calls_left_is_removed ["BL-5"] [Threads, Time];
             collect: a_put_that_was_stopped_for_too_long_fails ["BL-5"] [Threads, Time];
             collect: unreferenced_blobs_are_removed_at_once ["BL-5"] [Threads];
+            erase: the_blobs_of_an_erased_thread_are_gone ["BL-5", "PV-1"] [Threads];
+            erase: an_interrupted_erasure_removes_the_blobs_later ["BL-5", "PV-2"] [Threads];
         }
     };
 }

@@ -123,6 +123,10 @@ bugs! {
     LeftoversStay = "blob::what_interrupted_calls_left_is_removed",
     /// Whatever nothing refers to is removed only by collections.
     UnreferencedStays = "blob::unreferenced_blobs_are_removed_at_once",
+    /// As `NamesAreIgnored`, for erasures.
+    ErasureKnowsNoBlobs = "blob::the_blobs_of_an_erased_thread_are_gone",
+    /// What an erasure has noted is forgotten.
+    ErasureForgetsItsNotes = "blob::an_interrupted_erasure_removes_the_blobs_later",
 }
 
 impl BlobBug {
@@ -138,6 +142,8 @@ impl BlobBug {
                 | Self::CollectionIgnoresThreads
                 | Self::CommitKeepsTheMark
                 | Self::CommitIgnoresCollections
+                | Self::ErasureKnowsNoBlobs
+                | Self::ErasureForgetsItsNotes
         )
     }
 

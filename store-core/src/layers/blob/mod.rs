@@ -6,6 +6,7 @@
 mod checksums;
 mod collect;
 mod commits;
+mod erase;
 mod moved;
 mod pending;
 mod reads;

@@ -40,11 +40,12 @@ impl PendingWithBlobs {
     ///
     /// It does so before the inputs are written: a reference that nothing uses costs little, and an input whose blob is
     /// gone could never be delivered. An append may create its thread; then the reference is written before the thread.
+    /// Returns the blobs for which this was so.
     async fn prepare<'a>(
         &self,
         thread: &ThreadId,
         bodies: impl Iterator<Item = &'a mut (impl Blocks + 'a)> + Send,
-    ) -> Result<()> {
+    ) -> Result<BTreeSet<BlobHash>> {
         let (mut moved_bytes, mut names) = (MovedBytes::new(), BTreeSet::<BlobHash>::new());
         for (index, body) in bodies.enumerate() {
             // A block that is moved may name a blob itself.
@@ -54,26 +55,28 @@ impl PendingWithBlobs {
             }
         }
         names.extend(moved_bytes.keys().cloned());
-        if names.is_empty() {
-            return Ok(());
-        }
         self.blobs.put_moved(moved_bytes).await?;
-        let names: Vec<_> = names.into_iter().collect();
-        for names in names.chunks(WRITTEN_AT_ONCE) {
-            self.refer(thread, &names.iter().cloned().collect()).await?;
+        let all: Vec<_> = names.into_iter().collect();
+        let mut early = BTreeSet::new();
+        for names in all.chunks(WRITTEN_AT_ONCE) {
+            let names = names.iter().cloned().collect();
+            if !self.refer(thread, &names).await? {
+                early.extend(names);
+            }
         }
-        Ok(())
+        Ok(early)
     }
 
-    async fn refer(&self, thread: &ThreadId, names: &BTreeSet<BlobHash>) -> Result<()> {
+    /// Lets a thread refer to blobs. Returns false if the thread does not exist, so that it refers to them only early.
+    async fn refer(&self, thread: &ThreadId, names: &BTreeSet<BlobHash>) -> Result<bool> {
         let (mut changes, mut early_changes) = (Vec::new(), Vec::new());
         rules::add_references(&mut changes, thread, names)?;
         for hash in names {
             early_changes.extend(rules::early_reference_changes(thread, hash)?);
         }
         match self.write(names, changes).await {
-            Err(error) if is_about_thread(&error, thread) => self.write(names, early_changes).await,
-            written => written,
+            Err(error) if is_about_thread(&error, thread) => self.write(names, early_changes).await.map(|()| false),
+            written => written.map(|()| true),
         }
     }
 
@@ -101,8 +104,15 @@ fn is_about_thread(error: &Error, thread: &ThreadId) -> bool {
 #[async_trait]
 impl PendingStore for PendingWithBlobs {
     async fn append_pending(&self, mut request: AppendPending) -> Result<AppendedInputs> {
-        self.prepare(&request.thread, request.inputs.iter_mut().map(|input| &mut input.body)).await?;
-        self.inner.append_pending(request).await
+        let thread = request.thread.clone();
+        let early = self.prepare(&thread, request.inputs.iter_mut().map(|input| &mut input.body)).await?;
+        let appended = self.inner.append_pending(request).await?;
+        let early: Vec<_> = early.into_iter().collect();
+        for names in early.chunks(WRITTEN_AT_ONCE) {
+            // The thread exists now, and gets references of its own. If that fails, the early ones still count.
+            let _stays_early = self.refer(&thread, &names.iter().cloned().collect()).await;
+        }
+        Ok(appended)
     }
 
     async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
@@ -112,7 +122,7 @@ impl PendingStore for PendingWithBlobs {
     }
 
     async fn update_pending(&self, mut request: PendingUpdate) -> Result<PendingInput> {
-        self.prepare(&request.thread, request.message.iter_mut()).await?;
+        let _early = self.prepare(&request.thread, request.message.iter_mut()).await?;
         let mut updated = [self.inner.update_pending(request).await?];
         self.put_back(&mut updated).await?;
         let [updated] = updated;

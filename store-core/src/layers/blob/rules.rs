@@ -28,6 +28,9 @@ const REFERRERS: &str = "layer.blobs.referrers";
 /// Key of an object: a collection removes the object, so nobody may record a blob with it.
 const LEFTOVERS: &str = "layer.blobs.leftovers";
 
+/// Thread, hash: the thread is erased, and then the blob, if nothing else refers to it.
+const ERASING: &str = "layer.blobs.erasing";
+
 /// The value of a referrer that was written before its thread. It is stored and never changes.
 const BEFORE_THREAD: &str = r#"{"before_thread":true}"#;
 
@@ -54,7 +57,7 @@ pub(super) fn reference(hash: &BlobHash, thread: &ThreadId) -> Result<DocumentRe
     Ok(key(REFERENCES, [hash_segment(hash)?])?.in_thread(thread.clone()))
 }
 
-fn referrer(hash: &BlobHash, thread: &ThreadId) -> Result<DocumentRef> {
+pub(super) fn referrer(hash: &BlobHash, thread: &ThreadId) -> Result<DocumentRef> {
     Ok(key(REFERRERS, [hash_segment(hash)?, KeySegment::id(thread)?])?.into())
 }
 
@@ -66,6 +69,24 @@ pub(super) fn leftover(object: &ObjectKey) -> Result<DocumentRef> {
 /// Returns the query for the marks of objects that were removed.
 pub(super) fn leftovers_query() -> Result<DocumentQuery> {
     Ok(DocumentQuery::new(CollectionId::new(LEFTOVERS)?))
+}
+
+/// Names the note that a blob is erased with a thread.
+pub(super) fn erasing(thread: &ThreadId, hash: &BlobHash) -> Result<DocumentRef> {
+    Ok(key(ERASING, [KeySegment::id(thread)?, hash_segment(hash)?])?.into())
+}
+
+/// Returns the query for the blobs that are erased with a thread.
+pub(super) fn erasing_query(thread: &ThreadId) -> Result<DocumentQuery> {
+    Ok(DocumentQuery::new(CollectionId::new(ERASING)?).starting_with([KeySegment::id(thread)?]))
+}
+
+/// Reads the hash from such a note.
+pub(super) fn hash_of_erasing(note: &Document) -> Result<BlobHash> {
+    match note.key.segments().as_slice() {
+        [_, KeySegment::Id(hash)] => BlobHash::new(hash.as_str()),
+        _ => Err(super::record::unreadable(note)),
+    }
 }
 
 /// Returns the query for all blobs.

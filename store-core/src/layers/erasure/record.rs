@@ -101,6 +101,8 @@ pub struct Erased {
     pub replay_records: u64,
     /// Documents of the tenant that layers keep about the threads.
     pub documents: u64,
+    /// Blobs that nothing else refers to.
+    pub blobs: u64,
     /// Values of profiles.
     pub profile_values: u64,
     /// Audit records that lost their values.

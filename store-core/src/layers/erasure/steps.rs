@@ -164,7 +164,13 @@ impl<'a> Erasing<'a> {
         let events = self.events(id, runs).await?;
         self.replay(id, runs, &events).await?;
         self.outbox(id).await?;
-        self.remove_events(id, runs, &events).await
+        self.remove_events(id, runs, &events).await?;
+        match &self.of.blobs {
+            Some(blobs) if self.dry_run => self.erased.blobs += blobs.count_of_thread_alone(id).await?,
+            Some(blobs) => blobs.note_erasure(id).await?,
+            None => {}
+        }
+        Ok(())
     }
 
     async fn after_deletion(&mut self, id: &ThreadId) -> Result<()> {
@@ -173,6 +179,9 @@ impl<'a> Erasing<'a> {
         }
         for owner in rules::profiles_of(id) {
             self.profile(&owner).await?;
+        }
+        if let (Some(blobs), false) = (&self.of.blobs, self.dry_run) {
+            self.erased.blobs += blobs.erase_noted(id).await?;
         }
         self.audit(&rules::audits_of(id)?).await
     }

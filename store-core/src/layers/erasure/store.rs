@@ -15,6 +15,7 @@ use crate::{
     layers::{
         LayerStore,
         audit::{AuditLog, AuditResource, AuditStore, NewAudit},
+        blob::BlobLayer,
         profile::{ProfileLayer, ProfileOwner, ProfileStore},
     },
     log::Direction,
@@ -22,6 +23,7 @@ use crate::{
     progress::Progress,
     store::TenantStores,
     thread::{ThreadFilter, ThreadOrder, ThreadQuery, ThreadRunStore},
+    time::SystemClock,
 };
 
 /// How often an erasure of a resource looks for threads again that were created meanwhile.
@@ -66,6 +68,8 @@ pub struct ErasureLayer {
     pub(super) profiles: ProfileLayer,
     /// The audit log of the threads, and that of the profiles, if another store has it.
     pub(super) audits: Vec<AuditLog>,
+    /// The blobs, if the store has objects.
+    pub(super) blobs: Option<BlobLayer>,
 }
 
 impl ErasureLayer {
@@ -80,7 +84,12 @@ impl ErasureLayer {
         let layers = LayerStore::new(&stores)?;
         let profiles = ProfileLayer::new(settings.clone().unwrap_or_else(|| layers.clone()));
         let audits = [layers.clone()].into_iter().chain(settings).map(AuditLog::new).collect();
-        Ok(Self { stores, threads, layers, profiles, audits })
+        // The clock decides only about references that are older than their threads.
+        let blobs = match &stores.objects {
+            Some(_) => Some(BlobLayer::new(&stores, Arc::new(SystemClock))?),
+            None => None,
+        };
+        Ok(Self { stores, threads, layers, profiles, audits, blobs })
     }
 
     /// Writes the audit record of an erasure, which has no content (PV-4).
