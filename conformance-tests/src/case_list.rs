@@ -222,8 +222,6 @@ macro_rules! layers {
             $crate::area_tests! {
                 [DocumentStore $fixture] config profile registry audit effect erasure replay stream_checkpoint trace
                 dataset evaluation
-                [DocumentStore $fixture] config profile registry audit effect replay stream_checkpoint dataset
-                    evaluation
             }
         }
     };
@@ -275,8 +273,6 @@ impl Contract {
                 area_slices!(
                     document config profile registry audit effect erasure replay stream_checkpoint trace dataset
                     evaluation tenant page ids errors process
-                    document config profile registry audit effect replay stream_checkpoint dataset evaluation tenant
-                    page ids errors process
                 )
             }
             Self::ObjectStore => area_slices!(object blob),

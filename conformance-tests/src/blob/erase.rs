@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     AppendPending, ByteStream, EraseThread, Error, ErrorKind, IgnoreProgress, NewAudit, NewInput, ObjectKey,
-    ObjectStore, ObjectUpload, Page, PageRequest, PendingStore, Result, StoredObject, TenantStores, Timestamp,
+    ObjectStore, ObjectUpload, Page, PageRequest, Result, StoredObject, TenantStores, Timestamp,
 };
 
 use super::helpers::{commit, exists, expect_blob, list, long_text, message_naming, object_count, pending, put, refer};
