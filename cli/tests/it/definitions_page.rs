@@ -83,5 +83,5 @@ fn the_commands_of_the_page_about_definitions_print_what_it_shows() {
 
 #[test]
 fn the_commands_of_the_page_about_evaluations_print_what_it_shows() {
-    check_page("evaluations.md", 5);
+    check_page("evaluations.md", 4);
 }

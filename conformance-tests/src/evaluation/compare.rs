@@ -74,7 +74,7 @@ pub(super) async fn a_comparison_is_read_in_pages(given: &Given) -> Verdict {
         }
     }
     let all = compare(given, "before", "after", 1_000).await?;
-    expect_eq((all.len(), all.iter().filter(|one| one.before.is_some() && one.after.is_some()).count()), (13, 8))?;
+    expect_eq((all.len(), all.iter().filter(|one| one.before.is_some() && one.after.is_some()).count()), (12, 9))?;
     for limit in [1, 2, 3, 5] {
         expect_eq(compare(given, "before", "after", limit).await?, all.clone())?;
     }

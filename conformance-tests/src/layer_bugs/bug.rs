@@ -541,8 +541,8 @@ bugs! {
     ResultScoreForgotten = "evaluation::two_evaluations_are_compared",
     /// Results do not say which content their case has.
     ResultCaseForgotten = "evaluation::a_comparison_spans_dataset_versions",
-    /// A list of results ignores where it begins.
-    ResultsFromTheFirst = "evaluation::a_comparison_is_read_in_pages",
+    /// A list of results that begins after a cell begins after its case.
+    ResultsAfterTheCase = "evaluation::a_comparison_is_read_in_pages",
     /// A purge removes runs of any age.
     EvaluationAgeIgnored = "evaluation::old_evaluations_are_removed",
     /// A purge keeps no newest runs.
