@@ -21,6 +21,8 @@ mod erasure;
 mod evaluation;
 mod fixture;
 mod replay;
+mod run_bugs;
+mod settings_bugs;
 mod stream_checkpoint;
 mod trace_documents;
 mod trace_store;

@@ -10,7 +10,8 @@ use std::{
 use conformance_tests::ErasureSubject;
 use store_core::{
     AppendEvents, AuditResource, Clock, Commit, EraseResource, Erased, ErasureLayer, ErasureStore, IgnoreProgress,
-    Json, ManualClock, Message, NewAudit, NewEntry, Store, SystemClock, TenantId, TenantStores, layers::audit::planned,
+    Json, ManualClock, Message, NewAudit, NewEntry, Store, SystemClock, TenantId, TenantStores, Timestamp,
+    layers::audit::planned,
 };
 use store_file::{CompressLogs, FileConfig, FileStore};
 
@@ -126,8 +127,8 @@ async fn an_erased_text_is_in_no_file() {
 async fn an_audit_record_in_a_compressed_log_loses_its_values() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
-    let clock = ManualClock::new("2026-01-01T00:00:00Z".parse().unwrap());
-    let config = || FileConfig { clock: Arc::new(clock.clone()), ..FileConfig::default() };
+    let clock = ManualClock::new(Timestamp::from_millis(1_767_225_600_000).unwrap());
+    let config = || FileConfig::default().with_clock(Arc::new(clock.clone()));
     let store = FileStore::open(&root, config()).unwrap();
     let resource = AuditResource::of(["profile", "user", "ada", "name"]).unwrap();
     let value = Json::of(&ADA.marker.to_owned()).unwrap();

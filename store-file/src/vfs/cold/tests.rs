@@ -40,7 +40,7 @@ fn cold(disk: &SimDisk) -> Cold {
 fn compress(cold: &Cold) -> io::Result<()> {
     let _one = cold.begin();
     let len = cold.open(&path(), Open::Write)?.len()?;
-    cold.prepare(&path(), len)?;
+    cold.prepare(&path(), len, &[])?;
     cold.switch(&path())
 }
 
