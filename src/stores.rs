@@ -168,12 +168,13 @@ impl Stores {
         Ok(Self { store, settings: Some(settings), ..self })
     }
 
-    /// Keeps the bytes of blobs in another store, for example in files beside threads in PostgreSQL, and everything else
-    /// in this one, also what is known about blobs and who refers to them (CP-2).
+    /// Keeps the bytes of blobs in another store, for example in files beside threads in PostgreSQL, and everything
+    /// else in this one, also what is known about blobs and who refers to them (CP-2).
     ///
-    /// The bytes of a blob are written before anything refers to them, and removed after nothing does. So no atomic step
-    /// has to cover both stores. `delete_tenant` deletes a tenant from this store first, and then from the other one. If
-    /// it is interrupted, repeat the call to finish it. If `other` is the same store as this one, nothing changes.
+    /// The bytes of a blob are written before anything refers to them, and removed after nothing does. So no atomic
+    /// step has to cover both stores. `delete_tenant` deletes a tenant from this store first, and then from the other
+    /// one. If it is interrupted, repeat the call to finish it. If `other` is the same store as this one, nothing
+    /// changes.
     ///
     /// # Errors
     /// `Unsupported` if `other` has no objects, or if this store has no documents; `Closed` if `other` was closed.
@@ -204,9 +205,9 @@ impl Stores {
 
     /// Sets how the records of these stores use blobs.
     ///
-    /// By default every block stays in its record. With [`BlobOptions::moving_above`], blocks of more than some bytes are
-    /// stored as blobs when they are committed (BL-3). What was moved is given back by all reads, whatever the options
-    /// are.
+    /// By default every block stays in its record. With [`BlobOptions::moving_above`], blocks of more than some bytes
+    /// are stored as blobs when they are committed (BL-3). What was moved is given back by all reads, whatever the
+    /// options are.
     #[must_use]
     pub const fn with_blob_options(mut self, options: BlobOptions) -> Self {
         self.blob_options = options;

@@ -1,4 +1,4 @@
-//! Stores whose records use blobs, for every case of the suite: nobody notices that blocks are moved (BL-3).
+//! Stores whose records use blobs, for every case of the suite: no caller notices that blocks are moved (BL-3).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -39,8 +39,8 @@ pub struct WithBlobs<F>(pub F);
 /// A store whose records use blobs.
 struct StoreWithBlobs(Arc<dyn Store>);
 
-/// What the other fixture has opened, with a closed placeholder in the place of its store. Only [`StoreWithBlobs`] holds
-/// the store, so that it is dropped when the suite drops it.
+/// What the other fixture has opened, with a closed placeholder in the place of its store. Only [`StoreWithBlobs`]
+/// holds the store, so that it is dropped when the suite drops it.
 struct Inner(OpenedStore);
 
 fn opened(inner: OpenedStore) -> OpenedStore {

@@ -6,7 +6,8 @@
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: a module each
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`, `document`, `object`: a
-//!   folder for each domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
+//!   folder for each domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the
+//!   contract)
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores

@@ -147,13 +147,11 @@ statements! {
     /// Locks the row of the upload, so that it is not discarded meanwhile.
     write_object_chunk: "INSERT INTO $schema$.object_chunk (object, number, bytes)
         SELECT o.id, $2, $3 FROM (SELECT id FROM $schema$.object WHERE id = $1 AND key IS NULL FOR SHARE) o RETURNING number";
-    /// Stores an object of less than one chunk.
     store_object: "WITH made AS (INSERT INTO $schema$.object (tenant, key, bytes, created_at)
             VALUES ($1, $2, $3, $schema$.now()) RETURNING id),
         chunk AS (INSERT INTO $schema$.object_chunk (object, number, bytes)
             SELECT made.id, $4::bigint, $5::bytea FROM made WHERE $3 > 0)
         SELECT id FROM made";
-    /// Writes the last chunk of an upload, which may be empty, and gives the object its key.
     finish_object: "WITH made AS (UPDATE $schema$.object SET key = $2, bytes = $3, created_at = $schema$.now()
             WHERE id = $6 AND tenant = $1 AND key IS NULL RETURNING id),
         chunk AS (INSERT INTO $schema$.object_chunk (object, number, bytes)

@@ -73,8 +73,8 @@ pub(crate) struct Args {
     /// How long to keep stream checkpoints that are not replaced; those of runs that are done are removed, too
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::parse_retention_age)]
     stream_checkpoints: args::RetentionAge,
-    /// How long to keep blobs that nothing refers to after they were found unused, at least 1h; each round then looks at
-    /// every blob
+    /// How long to keep blobs that nothing refers to after they were found unused, at least 1h; each round then looks
+    /// at every blob
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     blobs: args::RetentionAge,
     /// How long to keep evaluation runs that have ended; pinned ones are always kept

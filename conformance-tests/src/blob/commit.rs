@@ -32,7 +32,8 @@ pub(super) async fn a_commit_that_names_no_hash_is_refused(given: &Given) -> Ver
     expect_eq(given.threads()?.load_thread(&id("t")).await?, None)
 }
 
-/// The threads that refer to a blob, and the blobs that a thread refers to, are listed. A deleted thread refers to none.
+/// The threads that refer to a blob, and the blobs that a thread refers to, are listed. A deleted thread refers to
+/// none.
 pub(super) async fn a_commit_refers_to_the_blobs_that_it_names(given: &Given) -> Verdict {
     let blobs = blobs(given)?;
     let (a, b) = (put(given, b"a").await?.hash, put(given, b"b").await?.hash);

@@ -24,8 +24,8 @@ async fn erase(given: &Given, stores: &TenantStores, dry_run: bool) -> std::resu
     Ok(erased.map(|erased| erased.blobs))
 }
 
-/// With a thread, the blobs go that nothing else refers to, also those of moved blocks and of pending input. A blob that
-/// another thread refers to stays. A dry run counts them.
+/// With a thread, the blobs go that nothing else refers to, also those of moved blocks and of pending input. A blob
+/// that another thread refers to stays. A dry run counts them.
 pub(super) async fn the_blobs_of_an_erased_thread_are_gone(given: &Given) -> Verdict {
     let (own, shared, of_input) =
         (put(given, b"own").await?, put(given, b"shared").await?, put(given, b"input").await?);
@@ -72,7 +72,8 @@ impl ObjectStore for Undeletable {
     }
 }
 
-/// An erasure that ends with an error after it has deleted the thread removes the rest of the blobs when it is repeated.
+/// An erasure that ends with an error after it has deleted the thread removes the rest of the blobs when it is
+/// repeated.
 pub(super) async fn an_interrupted_erasure_removes_the_blobs_later(given: &Given) -> Verdict {
     let (one, two) = (put(given, b"one").await?, put(given, b"two").await?);
     for blob in [&one, &two] {

@@ -42,7 +42,7 @@ pub(super) async fn an_unknown_object_is_none(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Before an upload is finished, nobody finds its object.
+/// Before an upload is finished, no reader finds its object.
 pub(super) async fn an_unfinished_upload_is_not_there(given: &Given) -> Verdict {
     let objects = objects(given)?;
     let mut unfinished = objects.begin_upload().await?;

@@ -10,8 +10,8 @@ use crate::{
 
 /// The key of an object: the hash of its bytes, and an id that makes the key unique.
 ///
-/// Whoever uploads bytes gives them a key that nobody has used. So an object is written once, and whoever removes it
-/// removes nothing that somebody else has uploaded meanwhile.
+/// Each upload has a key that no other upload has used. So an object is written once, and a caller that removes it
+/// removes nothing that another caller has uploaded meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(String);
 
@@ -23,8 +23,8 @@ impl ObjectKey {
         Self(format!("{hash}.{id}"))
     }
 
-    /// Reads a key. It consists of 1 to 128 lower-case letters, digits, `.` and `-`, and begins with a letter or a digit.
-    /// So it can be the name of a file, also on a file system that ignores case.
+    /// Reads a key. It consists of 1 to 128 lower-case letters, digits, `.` and `-`, and begins with a letter or a
+    /// digit. So it can be the name of a file, also on a file system that ignores case.
     ///
     /// # Errors
     /// `Invalid` for any other text.

@@ -89,7 +89,7 @@ pub trait ObjectStore: Send + Sync {
     async fn discard_uploads(&self, begun_before: Timestamp) -> Result<u64>;
 }
 
-/// An object that is being written. Nobody can read it before it is finished. If it is dropped, what it has written is
+/// An object that is being written. No reader sees it before it is finished. If it is dropped, what it has written is
 /// removed, at the latest by [`ObjectStore::discard_uploads`].
 #[async_trait]
 pub trait ObjectUpload: Send {

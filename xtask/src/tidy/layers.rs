@@ -38,6 +38,7 @@ const LAYERS: &[&[&str]] = &[
         "store",
         "inspect",
         "compress",
+        "reclaim",
         "lib",
     ],
 ];

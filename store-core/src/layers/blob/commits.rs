@@ -54,12 +54,12 @@ impl BlobOptions {
     }
 }
 
-/// Lets the threads, the pending input and the commits of a tenant use its blobs. Without objects, or without documents,
-/// nothing changes.
+/// Lets the threads, the pending input and the commits of a tenant use its blobs. Without objects, or without
+/// documents, nothing changes.
 ///
 /// # Guarantees
-/// - A commit, and a pending input, that name a blob are refused with `NotFound` if it does not exist (BL-4). While they
-///   exist, so does the blob (BL-5).
+/// - A commit, and a pending input, that name a blob are refused with `NotFound` if it does not exist (BL-4). While
+///   they exist, so does the blob (BL-5).
 /// - A block above the size of the options is stored as a blob. All reads give it back, so that callers do not notice
 ///   (BL-3, `blob::a_large_block_comes_back_as_it_was`). Calls of tools always stay in their records.
 ///

@@ -182,7 +182,8 @@ pub(super) fn move_out(
                 return Ok(());
             }
             let encoded = block.encode();
-            // A block of an unknown kind may have the name of a known one. It is not read as it was written, so it stays.
+            // A block of an unknown kind may have the name of a known one. It is not read as it was written, so it
+            // stays.
             if Block::read(&encoded).ok().as_ref() != Some(block) {
                 return Ok(());
             }

@@ -29,13 +29,16 @@ use crate::{
     version::Expect,
 };
 
+/// Counts the tokens of a message.
+type Counter = Arc<dyn Fn(&Message) -> u64 + Send + Sync>;
+
 /// The number of blobs that are read at the same time.
 const READ_AT_ONCE: usize = 4;
 
 /// Loads the blobs that have to be put back, with the lengths that the records name.
 ///
-/// # Errors
-/// `Corrupt` if one of them does not exist or is longer: the record that names it is acknowledged, so it should be there.
+/// # Errors `Corrupt` if one of them does not exist or is longer: the record that names it is acknowledged, so it
+/// should be there.
 pub(super) async fn load_moved(blobs: &BlobLayer, wanted: &BTreeMap<BlobHash, u64>) -> Result<MovedBytes> {
     let wanted: Vec<_> = wanted.iter().map(|(hash, bytes)| (hash.clone(), *bytes)).collect();
     let loads = wanted.into_iter().map(|(hash, bytes)| Ok(load_one(blobs.clone(), hash, bytes)));
@@ -112,7 +115,7 @@ impl ThreadsWithBlobs {
         &self,
         thread: &ThreadId,
         request: ContextRequest,
-        (max, counter): (u64, Arc<dyn Fn(&Message) -> u64 + Send + Sync>),
+        (max, counter): (u64, Counter),
     ) -> Result<(ThreadContext, MovedBytes)> {
         let seen = Arc::new(Mutex::new((BTreeMap::new(), None)));
         let count = {

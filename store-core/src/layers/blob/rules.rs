@@ -21,11 +21,11 @@ const BLOBS: &str = "layer.blobs";
 const MARKS: &str = "layer.blobs.marks";
 /// Hash; in the scope of a thread: the thread refers to the blob.
 const REFERENCES: &str = "layer.blobs.references";
-/// Hash, thread: leads from a blob to the threads that refer to it. A thread that was deleted may have left it. Its value
-/// says whether the thread had to exist when it was written.
+/// Hash, thread: leads from a blob to the threads that refer to it. A thread that was deleted may have left it. Its
+/// value says whether the thread had to exist when it was written.
 const REFERRERS: &str = "layer.blobs.referrers";
 
-/// Key of an object: a collection removes the object, so nobody may record a blob with it.
+/// Key of an object: a collection removes the object, so no caller may record a blob with it.
 const LEFTOVERS: &str = "layer.blobs.leftovers";
 
 /// Thread, hash: the thread is erased, and then the blob, if nothing else refers to it.

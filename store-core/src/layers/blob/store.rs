@@ -49,7 +49,7 @@ pub trait BlobStore: Send + Sync {
     /// Stores bytes, and returns their hash and length (BL-1). When the call returns, they are as durable as a commit.
     ///
     /// # Guarantees
-    /// - Bytes that are stored already are not stored again, whoever puts them
+    /// - Bytes that are stored already are not stored again, also by another caller
     ///   (`blob::the_same_bytes_are_stored_once`).
     /// - The blob stays at least for the grace time of the collection that finds it unused
     ///   (`blob::a_collection_leaves_a_blob_for_the_grace_time`).
@@ -62,10 +62,9 @@ pub trait BlobStore: Send + Sync {
 
     /// Reads a blob, whole or a part of it (BL-2). A part that ends after the last byte ends there.
     ///
-    /// # Errors
-    /// `NotFound` for an unknown blob; `Invalid` for a part that begins after its end or after the last byte; `Corrupt`,
-    /// also inside of the stream, if bytes are missing or do not match their checksum. No byte that does not match is
-    /// given out.
+    /// # Errors `NotFound` for an unknown blob; `Invalid` for a part that begins after its end or after the last byte;
+    /// `Corrupt`, also inside of the stream, if bytes are missing or do not match their checksum. No byte that does not
+    /// match is given out.
     async fn open_blob(&self, hash: &BlobHash, part: Range<u64>) -> Result<OpenedBlob>;
 
     /// Returns what is known about a blob; none if it does not exist.
@@ -103,8 +102,8 @@ pub trait BlobStore: Send + Sync {
     /// removes what interrupted calls have left.
     ///
     /// # Guarantees
-    /// - A blob that a thread refers to is never removed, also if the commit that refers to it and the collection run at
-    ///   the same time (`blob::a_collection_and_a_commit_exclude_each_other`).
+    /// - A blob that a thread refers to is never removed, also if the commit that refers to it and the collection run
+    ///   at the same time (`blob::a_collection_and_a_commit_exclude_each_other`).
     /// - A blob that was put or touched is kept for the grace time.
     ///
     /// It may be stopped between two batches, and can be repeated.
@@ -113,7 +112,7 @@ pub trait BlobStore: Send + Sync {
     /// `Invalid` for a grace time of less than [`MIN_GRACE`](super::MIN_GRACE); any error of reading and writing.
     async fn collect_blobs(&self, request: CollectBlobs, progress: &dyn Progress) -> Result<CollectedBlobs>;
 
-    /// Removes those of some blobs that nothing refers to, without a grace time. Whoever has put one of them, and has
+    /// Removes those of some blobs that nothing refers to, without a grace time. A caller that has put one of them, and has
     /// not referred to it yet, is refused with `NotFound` when it does.
     ///
     /// # Errors

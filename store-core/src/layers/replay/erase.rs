@@ -19,7 +19,7 @@ use crate::{
 
 /// Returns all streams that have a record.
 pub(in crate::layers) async fn streams(store: &LayerStore) -> Result<BTreeSet<ReplayStreamRef>> {
-    let found = store.list_all(keys::records()?, |document| keys::stream_of(document)).await?;
+    let found = store.list_all(keys::records()?, keys::stream_of).await?;
     Ok(found.into_iter().collect())
 }
 

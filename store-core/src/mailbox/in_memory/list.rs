@@ -111,8 +111,8 @@ impl InMemoryMailbox {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// Returns the dispatches that a purge removes: those that it names, or else those that ended before the given time, in the order of their ends,
-    /// up to the limit (MB-46).
+    /// Returns the dispatches that a purge removes: those that it names, or else those that ended before the given
+    /// time, in the order of their ends, up to the limit (MB-46).
     #[must_use]
     pub fn dispatches_to_purge(&self, request: &Purge) -> Vec<DispatchId> {
         if !request.ids.is_empty() {
