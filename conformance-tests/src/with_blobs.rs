@@ -17,19 +17,18 @@ use crate::{
 /// The number of bytes above which a block is moved. Blocks of most cases are short, and longer all the same.
 const MOVED_ABOVE: u64 = 2;
 
-/// Cases in which a text is too long for its record. Here it is not in its record.
-const GAPS: [Gap; 7] = [
-    gap("commit::a_record_has_a_limit"),
-    gap("commit::smaller_limits_are_enforced"),
-    gap("commit::the_parts_of_a_commit_count_together"),
-    gap("errors::a_commit_larger_than_declared_is_refused"),
-    gap("errors::a_record_larger_than_declared_is_refused"),
-    gap("errors::texts_up_to_the_limit_are_kept"),
-    gap("pending::smaller_limits_of_a_store_apply"),
+/// Cases in which a text is too long for its record. Here it is not in its record. One case names a blob that does not
+/// exist.
+const GAPS: [Gap; 5] = [
+    gap("commit::a_record_has_a_limit", "a long text is not in its record"),
+    gap("commit::smaller_limits_are_enforced", "a long text is not in its record"),
+    gap("commit::the_parts_of_a_commit_count_together", "a long text is not in its record"),
+    gap("pending::smaller_limits_of_a_store_apply", "a long text is not in its record"),
+    gap("log::every_block_round_trips", "a message names a blob that does not exist"),
 ];
 
-const fn gap(case: &'static str) -> Gap {
-    Gap { case, reason: "a long text is not in its record" }
+const fn gap(case: &'static str, reason: &'static str) -> Gap {
+    Gap { case, reason }
 }
 
 /// Opens the stores of another fixture, whose records use blobs.

@@ -43,7 +43,7 @@ bugs! {
     LengthForgotten = "blob::a_blob_is_read_as_it_was_put",
     /// Each put uploads its bytes.
     EachPutUploads = "blob::the_same_bytes_are_stored_once",
-    /// A put that another one was faster than leaves its object.
+    /// A put that another one was faster than leaves its object. Uploads take a while, so that puts overlap.
     SlowPutLeavesItsObject = "blob::concurrent_puts_store_the_same_bytes_once",
     /// All tenants have the same blobs.
     BlobsAreShared = "blob::blobs_of_tenants_are_apart",
@@ -77,8 +77,8 @@ bugs! {
     NothingIsMoved = "blob::a_large_block_leaves_its_record",
     /// Blocks are moved although it is switched off.
     MovesAlways = "blob::moving_can_be_switched_off",
-    /// As `EachPutUploads`, for blocks.
-    EachBlockIsUploaded = "blob::equal_blocks_are_stored_once",
+    /// Each upload leaves another object.
+    UploadsLeaveObjects = "blob::equal_blocks_are_stored_once",
     /// As `MovedIsNotPutBack`, for budgets.
     BudgetCountsLittle = "blob::a_budget_counts_whole_messages",
     /// As `MovedIsNotPutBack`, for raw lines.

@@ -3,6 +3,7 @@
 use std::{
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -57,6 +58,11 @@ impl ObjectUpload for FaultyUpload {
     }
 
     async fn finish(mut self: Box<Self>, key: &ObjectKey) -> Result<()> {
+        match self.bug {
+            BlobBug::SlowPutLeavesItsObject => tokio::time::sleep(Duration::from_millis(2)).await,
+            BlobBug::UploadsLeaveObjects => store(&*self.objects, &format!("left.{key}"), Bytes::new()).await?,
+            _ => {}
+        }
         let shared = std::mem::take(&mut *self.buffer.lock().unwrap_or_else(PoisonError::into_inner));
         if !shared.is_empty() {
             self.upload.write(Bytes::from(shared)).await?;

@@ -25,8 +25,8 @@ mod more_histories {
 
 /// Everything that is about messages again, by a store that moves nearly every block to a blob (BL-3).
 mod with_blobs {
-    conformance_tests::thread_run_store!(crate::with_blobs());
-    conformance_tests::commit_coordinator!(crate::with_blobs());
-    conformance_tests::pending_store!(crate::with_blobs());
+    conformance_tests::area_tests! { [ThreadRunStore crate::with_blobs()] thread log context run }
+    conformance_tests::area_tests! { [CommitCoordinator crate::with_blobs()] commit }
+    conformance_tests::area_tests! { [PendingStore crate::with_blobs()] pending }
     conformance_tests::model!(crate::with_blobs(), in long 2_000);
 }

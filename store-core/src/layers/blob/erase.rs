@@ -6,8 +6,8 @@ use super::{
     store::{BlobLayer, BlobStore},
 };
 use crate::{
-    document::{DocumentChange, WriteDocuments},
-    error::Result,
+    document::{DocumentChange, KeySegment, WriteDocuments},
+    error::{Error, Result},
     id::ThreadId,
     json::Json,
     limits::length,
@@ -52,6 +52,24 @@ impl BlobLayer {
             erased += length(self.remove_unreferenced(&hashes).await?.removed.len());
             let notes = page.items.iter().map(|note| DocumentChange::delete(note.to_ref()));
             self.store.documents.write_documents(WriteDocuments::new(notes)).await?;
+        }
+    }
+
+    /// Removes the blobs that were noted for threads which are deleted by now: those of erasures that were interrupted.
+    pub(in crate::layers) async fn erase_noted_of_deleted(&self) -> Result<u64> {
+        let mut erased = 0;
+        let mut after: Option<ThreadId> = None;
+        loop {
+            let mut query = rules::all_erasing_query()?.with_page(PageRequest::first(1));
+            query.after_prefix =
+                after.as_ref().map(|thread| Ok::<_, Error>(vec![KeySegment::id(thread)?])).transpose()?;
+            let page = self.store.documents.list_documents(query).await?;
+            let Some(note) = page.items.first() else { return Ok(erased) };
+            let thread = rules::thread_of_erasing(note)?;
+            if self.threads.load_thread(&thread).await?.is_none() {
+                erased += self.erase_noted(&thread).await?;
+            }
+            after = Some(thread);
         }
     }
 

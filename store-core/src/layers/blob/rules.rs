@@ -81,6 +81,19 @@ pub(super) fn erasing_query(thread: &ThreadId) -> Result<DocumentQuery> {
     Ok(DocumentQuery::new(CollectionId::new(ERASING)?).starting_with([KeySegment::id(thread)?]))
 }
 
+/// Returns the query for the blobs that are erased with any thread.
+pub(super) fn all_erasing_query() -> Result<DocumentQuery> {
+    Ok(DocumentQuery::new(CollectionId::new(ERASING)?))
+}
+
+/// Reads the thread from such a note.
+pub(super) fn thread_of_erasing(note: &Document) -> Result<ThreadId> {
+    match note.key.segments().as_slice() {
+        [KeySegment::Id(thread), _] => ThreadId::new(thread),
+        _ => Err(super::record::unreadable(note)),
+    }
+}
+
 /// Reads the hash from such a note.
 pub(super) fn hash_of_erasing(note: &Document) -> Result<BlobHash> {
     match note.key.segments().as_slice() {

@@ -72,6 +72,9 @@ impl<'a> Erasing<'a> {
             }
         }
         if !self.dry_run {
+            if let Some(blobs) = &self.of.blobs {
+                self.erased.blobs += blobs.erase_noted_of_deleted().await?;
+            }
             self.of.threads.purge_deleted(&IgnoreProgress).await?;
         }
         Ok(self.erased)
@@ -135,6 +138,8 @@ impl<'a> Erasing<'a> {
         self.dispatches(id).await?;
         let runs = self.runs(id).await?;
         self.before_deletion(id, &runs).await?;
+        // Before the deletion, too: an erasure of the resource that goes on does not find a deleted thread.
+        self.records_about(id).await?;
         if !self.dry_run && !self.delete(thread).await? {
             return Ok(());
         }
@@ -142,9 +147,10 @@ impl<'a> Erasing<'a> {
         self.erased.runs += length(runs.len());
         self.erased.threads.push(id.clone());
         self.counted.insert(id.clone());
-        self.after_deletion(id).await?;
         if !self.dry_run {
+            self.blobs(id).await?;
             // What a writer had written between the first look and the deletion.
+            self.records_about(id).await?;
             self.dispatches(id).await?;
             self.outbox(id).await?;
             let events = self.events(id, &runs).await?;
@@ -157,7 +163,8 @@ impl<'a> Erasing<'a> {
     pub(super) async fn remains(&mut self, id: &ThreadId) -> Result<()> {
         self.dispatches(id).await?;
         self.before_deletion(id, &[]).await?;
-        self.after_deletion(id).await
+        self.records_about(id).await?;
+        self.blobs(id).await
     }
 
     async fn before_deletion(&mut self, id: &ThreadId, runs: &[RunId]) -> Result<()> {
@@ -173,15 +180,21 @@ impl<'a> Erasing<'a> {
         Ok(())
     }
 
-    async fn after_deletion(&mut self, id: &ThreadId) -> Result<()> {
+    /// Removes the blobs of a thread that was deleted.
+    async fn blobs(&mut self, id: &ThreadId) -> Result<()> {
+        if let (Some(blobs), false) = (&self.of.blobs, self.dry_run) {
+            self.erased.blobs += blobs.erase_noted(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what records of the tenant say about a thread.
+    async fn records_about(&mut self, id: &ThreadId) -> Result<()> {
         for query in effect::entries_of(id)?.into_iter().chain([stream_checkpoint::entries_of(id)?]) {
             self.documents(query).await?;
         }
         for owner in rules::profiles_of(id) {
             self.profile(&owner).await?;
-        }
-        if let (Some(blobs), false) = (&self.of.blobs, self.dry_run) {
-            self.erased.blobs += blobs.erase_noted(id).await?;
         }
         self.audit(&rules::audits_of(id)?).await
     }

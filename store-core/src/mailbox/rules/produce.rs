@@ -216,7 +216,7 @@ pub fn interrupt(
     // A claim of the old epoch needs this interrupt: when the claim ends, its dispatch shows the reason.
     let is_still_held =
         current_claim.as_ref().is_some_and(|current_claim| current_claim.epoch == old_epoch && take_over.is_none());
-    let kept = if request.forget { 0 } else { MAX_INTERRUPT_KEYS };
+    let kept = if request.forget { usize::from(request.key.is_some()) } else { MAX_INTERRUPT_KEYS };
     if let Some(key) = &request.key {
         recent_keys.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
     }
