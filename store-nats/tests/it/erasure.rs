@@ -30,7 +30,7 @@ fn count(folder: &Path, subject: &ErasureSubject) -> usize {
 /// Tests PV-1 for a composition, and PV-3: the threads are in another store.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_erased_text_is_in_no_stream() {
-    let server = Nats::start("sync_interval: always").unwrap();
+    let server = Nats::start("jetstream { sync_interval: always }").unwrap();
     let mut config = NatsConfig::new(&server.url()).unwrap();
     (config.allow_unsafe, config.garbage_retention) = (true, Duration::from_millis(200));
     let store = NatsStore::open(config).await.unwrap();

@@ -183,10 +183,20 @@ impl TraceLayer {
         (name, agent): (&TraceName, Option<&AgentId>),
         spans: &[&Span],
     ) -> Result<(PutSpansOutcome, Option<WriteDocuments>)> {
-        let found = self.load_for_change(name).await?;
         let documents: Vec<_> =
             spans.iter().map(|span| rules::document_of_span(name, span.span_id)).collect::<Result<_>>()?;
-        let stored = load_in_parts(&*self.store.documents, &documents).await?;
+        // The spans are read before the trace. A trace only gets more sources, so it has those of all these spans,
+        // unless it was purged meanwhile.
+        let (found, stored) = loop {
+            let before = self.load_for_change(name).await?.map(|(document, _)| document.created_at);
+            let stored = load_in_parts(&*self.store.documents, &documents).await?;
+            let found = self.load_one(name).await?;
+            let now = found.as_ref().map(|(document, _)| document.created_at);
+            let is_removed = found.as_ref().is_some_and(|(_, trace)| trace.removing);
+            if !is_removed && (before.is_none() || before == now) {
+                break (found, stored);
+            }
+        };
         let sources = found.as_ref().map(|(_, trace)| sources_of(trace)).unwrap_or_default();
         let read = |document: &Option<Document>| {
             document.as_ref().map(|document| StoredSpan::span_of(document, &sources)).transpose()

@@ -109,6 +109,7 @@ async fn a_killed_erasure_goes_on() {
         std::thread::sleep(Duration::from_micros(random.below(1_000_000) as u64));
         killed += usize::from(!process.kill().contains(&"erased".to_owned()));
         erase(&store, &tenant).await;
+        assert!(!store.reclaim_space(&IgnoreProgress).await.unwrap().stopped);
         let after = dump(&server);
         assert_eq!((count(&after, &ADA), count(&after, &ADA_TOO), count(&after, &BOB)), (0, 0, bob), "round {round}");
         store.delete_tenant(&tenant.parse().unwrap()).await.unwrap();
