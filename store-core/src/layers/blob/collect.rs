@@ -119,8 +119,8 @@ impl BlobLayer {
         self.try_write([put, DocumentChange::check(rules::blob_document(hash)?, revision_of(&found.document))]).await
     }
 
-    /// Removes a marked blob that nothing refers to. Its object goes after its documents, so that no reader finds a blob
-    /// without its bytes.
+    /// Removes a marked blob that nothing refers to. Its object goes after its documents, so that no reader finds a
+    /// blob without its bytes.
     async fn try_remove(&self, hash: &BlobHash, found: &Found) -> Result<bool> {
         let Some(mark) = &found.mark else { return Ok(false) };
         let blob = DocumentChange::delete(rules::blob_document(hash)?).expecting(revision_of(&found.document));
@@ -223,8 +223,8 @@ impl BlobLayer {
         Ok(())
     }
 
-    /// Removes an object, unless a blob was recorded with it meanwhile. The mark keeps the caller that has uploaded the object,
-    /// and was stopped since, from recording a blob without bytes.
+    /// Removes an object, unless a blob was recorded with it meanwhile. The mark keeps the caller that has uploaded the
+    /// object, and was stopped since, from recording a blob without bytes.
     async fn remove_leftover(&self, key: &ObjectKey, blob: Option<&Found>) -> Result<bool> {
         let mut changes = vec![DocumentChange::put(rules::leftover(key)?, Json::parse("{}")?)];
         if let Some(hash) = key.hash() {

@@ -112,8 +112,8 @@ pub trait BlobStore: Send + Sync {
     /// `Invalid` for a grace time of less than [`MIN_GRACE`](super::MIN_GRACE); any error of reading and writing.
     async fn collect_blobs(&self, request: CollectBlobs, progress: &dyn Progress) -> Result<CollectedBlobs>;
 
-    /// Removes those of some blobs that nothing refers to, without a grace time. A caller that has put one of them, and has
-    /// not referred to it yet, is refused with `NotFound` when it does.
+    /// Removes those of some blobs that nothing refers to, without a grace time. A caller that has put one of them, and
+    /// has not referred to it yet, is refused with `NotFound` when it does.
     ///
     /// # Errors
     /// Any error of reading and writing. The call can be repeated.
