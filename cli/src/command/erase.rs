@@ -120,6 +120,7 @@ fn print(what: &str, erased: &Erased, out: &mut Output) -> Result<Ending> {
         (erased.events, "event"),
         (erased.replay_records, "replay record"),
         (erased.documents, "layer document"),
+        (erased.blobs, "blob"),
         (erased.profile_values, "profile value"),
         (erased.audit_records, "audit value"),
     ] {

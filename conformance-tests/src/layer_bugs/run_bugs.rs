@@ -209,7 +209,7 @@ macro_rules! run_bugs {
             DerivedOfTheWholeThread = "trace::a_trace_has_what_its_run_wrote",
             /// With the first span that is put, the derived ones are gone.
             PutSpansReplaceDerived = "trace::put_spans_are_added_to_the_derived_ones",
-            /// A page of spans has the last one first.
+            /// Lists of spans reverse each page.
             SpansReversed = "trace::spans_are_listed_by_start_and_id",
             /// A page of traces has the oldest one first.
             TracesOldestFirst = "trace::traces_are_listed_newest_first",
@@ -309,7 +309,7 @@ macro_rules! run_bugs {
             ResultUnguarded = "evaluation::one_of_several_results_is_recorded",
             /// An unknown cell stands for the first one.
             ResultOfAnyCell = "evaluation::a_result_belongs_to_a_case_cell_and_sample",
-            /// A page of missing results has the last one first.
+            /// Lists of missing results reverse each page.
             MissingResultsReversed = "evaluation::missing_results_are_listed_in_order",
             /// A walk ends with the first page without missing results.
             MissingResultsEndEarly = "evaluation::a_walk_of_missing_results_goes_on",

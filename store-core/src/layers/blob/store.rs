@@ -154,7 +154,7 @@ pub struct BlobLayer {
     pub(super) store: LayerStore,
     pub(super) threads: Arc<dyn ThreadRunStore>,
     pub(super) objects: Arc<dyn ObjectStore>,
-    /// Decides whether the grace time of a mark is over.
+    /// The clock by which a collection compares the time of a mark with the grace time.
     pub(super) clock: Arc<dyn Clock>,
 }
 
