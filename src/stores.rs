@@ -35,9 +35,6 @@ use crate::{
 /// the replay log, stream checkpoints, traces, datasets and evaluation runs. Another store may have the mailbox
 /// ([`with_mailbox`](Self::with_mailbox)), another one config with profiles and audit log
 /// ([`with_settings`](Self::with_settings)), and another one the bytes of blobs ([`with_blobs`](Self::with_blobs)).
-/// the replay log, stream checkpoints, datasets and evaluation runs. Another store may have the mailbox
-/// ([`with_mailbox`](Self::with_mailbox)), and another one config with profiles and audit log
-/// ([`with_settings`](Self::with_settings)).
 #[derive(Clone)]
 pub struct Stores {
     /// All parts together.

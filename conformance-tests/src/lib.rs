@@ -34,9 +34,6 @@
 //!   `mailbox`, `outbox`, `live`, `document`, `object`, `blob`, `config`, `profile`, `registry`, `audit`, `effect`,
 //!   `erasure`, `replay`, `stream_checkpoint`, `trace`, `dataset`, `evaluation`, and areas whose cases run for every
 //!   contract: `tenant`, `page`, `ids`, `errors`, `process`
-//!   `mailbox`, `outbox`, `live`, `document`, `config`, `profile`, `registry`, `audit`, `effect`, `replay`,
-//!   `stream_checkpoint`, `dataset`, `evaluation`, and areas whose cases run for every contract: `tenant`, `page`,
-//!   `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area. Its documentation states

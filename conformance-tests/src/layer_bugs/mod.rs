@@ -5,9 +5,6 @@
 //! answers (`config`, `audit`). A bug of effects, of the replay log, of stream checkpoints, of traces, of datasets, of
 //! evaluation runs or of erasures does one or the other (`effect_store`, `effect_documents`, `document`, `replay`,
 //! `stream_checkpoint`, `trace_store`, `trace_documents`, `dataset`, `evaluation`, `erasure`).
-//! answers (`config`, `audit`). A bug of effects, of the replay log or of stream checkpoints does one or the other
-//! (`effect_store`, `effect_documents`, `document`, `replay`, `stream_checkpoint`). A bug of erasures does both
-//! (`erasure`).
 
 mod audit;
 mod bug;
