@@ -1,25 +1,52 @@
-//! The capabilities and contracts of stores, and a table that compares them.
+//! The capabilities, contracts and layers of stores, and a table that compares them.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use serde::Serialize;
-use store_core::{Capabilities, EventDelivery, Processes, Result, Store, Survives, TenantId, TimeSource};
+use store_core::{
+    Capabilities, EventDelivery, Processes, Result, Store, Survives, SystemClock, TenantId, TenantStores, TimeSource,
+    layers::{
+        LayerStore, blob::BlobLayer, erasure::ErasureLayer, stream_checkpoint::StreamCheckpointLayer, trace::TraceLayer,
+    },
+};
 
 use crate::case::Contract;
 
-/// The capabilities and contracts of one store.
+/// The layers, each with a function that says whether it can be opened over the contracts of a store.
+const LAYERS: [(&str, fn(&TenantStores) -> bool); 9] = [
+    ("config, profiles, audit log", has_documents),
+    ("registry", has_documents),
+    ("replay log", has_documents),
+    ("stream checkpoints", |stores| StreamCheckpointLayer::new(stores).is_ok()),
+    ("effects", has_documents),
+    ("blobs", |stores| BlobLayer::new(stores, Arc::new(SystemClock)).is_ok()),
+    ("traces", |stores| TraceLayer::new(stores).is_ok()),
+    ("datasets, evaluations", has_documents),
+    ("erasure", |stores| ErasureLayer::new(stores.clone(), None).is_ok()),
+];
+
+fn has_documents(stores: &TenantStores) -> bool {
+    LayerStore::new(stores).is_ok()
+}
+
+/// The capabilities, contracts and layers of one store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoreSupport {
     /// The capabilities of the store.
     pub capabilities: Capabilities,
     /// The contracts of the store, in the order of [`Contract::ALL`].
     pub contracts: Vec<Contract>,
+    /// The names of the layers that the store has.
+    pub layers: Vec<&'static str>,
     /// Whether the store has a live channel. Without one it may still have wake-ups.
     pub live: bool,
 }
 
 impl StoreSupport {
-    /// The capabilities and contracts of an opened store.
+    /// The capabilities, contracts and layers of an opened store.
     ///
     /// # Errors
     /// Those of [`Store::tenant`].
@@ -37,7 +64,8 @@ impl StoreSupport {
             Contract::ObjectStore => stores.objects.is_some(),
         };
         let contracts = Contract::ALL.iter().copied().filter(is_supported).collect();
-        Ok(Self { capabilities: store.capabilities().clone(), contracts, live: stores.live().is_some() })
+        let layers = LAYERS.iter().filter(|(_, is_supported)| is_supported(&stores)).map(|(name, _)| *name).collect();
+        Ok(Self { capabilities: store.capabilities().clone(), contracts, layers, live: stores.live().is_some() })
     }
 
     /// The rows of the comparison: the name of each property, and its value for this store.
@@ -78,7 +106,10 @@ impl StoreSupport {
         };
         let contracts =
             Contract::ALL.iter().map(|contract| (format!("`{contract:?}`"), support_text(contract).to_owned()));
-        capability_rows.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(contracts).collect()
+        let layers = LAYERS.iter().map(|(name, _)| (*name, yes_or_no(self.layers.contains(name)).to_owned()));
+        let layers = layers.map(|(name, value)| (name.to_owned(), value));
+        let capabilities = capability_rows.into_iter().map(|(name, value)| (name.to_owned(), value));
+        capabilities.chain(contracts).chain(layers).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use agentstore::Error;
+use agentstore::{BlobOptions, CommitCoordinator, Error};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sessions::{FormatName, HeadChoice, ImportOptions, ImportReport, Importer, IssueCode, ParentChoice};
 
@@ -23,7 +23,8 @@ use crate::{
 /// An import can be repeated: it adds only what has not been imported yet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
-    agentstore import --strict --json session.jsonl\n\n\
+    agentstore import --strict --json session.jsonl\n  \
+    agentstore import --blobs-above 65536 ~/.claude/projects\n\n\
     The command prints a report for each session; with `--json` each report is one line. A session with issues is \
     imported unless `--strict` is given.\n\n\
     Exit codes: 0 every session was imported, 1 at least one was not (the others were), 2 invalid command line. A file \
@@ -58,6 +59,12 @@ pub(crate) struct Args {
     /// The length of the longest line that is accepted, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().max_line)]
     max_line: u64,
+    /// Store each block of a message, and each raw line, of more than this many bytes as a blob
+    ///
+    /// The same block is then stored once, however many messages contain it. All commands show and export it as
+    /// before. A good number for sessions with images is 65536.
+    #[arg(long, value_name = "BYTES")]
+    blobs_above: Option<u64>,
 }
 
 /// The format that the user chose, or `None` for `auto`.
@@ -96,7 +103,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     options.format = args.format.0;
     options.strict = args.strict;
     options.replace = args.replace;
-    let commits = session.commits()?;
+    let commits = commits(args.blobs_above, session)?;
     let bar = Arc::new(TerminalProgress::of_bytes("importing"));
     options.progress = Arc::<TerminalProgress>::clone(&bar);
     let mut importer = Importer::new(&*commits, &options);
@@ -121,6 +128,15 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Some((report, other_count)) => Err(refusal_failure(&report, other_count, args.strict, out.is_json())),
         None => Ok(Ending::Success),
     }
+}
+
+/// Returns the coordinator of the tenant. It stores blocks of more than `blobs_above` bytes as blobs.
+fn commits(blobs_above: Option<u64>, session: &Session) -> Result<Arc<dyn CommitCoordinator>> {
+    let Some(bytes) = blobs_above else { return session.commits() };
+    // A store without blobs would keep all blocks in their records.
+    let _supported = session.blobs()?;
+    let options = BlobOptions::default().moving_above(Some(bytes));
+    Ok(session.stores().clone().with_blob_options(options).commits(session.tenant())?)
 }
 
 /// Imports each path, and passes each report to `on_report`. An error of `on_report` is in the outer result, an error

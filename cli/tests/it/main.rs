@@ -10,6 +10,7 @@
 mod advice;
 mod audit;
 mod bench;
+mod blobs;
 mod branches;
 mod config;
 mod conformance;

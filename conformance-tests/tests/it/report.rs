@@ -13,6 +13,7 @@ fn report() -> Report {
     let support = StoreSupport {
         capabilities: Capabilities::new(Survives::Nothing, 1 << 20),
         contracts: Vec::new(),
+        layers: Vec::new(),
         live: false,
     };
     Report { store: "memory".to_owned(), support, rows }

@@ -20,9 +20,9 @@ use crate::{
 #[command(after_help = "Examples:\n  agentstore blobs put diagram.png\n  \
     agentstore blobs get 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824 --out copy.png\n  \
     agentstore blobs collect --grace 24h --dry-run\n\n\
-    A blob is named by the SHA-256 of its bytes, and is stored once for each tenant. A message refers to it by \
-    `{\"blob\":\"<hash>\"}` as the source of an image, a document, audio or a video. A blob that nothing refers to stays \
-    until it is collected.\n\n\
+    A blob is named by the SHA-256 of its bytes, and is stored once for each tenant. A message refers to it \
+    by a block such as `{\"image\":{\"media_type\":\"image/png\",\"blob\":\"<hash>\"}}`; documents, audio and videos \
+    likewise. A blob that nothing refers to stays until it is collected.\n\n\
     Exit codes: 0 done, 1 refused or failed, 2 invalid command line.")]
 pub(crate) struct Args {
     #[command(subcommand)]
