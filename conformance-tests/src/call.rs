@@ -6,7 +6,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use store_core::{
     AppendEvents, AppendPending, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
     CommitCoordinator, ContextRequest, DeleteRequest, DeliverLive, DispatchQuery, DocumentChange, DocumentKey,
-    DocumentQuery, DocumentStore, EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect, ExtendOutbox,
+    DocumentQuery, DocumentStore, EntryId, EntryQuery, EventFilter, EventId, EventQuery, EventStore, Expect, ExtendOutbox,
     IgnoreProgress, Interrupt, Json, KeySegment, LiveChannel, LiveCommand, LiveTarget, MailboxStore, Message,
     NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore, PageRequest,
     PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, RedactEvent, Reorder, Requeue, RequeueOutbox,
@@ -113,10 +113,11 @@ pub(crate) fn trim_request(thread: &ThreadId) -> TrimRequest {
     TrimRequest::new(Scope::Thread(thread.clone()), TrimBefore::Time(Timestamp::MAX))
 }
 
-/// Calls on the events of a thread and of its run.
-pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, thread: &'a ThreadId) -> Calls<'a> {
+/// Calls on the events of a thread and of its run. `event` is the event whose content one of them removes.
+pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, thread: &'a ThreadId, event: &EventId) -> Calls<'a> {
     let scope = Scope::Thread(thread.clone());
     let (counted_scope, loaded_scope) = (scope.clone(), scope.clone());
+    let redact = RedactEvent::new(event.clone());
     vec![
         ("append_events", call(events.append_events(append_events_request(thread)))),
         ("load_event", call(async { events.load_event(&id("e")).await })),
@@ -125,7 +126,7 @@ pub(crate) fn event_calls<'a>(events: &'a dyn EventStore, thread: &'a ThreadId) 
         ("load_scope", call(async move { events.load_scope(&loaded_scope).await })),
         ("subscribe", call(events.subscribe(Subscribe::new(scope, SubscriptionStart::First)))),
         ("trim_events", call(events.trim_events(trim_request(thread)))),
-        ("redact_events", call(events.redact_events(vec![RedactEvent::new(id("e"))]))),
+        ("redact_events", call(events.redact_events(vec![redact]))),
     ]
 }
 

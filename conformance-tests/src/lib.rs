@@ -26,6 +26,7 @@
 //! - [`OTLP_SCENARIOS`]: scenarios of OpenTelemetry's conventions for generative AI
 //! - [`TestLength`]: how long tests that repeat something run
 //! - [`check_killed_effects`], [`perform_effects`]: a test whose processes are killed while they perform effects
+//! - [`KillMoments`]: when a test kills processes that end by themselves
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`blob_bugs`]: planted bugs of objects and blobs, which their cases must find
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
@@ -53,6 +54,7 @@ mod drop_points;
 mod fixture;
 pub mod given;
 pub mod history;
+mod kill_moments;
 pub mod layer_bugs;
 mod matrix;
 pub mod model;
@@ -103,6 +105,7 @@ pub use self::{
     erasure::ErasureSubject,
     fixture::{Fixture, Gap, OpenedStore, UnmetReason},
     given::Given,
+    kill_moments::KillMoments,
     matrix::{StoreSupport, comparison_table},
     random::{Random, seed_from_env},
     report::{CaseResult, Report, SuiteRefusal, run},

@@ -96,13 +96,15 @@ pub(crate) fn remove(vfs: &dyn Vfs, path: &FilePath) -> Result<()> {
     }
 }
 
+/// The files of uploads that are not finished.
+pub(crate) fn uploads(vfs: &dyn Vfs) -> Result<Vec<FilePath>> {
+    let folder = FilePath::new(UPLOADS)?;
+    entries(vfs, &folder)?.iter().map(|upload| folder.join(&upload.name)).collect()
+}
+
 /// Removes what the uploads of earlier openings have left.
 pub(crate) fn remove_uploads(vfs: &dyn Vfs) -> Result<()> {
-    let folder = FilePath::new(UPLOADS)?;
-    for upload in entries(vfs, &folder)? {
-        remove(vfs, &folder.join(&upload.name)?)?;
-    }
-    Ok(())
+    uploads(vfs)?.iter().try_for_each(|upload| remove(vfs, upload))
 }
 
 #[cfg(test)]

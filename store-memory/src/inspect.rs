@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Progress, Result, ThreadId,
+    ObjectKey, Progress, Result, Store, ThreadId,
     inspect::{
-        Finding, FindingKind, Inspection, Inspector, RepairStatus, ThreadCheckResult, ThreadRecords, check_document,
-        check_thread,
+        Finding, FindingKind, Inspection, Inspector, RepairStatus, ThreadCheckResult, ThreadRecords, check_blobs,
+        check_document, check_thread,
     },
     length,
 };
@@ -58,6 +58,14 @@ impl MemoryStore {
             }
             inspect_documents(&tenant, &mut inspection);
             yield_now().await;
+            let Ok(stores) = self.tenant(&tenant.name) else { continue };
+            let place_of = |key: &ObjectKey| format!("object `{key}`");
+            let done = inspection.threads + inspection.objects;
+            let blobs = check_blobs(&stores, &tenant.name, place_of, (progress, done)).await?;
+            inspection.add_blobs(blobs);
+            if inspection.stopped {
+                return Ok(inspection);
+            }
         }
         Ok(inspection)
     }

@@ -56,9 +56,12 @@ pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
             terminal_safe(detail)
         ))?;
     }
-    let Inspection { tenants, threads, entries, runs, findings, stopped, .. } = inspection;
+    let Inspection { tenants, threads, entries, runs, objects, findings, stopped, .. } = inspection;
     let read_counts = [(tenants, "tenant"), (threads, "thread"), (entries, "entry"), (runs, "run")];
-    let read_counts: Vec<_> = read_counts.iter().map(|&(&number, noun)| with_noun(number, noun)).collect();
+    let mut read_counts: Vec<_> = read_counts.iter().map(|&(&number, noun)| with_noun(number, noun)).collect();
+    if *objects > 0 {
+        read_counts.push(with_noun(*objects, "object"));
+    }
     let result_text = match findings.len() {
         0 => out.style("nothing is wrong".to_owned()).green(),
         number => out.style(with_noun(number as u64, "finding")).red(),

@@ -8,6 +8,7 @@ mod moved;
 mod pending;
 mod put;
 mod reading;
+mod verify;
 
 /// Passes the list of the cases of this area to the macro `$callback`. Each item of the list has the file, the case,
 /// the promises of the contract that the case tests, and what the case needs.
@@ -31,6 +32,8 @@ macro_rules! blob {
             reading: changed_bytes_are_corrupt ["BL-2"] [Threads];
             reading: a_part_with_changed_bytes_is_corrupt ["BL-2"] [Threads];
             reading: missing_bytes_are_corrupt ["BL-2"] [Threads];
+            verify: changed_and_missing_bytes_are_found ["BL-8", "VF-1"] [Threads];
+            verify: what_interrupted_calls_left_is_no_damage ["BL-8"] [Threads];
             moved: a_large_block_comes_back_as_it_was ["BL-3"] [Threads];
             moved: every_kind_of_large_block_comes_back ["BL-3"] [Threads];
             moved: a_large_block_leaves_its_record ["BL-3"] [Threads];

@@ -69,6 +69,10 @@ bugs! {
     PartsAreUnchecked = "blob::a_part_with_changed_bytes_is_corrupt",
     /// A blob without bytes is empty.
     MissingBytesAreNone = "blob::missing_bytes_are_corrupt",
+    /// A verification finds nothing.
+    VerifyFindsNothing = "blob::changed_and_missing_bytes_are_found",
+    /// A verification says nothing of what was left.
+    VerifyNotesNothing = "blob::what_interrupted_calls_left_is_no_damage",
     /// What was moved is not put back by reads.
     MovedIsNotPutBack = "blob::a_large_block_comes_back_as_it_was",
     /// As `MovedIsNotPutBack`.

@@ -8,7 +8,7 @@ use store_core::{
     DocumentQuery, DocumentStore, DocumentStoreExt, EventStore, IgnoreProgress, Limits, OutboxStore, Page, PageRequest,
     PendingStore, Progress, Receipt, ReclaimedSpace, Result, Store, TenantId, TenantStores, ThreadRunStore,
     WriteDocuments, WrittenDocuments,
-    inspect::Inspector,
+    inspect::{Inspection, Inspector},
     layers::blob::{BlobLayer, with_blobs},
 };
 
@@ -181,7 +181,23 @@ impl Store for FaultyStore {
     }
 
     fn inspector(&self) -> Option<&dyn Inspector> {
-        self.store.inspector()
+        // The model has none.
+        match self.bug {
+            BlobBug::VerifyFindsNothing | BlobBug::VerifyNotesNothing => Some(self),
+            _ => self.store.inspector(),
+        }
+    }
+}
+
+/// An inspector that finds nothing.
+#[async_trait]
+impl Inspector for FaultyStore {
+    async fn verify(&self, _progress: &dyn Progress) -> Result<Inspection> {
+        Ok(Inspection::default())
+    }
+
+    async fn repair(&self, _dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        self.verify(progress).await
     }
 }
 

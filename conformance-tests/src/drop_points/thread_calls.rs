@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, DeleteRequest, EntryId, EventQuery,
-    EventStore, Expect, Message, NewEvent, NewInput, NewThread, PendingStore, RunFilter, Scope, ThreadFields, ThreadId,
+    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, DeleteRequest, EntryId, EventId, EventQuery,
+    EventStore, Expect, Json, Message, NewEvent, NewInput, NewThread, PendingStore, RedactEvent, RunFilter, Scope, ThreadFields, ThreadId,
     ThreadRunStore, Version,
 };
 
@@ -25,17 +25,19 @@ pub(crate) struct ThreadStores {
     pub(crate) events: Arc<dyn EventStore>,
 }
 
-/// Revisions before the call, for calls that name a revision.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Revisions {
+/// What calls name of the prepared records: revisions before the call, and an event.
+#[derive(Debug)]
+pub(crate) struct Prepared {
     /// The revision of the queue.
     pub(crate) queue_revision: u64,
     /// The revision of the thread's own fields.
     thread_revision: Version,
+    /// The event of the thread.
+    pub(crate) event: EventId,
 }
 
 /// A function that returns the tested calls on one thread.
-pub(crate) type MakeCalls = for<'a> fn(&'a ThreadStores, &'a ThreadId, Revisions) -> Calls<'a>;
+pub(crate) type MakeCalls = for<'a> fn(&'a ThreadStores, &'a ThreadId, &'a Prepared) -> Calls<'a>;
 
 struct ThreadCalls {
     stores: ThreadStores,
@@ -72,13 +74,13 @@ impl ThreadCalls {
 
 #[async_trait]
 impl DropPointTarget for ThreadCalls {
-    type Prepared = Revisions;
+    type Prepared = Prepared;
 
-    fn calls<'a>(&'a self, thread: &'a ThreadId, revisions: &'a Revisions) -> Calls<'a> {
-        (self.make_calls)(&self.stores, thread, *revisions)
+    fn calls<'a>(&'a self, thread: &'a ThreadId, prepared: &'a Prepared) -> Calls<'a> {
+        (self.make_calls)(&self.stores, thread, prepared)
     }
 
-    async fn prepare(&self, _given: &Given, thread: &ThreadId) -> Result<Revisions, Failure> {
+    async fn prepare(&self, _given: &Given, thread: &ThreadId) -> Result<Prepared, Failure> {
         self.stores.prepare(thread).await
     }
 
@@ -109,7 +111,7 @@ impl ResolveOutcome for ThreadCalls {
         &self,
         call: &str,
         thread: &ThreadId,
-        revisions: &Revisions,
+        prepared: &Prepared,
     ) -> Result<Resolution, Failure> {
         let ThreadStores { threads, commits, pending, events } = &self.stores;
         let record = threads.load_thread(thread).await?;
@@ -118,7 +120,7 @@ impl ResolveOutcome for ThreadCalls {
         Ok(match call {
             "create_thread" => Resolution::ByRead(threads.load_thread(&id(&format!("{thread} new"))).await?.is_some()),
             "update_thread" => {
-                Resolution::ByRead(record.map(|thread| thread.revision) != Some(revisions.thread_revision))
+                Resolution::ByRead(record.map(|thread| thread.revision) != Some(prepared.thread_revision))
             }
             "delete_thread" => Resolution::ByRead(record.is_none()),
             "commit" => Resolution::ByRepeat(commits.commit(keyed_commit(thread)).await?.deduplicated),
@@ -135,6 +137,10 @@ impl ResolveOutcome for ThreadCalls {
                 events.trim_events(trim_request(thread)).await?;
                 Resolution::Idempotent
             }
+            "redact_events" => {
+                events.redact_events(vec![RedactEvent::new(prepared.event.clone())]).await?;
+                Resolution::Idempotent
+            }
             _ => return Err(missing_resolution(call)),
         })
     }
@@ -143,7 +149,7 @@ impl ResolveOutcome for ThreadCalls {
 impl ThreadStores {
     /// Prepares a thread with a child, an entry, the inputs `a` and `b` and an event. Also creates and deletes another
     /// thread.
-    async fn prepare(&self, thread: &ThreadId) -> Result<Revisions, Failure> {
+    async fn prepare(&self, thread: &ThreadId) -> Result<Prepared, Failure> {
         drop(self.commits.commit(keyed_commit_with_message(thread, "first", "x")).await?);
         let mut child_fields = ThreadFields::default();
         child_fields.parent_thread_id = Some(thread.clone());
@@ -151,14 +157,16 @@ impl ThreadStores {
         let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
         self.pending.append_pending(AppendPending::new(thread.clone(), [input("a"), input("b")])).await?;
         let event = NewEvent::new(id("first"), [Scope::Thread(thread.clone())]);
-        self.events.append_events(AppendEvents::new([event])).await?;
+        let event = event.with_payload(Json::of("content")?);
+        let appended = self.events.append_events(AppendEvents::new([event])).await?;
         let deleted_thread = id(&format!("{thread} gone"));
         drop(self.commits.commit(keyed_commit_with_message(&deleted_thread, "first", "x")).await?);
         self.threads.delete_thread(&deleted_thread, DeleteRequest::default()).await?;
         let record = expect_some(self.threads.load_thread(thread).await?, "thread")?;
-        Ok(Revisions {
+        Ok(Prepared {
             queue_revision: self.pending.load_queue(thread).await?.revision,
             thread_revision: record.revision,
+            event: expect_some(appended.events.first(), "event")?.id.clone(),
         })
     }
 
@@ -187,7 +195,8 @@ impl ThreadStores {
         for scope in [Scope::Thread(thread.clone()), Scope::Run(id(&format!("{thread} r")))] {
             let info = self.events.load_scope(&scope).await?;
             let listed = self.events.list_events(EventQuery::new(scope)).await?.items;
-            let kinds: Vec<_> = listed.iter().map(|event| event.kind.as_str()).collect();
+            let kinds: Vec<_> =
+                listed.iter().map(|event| (event.kind.as_str(), &event.payload, event.redacted)).collect();
             description += &format!(", events {} {} {kinds:?}", info.appended, info.floor);
         }
         Ok(description)

@@ -28,7 +28,7 @@ async fn make_every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>
         calls.extend(pending_calls(&**pending, t, queue_revision));
     }
     if let Some(events) = &stores.events {
-        calls.extend(event_calls(&**events, t));
+        calls.extend(event_calls(&**events, t, &id("e")));
     }
     if let Some(outbox) = &stores.outbox {
         calls.extend(outbox_calls(&**outbox));

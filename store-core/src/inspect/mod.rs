@@ -12,3 +12,4 @@ pub use self::{
     rules::{ThreadCheckResult, ThreadRecords, check_thread},
     store::Inspector,
 };
+pub use crate::layers::blob::{BlobCheckResult, check_blobs};

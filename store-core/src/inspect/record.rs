@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::BlobCheckResult;
 use crate::id::{TenantId, ThreadId};
 
 /// What an inspection read and found.
@@ -18,21 +19,34 @@ pub struct Inspection {
     pub runs: u64,
     /// The number of documents read.
     pub documents: u64,
+    /// The number of objects read: the bytes of blobs.
+    pub objects: u64,
     /// The damage, in the order in which it was found.
     pub findings: Vec<Finding>,
-    /// What is not damage: derived data that the store rebuilds by itself.
+    /// What is not damage: derived data that the store rebuilds by itself, and what interrupted calls have left.
     pub notes: Vec<Note>,
     /// Whether the inspection was stopped before its end.
     pub stopped: bool,
 }
 
-/// Derived data that the store rebuilds by itself when it is opened for writing.
+impl Inspection {
+    /// Adds what a check of the bytes of blobs read and found.
+    pub fn add_blobs(&mut self, checked: BlobCheckResult) {
+        self.objects += checked.objects;
+        self.findings.extend(checked.findings);
+        self.notes.extend(checked.notes);
+        self.stopped |= checked.stopped;
+    }
+}
+
+/// What is not damage: derived data that the store rebuilds by itself when it is opened for writing, or what an
+/// interrupted call has left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Note {
-    /// What is rebuilt.
+    /// Where it is.
     pub place: String,
-    /// Why it is rebuilt, and when.
+    /// What it is, and when it is rebuilt or removed.
     pub detail: String,
 }
 

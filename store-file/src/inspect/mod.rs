@@ -15,12 +15,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Progress, Result, TenantId,
-    inspect::{Finding, FindingKind, Inspection, Inspector, Note},
+    ObjectKey, Progress, Result, Store, TenantId,
+    inspect::{Finding, FindingKind, Inspection, Inspector, Note, check_blobs},
 };
 
 use self::log::check_log;
-use crate::{codec::LogRow, facts::Facts, lock::Lock, opening, shared::Shared, store::FileStore};
+use crate::{
+    codec::LogRow, facts::Facts, lock::Lock, object_files::object_path, opening, shared::Shared, store::FileStore,
+};
 
 /// What the check of a part of the store saw.
 #[derive(Debug, Default)]
@@ -97,12 +99,22 @@ impl FileStore {
             }
         }
         for tenant in tenants {
-            let of = Arc::clone(&inspected);
+            let (of, checked) = (Arc::clone(&inspected), tenant.clone());
             let together = move || -> Result<Vec<Finding>> {
-                let mailbox = mailbox::check(&of, &tenant)?;
-                Ok(mailbox.into_iter().chain(documents::check(&of, &tenant)?).collect())
+                let mailbox = mailbox::check(&of, &checked)?;
+                Ok(mailbox.into_iter().chain(documents::check(&of, &checked)?).collect())
             };
             seen.findings.extend(pool.run(together).await??);
+            // One that was deleted meanwhile has no blobs.
+            let Ok(stores) = self.tenant(&tenant) else { continue };
+            let place_of = |key: &ObjectKey| {
+                object_path(&tenant, key).map_or_else(|_| key.to_string(), |path| path.as_str().to_owned())
+            };
+            let done = done + seen.objects;
+            seen.add_blobs(check_blobs(&stores, &tenant, place_of, (progress, done)).await?);
+            if seen.stopped {
+                return Ok(seen);
+            }
         }
         let strays = pool.run(move || root::stray_places(&inspected.shared, repair)).await??;
         seen.findings.extend(strays);
@@ -117,6 +129,7 @@ fn begin(shared: Arc<Shared>, repair: bool) -> Result<(Inspected, Logs, Part)> {
     let mut part = Part::default();
     let facts = root::facts(&shared, &mut part)?;
     root::opening(&shared, &mut part);
+    root::uploads(&shared, &mut part)?;
     let mut logs = root::logs(&shared, &facts, &mut part)?;
     // What becomes of rows of the outbox builds on the rows themselves.
     logs.sort_by_key(|(log, row)| (row.generation == 0, *log));

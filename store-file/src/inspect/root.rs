@@ -18,7 +18,7 @@ use crate::{
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
     names::log_path,
-    root,
+    object_files, root,
     shared::Shared,
     table,
     vfs::{Damaged, Entry, FilePath, Kind, Open},
@@ -77,6 +77,18 @@ pub(super) fn opening(shared: &Shared, part: &mut Part) {
         };
         part.find(FindingKind::Damaged, format!("{}:{}", aside.log, aside.offset), detail);
     }
+}
+
+/// Notes the uploads of objects that were not finished. While the root is open for writing, they are those of calls.
+pub(super) fn uploads(shared: &Shared, part: &mut Part) -> Result<()> {
+    if !shared.config.read_only || is_in_use(shared)? {
+        return Ok(());
+    }
+    for upload in object_files::uploads(&*shared.vfs)? {
+        let detail = "an interrupted call left it; it is removed when the store is next opened for writing";
+        part.notes.push(Note::new(upload.as_str(), detail));
+    }
+    Ok(())
 }
 
 /// The logs that the index knows, and those that it should.

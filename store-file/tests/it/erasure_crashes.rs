@@ -1,8 +1,8 @@
 //! A process that erases is killed at any moment (PV-2).
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc};
 
-use conformance_tests::{ErasureSubject, Random, TestLength, seed_from_env};
+use conformance_tests::{ErasureSubject, KillMoments, TestLength, seed_from_env};
 use store_core::{IgnoreProgress, Store, SystemClock};
 use store_file::{FileConfig, FileStore};
 use test_servers::{Process, send_line};
@@ -41,7 +41,7 @@ fn copy(from: &Path, to: &Path) {
 /// everything of others is as before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_erasure_goes_on() {
-    let (folder, rounds) = (tempfile::tempdir().unwrap(), TestLength::pick_by_env(8, 60, 200));
+    let (folder, kills) = (tempfile::tempdir().unwrap(), TestLength::pick_by_env(8, 60, 200));
     let planted = folder.path().join("planted");
     let store = FileStore::open(&planted, FileConfig::default()).unwrap();
     for subject in [&ADA, &ADA_TOO, &BOB] {
@@ -49,45 +49,32 @@ async fn a_killed_erasure_goes_on() {
     }
     let bob = seen_of_bob(&store).await;
     store.close().await.unwrap();
-    let mut random = Random::new(seed_from_env("AGENTSTORE_SEED"));
-    let (mut longest, mut killed, mut begun) = (Duration::from_millis(200), 0, 0);
-    for round in 0..=rounds {
+    let (mut moments, mut killed, mut begun) = (KillMoments::new(seed_from_env("AGENTSTORE_SEED")), 0, 0);
+    while killed < kills {
+        let round = moments.rounds();
         let root = folder.path().join(format!("root-{round}"));
         copy(&planted, &root);
         let task = [(FOLDER, root.to_str().unwrap())];
         let mut process = Process::begin(&[], "erasure_crashes::a_process_erases", &task);
         assert_eq!(process.next_line().as_deref(), Some("begun"));
-        if round == 0 {
-            // Not killed: how long it takes.
-            let started = store_core_time();
-            assert_eq!(process.end(), ["erased"]);
-            longest = started.elapsed();
-        } else {
-            let micros = u64::try_from(longest.as_micros()).unwrap();
-            std::thread::sleep(Duration::from_micros(random.below(usize::try_from(micros).unwrap()) as u64));
-            let is_whole = process.kill().contains(&"erased".to_owned());
-            killed += usize::from(!is_whole);
-            begun += usize::from(!is_whole && files_with(&root, &ADA).len() < files_with(&planted, &ADA).len());
-            let store = FileStore::open(&root, FileConfig::default()).unwrap();
-            assert_eq!(seen_of_bob(&store).await, bob);
-            erase(&store).await;
-            store.reclaim_space(&IgnoreProgress).await.unwrap();
-            assert_eq!(seen_of_bob(&store).await, bob);
-            expect_sound(&store).await;
-            let left = [files_with(&root, &ADA), files_with(&root, &ADA_TOO)].concat();
-            assert!(left.is_empty(), "after round {round}: {}", left.join("\n"));
-            let seen = ErasureSubject::read_everything(&stores(&store), &[&ADA, &ADA_TOO]).await.unwrap();
-            assert!(!seen.contains(ADA.marker) && !seen.contains(ADA_TOO.marker));
-            store.close().await.unwrap();
-        }
+        std::thread::sleep(moments.delay());
+        let is_killed = !process.kill().contains(&"erased".to_owned());
+        moments.report(is_killed);
+        killed += usize::from(is_killed);
+        begun += usize::from(is_killed && files_with(&root, &ADA).len() < files_with(&planted, &ADA).len());
+        let store = FileStore::open(&root, FileConfig::default()).unwrap();
+        assert_eq!(seen_of_bob(&store).await, bob);
+        erase(&store).await;
+        store.reclaim_space(&IgnoreProgress).await.unwrap();
+        assert_eq!(seen_of_bob(&store).await, bob);
+        expect_sound(&store).await;
+        let left = [files_with(&root, &ADA), files_with(&root, &ADA_TOO)].concat();
+        assert!(left.is_empty(), "after round {round}: {}", left.join("\n"));
+        let seen = ErasureSubject::read_everything(&stores(&store), &[&ADA, &ADA_TOO]).await.unwrap();
+        assert!(!seen.contains(ADA.marker) && !seen.contains(ADA_TOO.marker));
+        store.close().await.unwrap();
         fs::remove_dir_all(&root).unwrap();
     }
-    println!("{killed} of {rounds} erasures were killed, {begun} of them after something was removed; all ended");
-    assert!(killed > 0, "no process was killed");
-}
-
-/// How long a process works is not store time.
-#[expect(clippy::disallowed_methods, reason = "it only chooses the moment of a kill")]
-fn store_core_time() -> std::time::Instant {
-    std::time::Instant::now()
+    let ended = moments.rounds() - killed;
+    println!("{killed} erasures were killed, {begun} of them after something was removed, {ended} were not; all ended");
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use store_core::{
-    PageRequest, Progress, Result, Store, TenantId, ThreadId,
-    inspect::{Inspection, Inspector},
+    ObjectKey, PageRequest, Progress, Result, Store, TenantId, ThreadId,
+    inspect::{Inspection, Inspector, check_blobs},
 };
 
 use crate::{columns::read_text, db::add, store::PostgresStore, tenant::Tenant};
@@ -44,6 +44,14 @@ impl PostgresStore {
                 let tenant = self.open_tenant(&tenant_id)?;
                 inspection.tenants += 1;
                 inspect_tenant(&tenant, &tenant_id, repairs, (&mut inspection, progress)).await?;
+                if inspection.stopped {
+                    return Ok(inspection);
+                }
+                // One that was deleted meanwhile has no blobs.
+                let Ok(stores) = self.tenant(&tenant_id) else { continue };
+                let place_of = |key: &ObjectKey| format!("object `{key}`");
+                let done = inspection.threads + inspection.objects;
+                inspection.add_blobs(check_blobs(&stores, &tenant_id, place_of, (progress, done)).await?);
                 if inspection.stopped {
                     return Ok(inspection);
                 }

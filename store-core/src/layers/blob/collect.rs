@@ -58,8 +58,12 @@ impl BlobLayer {
         let mut done = 0;
         while let Some(page) = next.take() {
             let page = self.store.documents.list_documents(rules::blobs_query()?.with_page(page)).await?;
-            for document in &page.items {
-                self.collect_one(&rules::hash_in(document)?, now, &request, &mut collected).await?;
+            let hashes = page.items.iter().map(rules::hash_in).collect::<Result<Vec<_>>>()?;
+            // The marks are read before the references: while a mark stays, no reference is added.
+            for (hash, found) in hashes.iter().zip(self.load_all(&hashes).await?) {
+                if let Some(found) = found {
+                    self.collect_one(hash, &found, (now, &request), &mut collected).await?;
+                }
                 done += 1;
             }
             next = page.next.map(|cursor| PageRequest::first(BATCH).after(cursor));
@@ -72,15 +76,14 @@ impl BlobLayer {
         Ok(collected)
     }
 
+    /// Collects a blob as it was found. What has changed since then stays as it is: each write expects what was found.
     async fn collect_one(
         &self,
         hash: &BlobHash,
-        now: Timestamp,
-        request: &CollectBlobs,
+        found: &Found,
+        (now, request): (Timestamp, &CollectBlobs),
         collected: &mut CollectedBlobs,
     ) -> Result<()> {
-        // The mark is read before the references: while it stays, no reference is added.
-        let Some(found) = self.load_all(std::slice::from_ref(hash)).await?.pop().flatten() else { return Ok(()) };
         let is_referenced = self.is_referenced(hash, request.dry_run).await?;
         if is_referenced {
             // A thread was referring to it before it was marked.
@@ -92,12 +95,12 @@ impl BlobLayer {
         match fate(found.mark.as_ref().map(|mark| mark.created_at), now, request.grace) {
             Fate::Kept => {}
             Fate::Marked => {
-                if request.dry_run || self.try_mark(hash, &found).await? {
+                if request.dry_run || self.try_mark(hash, found).await? {
                     collected.marked += 1;
                 }
             }
             Fate::Removed => {
-                if request.dry_run || self.try_remove(hash, &found).await? {
+                if request.dry_run || self.try_remove(hash, found).await? {
                     collected.removed += 1;
                     collected.removed_bytes += found.stored.bytes;
                 }

@@ -7,6 +7,7 @@ mod checksums;
 mod collect;
 mod commits;
 mod erase;
+mod inspect;
 mod moved;
 mod pending;
 mod reads;
@@ -16,6 +17,7 @@ mod store;
 
 pub use self::{
     commits::{BlobOptions, SUGGESTED_MOVED_BYTES, with_blobs},
+    inspect::{BlobCheckResult, check_blobs},
     record::{Blob, BlobHash, BlobRef, CollectBlobs, CollectedBlobs, MIN_GRACE, OpenedBlob, RemovedBlobs},
     rules::reference_changes,
     store::{BlobLayer, BlobStore, BlobStoreExt},

@@ -1,8 +1,8 @@
 //! After an erasure the erased text is in no table (PV-3), also if the process that erases is killed (PV-2).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use conformance_tests::{ErasureSubject, Random, TestLength, seed_from_env};
+use conformance_tests::{ErasureSubject, KillMoments, TestLength, seed_from_env};
 use store_core::{
     EraseResource, ErasureLayer, ErasureStore, IgnoreProgress, NewAudit, Store, SystemClock, TenantId, TenantStores,
 };
@@ -93,28 +93,29 @@ async fn a_process_erases() {
 /// everything of others is as before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_erasure_goes_on() {
-    let (server, rounds) = (Postgres::start(&[]).unwrap(), TestLength::pick_by_env(5, 40, 200));
+    let (server, kills) = (Postgres::start(&[]).unwrap(), TestLength::pick_by_env(5, 40, 200));
     let store = open(&server.url()).await;
-    let mut random = Random::new(seed_from_env("AGENTSTORE_SEED"));
-    let mut killed = 0;
-    for round in 0..rounds {
+    let (mut moments, mut killed) = (KillMoments::new(seed_from_env("AGENTSTORE_SEED")), 0);
+    while killed < kills {
         // One tenant for each round: what earlier rounds left would be found, too.
+        let (round, url) = (moments.rounds(), server.url());
         let tenant = format!("tenant-{round}");
         plant(&store, &tenant).await;
         let bob = count(&dump(&server), &BOB);
-        let url = server.url();
         let task = [(DATABASE, url.as_str()), (TENANT, tenant.as_str())];
         let mut process = Process::begin(&[], "processes::erasure::a_process_erases", &task);
         assert_eq!(process.next_line().as_deref(), Some("open"));
-        std::thread::sleep(Duration::from_micros(random.below(1_000_000) as u64));
-        killed += usize::from(!process.kill().contains(&"erased".to_owned()));
+        std::thread::sleep(moments.delay());
+        let is_killed = !process.kill().contains(&"erased".to_owned());
+        moments.report(is_killed);
+        killed += usize::from(is_killed);
         erase(&store, &tenant).await;
         assert!(!store.reclaim_space(&IgnoreProgress).await.unwrap().stopped);
         let after = dump(&server);
         assert_eq!((count(&after, &ADA), count(&after, &ADA_TOO), count(&after, &BOB)), (0, 0, bob), "round {round}");
         store.delete_tenant(&tenant.parse().unwrap()).await.unwrap();
     }
-    println!("{killed} of {rounds} erasures were killed; all ended");
+    println!("{killed} erasures were killed, {} were not; all ended", moments.rounds() - killed);
     store.close().await.unwrap();
     server.stop().unwrap();
 }
