@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimNumber, DeliverLive, ErrorKind, LiveCommand, LiveDelivery, LiveTarget, PageRequest, ReceivedCommand, Result,
-    TenantStores, ThreadFilter,
+    ClaimNumber, DeliverLive, ErrorKind, IgnoreProgress, LiveCommand, LiveDelivery, LiveTarget, PageRequest,
+    ReceivedCommand, Result, TenantStores, ThreadFilter,
 };
 
 use crate::{
@@ -77,6 +77,7 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
     expect_kind(store.list_tenants(PageRequest::default()).await, ErrorKind::Closed)?;
     expect_kind(store.delete_tenant(&id("default")).await, ErrorKind::Closed)?;
     expect_kind(store.sync().await, ErrorKind::Closed)?;
+    expect_kind(store.reclaim_space(&IgnoreProgress).await, ErrorKind::Closed)?;
     expect_eq(store.capabilities(), &capabilities_before)?;
     Ok(store.close().await?)
 }

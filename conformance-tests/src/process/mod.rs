@@ -28,7 +28,7 @@ macro_rules! process {
             close: opening_twice_returns_one_store_or_an_error ["PR-14"] [SecondOpening];
             visibility: writes_are_read_back_through_every_handle ["PR-10"] [Race];
             visibility: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
-            dropped_store_calls: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8", "PV-3"] [];
+            dropped_store_calls: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
             dropped_store_calls: a_dropped_close_is_finished_by_the_next_one ["PR-8", "PR-11"] [];
             inspect: damage_never_causes_a_panic ["ER-8"] [Damage];
             {

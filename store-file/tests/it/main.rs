@@ -9,6 +9,8 @@
 )]
 
 mod bit_flips;
+mod blob_bit_flips;
+mod blob_crashes;
 mod bounds;
 mod cold;
 mod cold_crashes;

@@ -1,5 +1,6 @@
 //! Faults on the way to a server, and in the server. `AGENTSTORE_TEST_LENGTH=long` makes these tests longer.
 
+mod blobs;
 mod clock;
 mod disks;
 mod dropped_calls;
