@@ -61,6 +61,38 @@ fn stream_checkpoints_and_ends_of_effects_are_benchmarked() {
     assert_eq!(value_at(&report, "/scenarios/1/bytes"), 4096, "{report}");
 }
 
+/// The measured process puts and reads blobs of 96 MiB with less memory than that.
+#[test]
+fn blobs_are_benchmarked_against_the_copy_of_a_file() {
+    let store = TestStore::new();
+    let scenarios = ["--scenario", "blob-put", "--scenario", "blob-get", "--blob-mib", "96"];
+    let report = store.json(&[&["bench", "--seconds", "1"], &scenarios[..]].concat());
+    for scenario in 0..2 {
+        let value = |name: &str| value_at(&report, &format!("/scenarios/{scenario}/{name}")).clone();
+        assert_eq!((value("unit"), value("bytes")), ("MiB".into(), (96_u32 << 20).into()), "{report}");
+        assert!(value("value").as_f64().unwrap() > 0.0 && value("limit").as_f64().unwrap() > 0.0, "{report}");
+        assert!(value("limit_is").as_str().unwrap().contains("copy"), "{report}");
+        if fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("VmHWM")) {
+            assert!(value("peak_memory_bytes").as_u64().unwrap() < 64 << 20, "{report}");
+        }
+    }
+    assert_eq!(fs::read_dir(store.sibling_path("")).unwrap().count(), 0);
+}
+
+#[test]
+fn reads_of_traces_and_effects_are_benchmarked_against_the_same_work_without_them() {
+    let store = TestStore::new();
+    let scenarios = ["--scenario", "trace-1", "--scenario", "dispatch-1-with-effects-read"];
+    let report = store.json(&[&["bench", "--seconds", "1"], &scenarios[..]].concat());
+    for (scenario, unit) in ["traces", "dispatches"].into_iter().enumerate() {
+        let value = |name: &str| value_at(&report, &format!("/scenarios/{scenario}/{name}")).clone();
+        assert_eq!(value("unit"), unit, "{report}");
+        assert!(value("value").as_f64().unwrap() > 0.0 && value("limit").as_f64().unwrap() > 0.0, "{report}");
+        assert!(value("limit_is").is_string() && value("ratio").as_f64().unwrap() < 1.5, "{report}");
+    }
+    assert!(!report.to_string().contains("shared_"), "{report}");
+}
+
 #[test]
 fn a_benchmark_leaves_no_files_and_does_not_touch_the_named_store() {
     let store = TestStore::new();

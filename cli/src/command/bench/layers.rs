@@ -1,16 +1,22 @@
-//! The scenarios about layers: stream checkpoints, and commits that end effects.
+//! The scenarios about layers: stream checkpoints, commits that end effects, reads of effects and of traces.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::time::Instant;
 
 use agentstore::{
-    BegunEffect, Commit, Detail, EffectEnd, EffectIntent, EffectLayer, EffectName, EffectStore, Error, Expect, Json,
-    Message, NewEffect, NewEntry, NewThread, PartialAnswer, PutStreamCheckpoint, Result, RunId, StreamCheckpointLayer,
-    StreamCheckpointOutcome, StreamCheckpointStore, TenantStores, ThreadId, end_changes, layers::LayerStore,
+    AgentId, BegunEffect, ClaimRequest, Commit, CommitCoordinator, Detail, EffectEnd, EffectIntent, EffectLayer,
+    EffectName, EffectOwner, EffectQuery, EffectStore, EntryQuery, EntryRange, Error, Expect, IdSource, Json, MAX_PAGE,
+    Message, NewDispatch, NewEffect, NewEntry, NewThread, PageRequest, PartialAnswer, PutStreamCheckpoint, Result,
+    RunChange, RunId, RunOutcome, RunStatus, Settlement, StreamCheckpointLayer, StreamCheckpointOutcome,
+    StreamCheckpointStore, TenantStores, ThreadId, TraceLayer, TraceName, TraceStore, UuidSource, WorkerId, end_changes,
+    layers::LayerStore,
 };
 
-use super::scenario::Measurement;
+use super::scenario::{LEASE, Measurement};
+
+/// The number of entries of a run whose trace is read.
+const RUN_ENTRIES: u64 = 100;
 
 /// Puts checkpoints of a run, each with a text of `bytes` bytes.
 pub(super) async fn run_checkpoints(
@@ -69,6 +75,108 @@ pub(super) async fn run_effect_ends(
         measurement.call_durations.push(start.elapsed());
         measurement.count += 1;
         expect = Expect::Version(receipt.version);
+        tokio::task::yield_now().await;
+    }
+    Ok(measurement)
+}
+
+/// Enqueues, claims and settles dispatches one by one. With `reads_effects`, the effects of the run that are in doubt are
+/// read in between. There are none.
+pub(super) async fn run_single_dispatches(
+    stores: TenantStores,
+    (bytes, reads_effects): (usize, bool),
+    until: Instant,
+) -> Result<Measurement> {
+    let effects = EffectLayer::new(LayerStore::new(&stores)?);
+    let mailbox = stores.mailbox.ok_or_else(|| Error::new(Detail::Unsupported { operation: "measuring a mailbox" }))?;
+    let (worker, payload) = (WorkerId::new("bench")?, Json::of(&"x".repeat(bytes))?);
+    let mut measurement = Measurement::default();
+    while Instant::now() < until {
+        let (thread, run) = (ThreadId::new(UuidSource.next_id())?, RunId::new("bench")?);
+        let start = Instant::now();
+        let dispatch = NewDispatch::new(thread.clone(), run.clone()).with_payload(payload.clone());
+        for enqueued in mailbox.enqueue(vec![dispatch]).await? {
+            let _enqueued = enqueued?;
+        }
+        let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await?.claimed;
+        if reads_effects {
+            let query = EffectQuery::of(EffectOwner::Run(thread, run)).in_doubt();
+            let _none = effects.list_effects(query.with_page(PageRequest::first(MAX_PAGE))).await?;
+        }
+        let settlements = claimed.iter().map(|dispatch| (dispatch.claim(), Settlement::Ack { result: None })).collect();
+        for settled in mailbox.settle(settlements).await? {
+            let _settled = settled?;
+        }
+        measurement.add_call(claimed.len() as u64, start.elapsed());
+        tokio::task::yield_now().await;
+    }
+    Ok(measurement)
+}
+
+/// Commits a run of [`RUN_ENTRIES`] entries with messages of `bytes` bytes. Returns what its trace is named by.
+async fn commit_run(commits: &dyn CommitCoordinator, name: &str, bytes: usize) -> Result<TraceName> {
+    let (thread, run) = (ThreadId::new(name)?, RunId::new(name)?);
+    let message = |number: u64| match number % 2 {
+        0 => Message::user("x".repeat(bytes)),
+        _ => Message::assistant("x".repeat(bytes)),
+    };
+    let entries = (0..RUN_ENTRIES).map(|number| NewEntry::new(message(number)).with_run(run.clone(), None));
+    let begins = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("bench")?);
+    let commit = Commit::new(thread.clone()).expecting(Expect::Absent).with_run(begins).entries(entries);
+    let receipt = commits.commit(commit).await?;
+    let mut ends = RunChange::new(run.clone(), RunStatus::done(RunOutcome::NaturalEnd));
+    ends.output = vec![EntryRange { from: 1, to: RUN_ENTRIES }];
+    let end = Commit::new(thread.clone()).expecting(Expect::Version(receipt.version)).with_run(ends);
+    let _receipt = commits.commit(end).await?;
+    Ok(TraceName::new(thread, run))
+}
+
+fn commits_of(stores: &TenantStores) -> Result<&dyn CommitCoordinator> {
+    let unsupported = || Error::new(Detail::Unsupported { operation: "measuring commits" });
+    stores.commits.as_deref().ok_or_else(unsupported)
+}
+
+/// Reads the trace of a run. It is derived from the entries of the run each time.
+pub(super) async fn run_trace_reads(
+    stores: TenantStores,
+    caller_name: String,
+    bytes: usize,
+    until: Instant,
+) -> Result<Measurement> {
+    let traces = TraceLayer::new(&stores)?;
+    let name = commit_run(commits_of(&stores)?, &caller_name, bytes).await?;
+    let mut measurement = Measurement::default();
+    while Instant::now() < until {
+        let start = Instant::now();
+        let trace = traces.load_trace(&name).await?;
+        measurement.add_call(1, start.elapsed());
+        if trace.is_none_or(|trace| trace.spans.is_empty()) {
+            return Err(Error::unavailable("the run has no trace"));
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(measurement)
+}
+
+/// Reads the entries of a run, as a trace is derived from them, and does nothing with them.
+pub(super) async fn run_entry_reads(
+    stores: TenantStores,
+    caller_name: String,
+    bytes: usize,
+    until: Instant,
+) -> Result<Measurement> {
+    let commits = commits_of(&stores)?;
+    let (name, threads) = (commit_run(commits, &caller_name, bytes).await?, commits.threads());
+    let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
+    (query.run, query.from_seq, query.to_seq) = (Some(name.run.clone()), Some(1), Some(RUN_ENTRIES));
+    let mut measurement = Measurement::default();
+    while Instant::now() < until {
+        let start = Instant::now();
+        let read = threads.list_entries(&name.thread, query.clone()).await?;
+        measurement.add_call(1, start.elapsed());
+        if read.items.len() as u64 != RUN_ENTRIES {
+            return Err(Error::unavailable("entries of the run are missing"));
+        }
         tokio::task::yield_now().await;
     }
     Ok(measurement)

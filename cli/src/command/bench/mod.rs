@@ -1,7 +1,9 @@
 //! `bench`: measures how many operations a store completes in a second, and compares that with the machine's own limit.
 
+mod blobs;
 mod layers;
 mod limit;
+mod peak_memory;
 mod rounds;
 mod scenario;
 mod shared_sync;
@@ -10,9 +12,11 @@ mod written;
 
 use std::time::Duration;
 
+use indicatif::HumanBytes;
+
 use self::{
     rounds::{ScenarioResult, measure},
-    scenario::{SCENARIOS, Scenario},
+    scenario::{DEFAULT_BLOB_MIB, SCENARIOS, Scenario},
     target::BenchTarget,
 };
 use super::Ending;
@@ -24,6 +28,7 @@ use crate::{args::GlobalArgs, failure::Result, output::Output, progress::Termina
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
     agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n  \
+    agentstore bench --store file:/mnt/disk/agentstore-data --scenario blob-put --blob-mib 1024\n  \
     agentstore bench --store 'nats://queue.example/?assume_sync=true' --scenario dispatch-8\n\n\
     The limit is the rate of loops that write the same bytes to the same medium and do nothing else. There is \
     one loop for each caller, but there are at most 8 if the store is on a server. A scenario with one thread has one \
@@ -33,6 +38,11 @@ use crate::{args::GlobalArgs, failure::Result, output::Output, progress::Termina
     stream checkpoint has 4 KiB. The document and the event of `commit-1-with-document` have a few bytes. Each commit \
     of `commit-1-with-effect-end` ends an effect that was begun before; beginning it is not measured, except in the \
     column WRITTEN.\n\n\
+    Some scenarios have other limits. `blob-put` and `blob-get` put a file as a blob, and write a blob to a file; their \
+    limit is the copy of a file with the same bytes. `trace-1` reads the trace of a run of 100 entries, which is derived \
+    from them; its limit reads the entries. `dispatch-1-with-effects-read` enqueues, claims and settles dispatches one \
+    by one, and reads the effects in doubt of each run, as workers do before each attempt; its limit does not read \
+    them.\n\n\
     A file store has a second limit, the column SHARED: all callers append the same bytes to one file and wait until \
     they are synced. One of the callers writes and syncs what all of them have handed in (group commit). The column \
     WRITTEN has the number of bytes that the process gave to the system for writing while the scenario ran, divided \
@@ -45,6 +55,9 @@ pub(crate) struct Args {
     /// How long each scenario runs, in seconds; each of its limits runs for the same time
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
+    /// The length of the blobs of `blob-put` and `blob-get`, in MiB
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_BLOB_MIB, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    blob_mib: u32,
 }
 
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
@@ -54,7 +67,8 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
         true => target.keeps_threads() || scenario.needs_only_a_mailbox(),
         false => args.scenario.iter().any(|name| name == scenario.name),
     };
-    let selected_scenarios: Vec<Scenario> = SCENARIOS.into_iter().filter(is_selected).collect();
+    let selected_scenarios = SCENARIOS.into_iter().filter(is_selected);
+    let selected_scenarios: Vec<_> = selected_scenarios.map(|selected| selected.with_blob_mib(args.blob_mib)).collect();
     let bar = TerminalProgress::new("measuring");
     let results = measure(&target, &selected_scenarios, Duration::from_secs(args.seconds), &bar).await;
     bar.finish();
@@ -85,31 +99,42 @@ fn print(global: &GlobalArgs, limit_description: &str, results: &[ScenarioResult
     headers.extend(["P50", "P99"]);
     let mut table = out.table(&headers);
     for result in results {
-        table.add_row(table_row(result));
+        table.add_row(table_row(result, has_shared_limit));
     }
     out.print_table(table)?;
     out.print_line(format!("limit: {limit_description}, with the same bytes, in parallel loops; {cores} cores"))?;
+    for result in results {
+        if let Some(description) = result.limit_is {
+            out.print_line(format!("limit of {}: {description}", result.scenario))?;
+        }
+        if let Some(bytes) = result.peak_memory_bytes {
+            out.print_line(format!("memory of {}: at most {}", result.scenario, HumanBytes(bytes)))?;
+        }
+    }
     if has_shared_limit {
         out.print_line(format!("shared: {}, with the same bytes", shared_sync::DESCRIPTION))?;
     }
     if has_written_bytes {
         out.print_line(
-            "written: bytes that the process gave to the system for each commit, document, checkpoint or dispatch",
+            "written: bytes that the process gave to the system for each commit, document, checkpoint, dispatch, trace or \
+             MiB",
         )?;
     }
     Ok(Ending::Success)
 }
 
 /// The cells of a result. All results of a store have the same columns.
-fn table_row(result: &ScenarioResult) -> Vec<String> {
+fn table_row(result: &ScenarioResult, has_shared_limit: bool) -> Vec<String> {
     let mut cells = vec![
         result.scenario.to_owned(),
         format!("{} {}", result.value, result.unit),
         result.limit.to_string(),
         format!("{:.2}", result.ratio),
     ];
-    cells.extend(result.shared_limit.map(|limit| limit.to_string()));
-    cells.extend(result.shared_ratio.map(|ratio| format!("{ratio:.2}")));
+    if has_shared_limit {
+        cells.push(result.shared_limit.map(|limit| limit.to_string()).unwrap_or_default());
+        cells.push(result.shared_ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default());
+    }
     cells.extend(result.written_bytes.map(|bytes| bytes.to_string()));
     cells.extend([format_micros(result.p50_us), format_micros(result.p99_us)]);
     cells

@@ -6,8 +6,10 @@ use agentstore::{Progress as _, Result, Store};
 use serde::Serialize;
 
 use super::{
+    blobs::CopyFolder,
     limit,
-    scenario::{Measurement, Scenario},
+    peak_memory::{peak_bytes, reset_peak},
+    scenario::{Limit, Measurement, Scenario},
     shared_sync,
     target::BenchTarget,
     written::written_bytes,
@@ -28,6 +30,9 @@ pub(super) struct ScenarioResult {
     pub(super) value: f64,
     /// The number of units per second to which the writes of the limit loops correspond.
     pub(super) limit: f64,
+    /// What the limit is, if it is not that of most scenarios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) limit_is: Option<&'static str>,
     /// The number of limit loops.
     loops: usize,
     /// The value divided by the limit.
@@ -41,6 +46,9 @@ pub(super) struct ScenarioResult {
     /// How many bytes the process gave to the operating system for writing, for each unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) written_bytes: Option<f64>,
+    /// The greatest number of bytes of memory that the process had while blobs were put or read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peak_memory_bytes: Option<u64>,
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
 }
@@ -53,6 +61,8 @@ struct Totals {
     shared_limit: Option<Measurement>,
     /// Counted for a file store only, and only on systems that count written bytes.
     written_bytes: Option<u64>,
+    /// Recorded for blobs only.
+    peak_memory_bytes: Option<u64>,
 }
 
 /// Measures the scenarios one after the other.
@@ -69,14 +79,15 @@ pub(super) async fn measure(
     let mut results = Vec::new();
     let (total_rounds, mut finished_rounds) = (selected_scenarios.len() as u64 * u64::from(ROUNDS + 1), 0);
     for scenario in selected_scenarios {
+        let files = scenario.copy_folder(target)?;
         let mut store = target.open().await?;
-        let mut totals = Totals::new(target);
+        let mut totals = Totals::new(target, *scenario);
         for round in 0..=ROUNDS {
             // The first round only warms up.
             if round == 1 {
-                totals = Totals::new(target);
+                totals = Totals::new(target, *scenario);
             }
-            store = totals.add_round(target, store, *scenario, duration).await?;
+            store = totals.add_round((target, files.as_ref()), store, *scenario, duration).await?;
             finished_rounds += 1;
             let _goes_on = bar.advance(finished_rounds, Some(total_rounds));
         }
@@ -87,13 +98,15 @@ pub(super) async fn measure(
 }
 
 impl Totals {
-    fn new(target: &BenchTarget) -> Self {
+    fn new(target: &BenchTarget, scenario: Scenario) -> Self {
         let of_file_store = target.file_store_folder();
+        let of_loops = of_file_store.filter(|_| scenario.limit() == Limit::Loops);
         Self {
             scenario: Measurement::default(),
             limit: Measurement::default(),
-            shared_limit: of_file_store.map(|_| Measurement::default()),
+            shared_limit: of_loops.map(|_| Measurement::default()),
             written_bytes: of_file_store.map(|_| 0),
+            peak_memory_bytes: None,
         }
     }
 
@@ -101,19 +114,27 @@ impl Totals {
     /// a new one, because its data would fill the memory.
     async fn add_round(
         &mut self,
-        target: &BenchTarget,
+        (target, files): (&BenchTarget, Option<&Arc<CopyFolder>>),
         store: Arc<dyn Store>,
         scenario: Scenario,
         duration: Duration,
     ) -> Result<Arc<dyn Store>> {
         let iteration = scenario.limit_iteration();
         let loops = scenario.limit_loops(target.is_on_server());
-        self.limit.add(limit::run(target, loops, iteration, duration).await?);
+        self.limit.add(match (scenario.limit(), files) {
+            (Limit::Scenario(limit, _), _) => limit.run(&*store, files, duration).await?,
+            (Limit::Copies, Some(files)) => files.run_copies(duration)?,
+            _ => limit::run(target, loops, iteration, duration).await?,
+        });
         if let (Some(total), Some(folder)) = (&mut self.shared_limit, target.file_store_folder()) {
             total.add(shared_sync::run(folder, scenario.callers, iteration.bytes(), duration).await?);
         }
         let written_before = written_bytes();
-        self.scenario.add(scenario.run(&*store, duration).await?);
+        reset_peak();
+        self.scenario.add(scenario.run(&*store, files, duration).await?);
+        if scenario.is_about_blobs() {
+            self.peak_memory_bytes = self.peak_memory_bytes.max(peak_bytes());
+        }
         self.written_bytes = self.written_bytes.and_then(|sum| Some(sum + written_bytes()? - written_before?));
         if !matches!(target, BenchTarget::Memory) {
             return Ok(store);
@@ -137,11 +158,13 @@ impl Totals {
             bytes: scenario.bytes,
             value,
             limit,
+            limit_is: scenario.limit_description(),
             loops: scenario.limit_loops(target.is_on_server()),
             ratio: ratio_to(limit),
             shared_limit,
             shared_ratio: shared_limit.map(ratio_to),
             written_bytes: self.written_bytes.map(|bytes| (bytes as f64 / count).round()),
+            peak_memory_bytes: self.peak_memory_bytes,
             p50_us: percentile(&self.scenario.call_durations, 50),
             p99_us: percentile(&self.scenario.call_durations, 99),
         }

@@ -11,10 +11,15 @@ use agentstore::{
     AgentId, AppendEvents, ClaimRequest, CollectionId, Commit, CommitCoordinator, CommitKey, Detail, DocumentChange,
     DocumentExpect, DocumentKey, DocumentStore, Error, Expect, IdSource, Json, KeySegment, MailboxStore, Message,
     NewDispatch, NewEntry, NewEvent, NewOutboxRow, Result, RunChange, RunId, RunStatus, Scope, Settlement, Store,
-    TenantId, ThreadId, TopicId, UuidSource, WorkerId, WriteDocuments,
+    TenantId, TenantStores, ThreadId, TopicId, UuidSource, WorkerId, WriteDocuments,
 };
+use tokio::task::JoinHandle;
 
-use super::layers::{run_checkpoints, run_effect_ends};
+use super::{
+    blobs::{self, CopyFolder},
+    layers::{run_checkpoints, run_effect_ends, run_entry_reads, run_single_dispatches, run_trace_reads},
+    target::BenchTarget,
+};
 
 /// A load that can be measured, with a name that does not change between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +52,38 @@ enum WorkKind {
     Checkpoints,
     /// Dispatches that are enqueued, claimed and settled in batches.
     Dispatches,
+    /// Dispatches that are enqueued, claimed and settled one by one.
+    SingleDispatches,
+    /// The same, and between the claim and the settlement the effects of the run that are in doubt are read, as a worker
+    /// does before each attempt.
+    SingleDispatchesWithEffects,
+    /// A file is put as a blob.
+    BlobPuts,
+    /// A blob is written to a file.
+    BlobGets,
+    /// The trace of a run is read, and so derived.
+    TraceReads,
+    /// The entries of a run are read.
+    EntryReads,
+}
+
+/// What the rate of a scenario is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Loops that write the same bytes.
+    Loops,
+    /// Copies of a file.
+    Copies,
+    /// Another scenario on the same store, which does the work without what is measured.
+    Scenario(Scenario, &'static str),
 }
 
 const SMALL_BODY_BYTES: usize = 600;
 const LARGE_BODY_BYTES: usize = 4096;
 /// The number of dispatches in a call. Each dispatch belongs to a different thread.
 const DISPATCHES_PER_CALL: usize = 100;
-const LEASE: Duration = Duration::from_mins(1);
+/// The lease of claims.
+pub(super) const LEASE: Duration = Duration::from_mins(1);
 /// The greatest number of connections with which the limit of a server is measured. More connections do not make the
 /// server faster.
 const MAX_CONNECTIONS: usize = 8;
@@ -62,7 +92,11 @@ const fn scenario(name: &'static str, work: WorkKind, callers: usize, bytes: usi
     Scenario { name, work, callers, bytes }
 }
 
-pub(super) const SCENARIOS: [Scenario; 16] = [
+/// The bytes of a blob, unless the caller chooses another length.
+pub(super) const DEFAULT_BLOB_MIB: u32 = 32;
+const MIB: usize = 1 << 20;
+
+pub(super) const SCENARIOS: [Scenario; 20] = [
     scenario("commit-1", WorkKind::Entry, 1, SMALL_BODY_BYTES),
     scenario("commit-1-4k", WorkKind::Entry, 1, LARGE_BODY_BYTES),
     scenario("commit-1-with-document", WorkKind::EntryWithDocument, 1, SMALL_BODY_BYTES),
@@ -78,6 +112,10 @@ pub(super) const SCENARIOS: [Scenario; 16] = [
     scenario("document-1", WorkKind::Documents, 1, SMALL_BODY_BYTES),
     scenario("document-8", WorkKind::Documents, 8, SMALL_BODY_BYTES),
     scenario("checkpoint-1", WorkKind::Checkpoints, 1, LARGE_BODY_BYTES),
+    scenario("trace-1", WorkKind::TraceReads, 1, SMALL_BODY_BYTES),
+    scenario("blob-put", WorkKind::BlobPuts, 1, DEFAULT_BLOB_MIB as usize * MIB),
+    scenario("blob-get", WorkKind::BlobGets, 1, DEFAULT_BLOB_MIB as usize * MIB),
+    scenario("dispatch-1-with-effects-read", WorkKind::SingleDispatchesWithEffects, 1, SMALL_BODY_BYTES),
     scenario("dispatch-8", WorkKind::Dispatches, 8, SMALL_BODY_BYTES),
 ];
 
@@ -108,6 +146,14 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
+    /// Adds a call of the only caller, which completed this number of units. What the caller does between its calls is
+    /// not measured.
+    pub(super) fn add_call(&mut self, units: u64, duration: Duration) {
+        self.count += units;
+        self.took += duration;
+        self.call_durations.push(duration);
+    }
+
     /// Adds the numbers of another measurement.
     pub(super) fn add(&mut self, other: Self) {
         self.count += other.count;
@@ -126,12 +172,62 @@ impl Scenario {
         self.work == WorkKind::Dispatches
     }
 
+    /// Sets the length of the blobs, if the scenario is about blobs.
+    pub(super) const fn with_blob_mib(mut self, mebibytes: u32) -> Self {
+        if self.is_about_blobs() {
+            self.bytes = mebibytes as usize * MIB;
+        }
+        self
+    }
+
+    /// Returns whether the scenario is about blobs.
+    pub(super) const fn is_about_blobs(&self) -> bool {
+        matches!(self.work, WorkKind::BlobPuts | WorkKind::BlobGets)
+    }
+
+    /// Returns what the rate is compared with.
+    pub(super) const fn limit(&self) -> Limit {
+        let (work, description) = match self.work {
+            WorkKind::BlobPuts | WorkKind::BlobGets => return Limit::Copies,
+            WorkKind::TraceReads => (WorkKind::EntryReads, "a read of the entries of the same run"),
+            WorkKind::SingleDispatchesWithEffects => {
+                (WorkKind::SingleDispatches, "the same dispatches without the read of effects")
+            }
+            _ => return Limit::Loops,
+        };
+        Limit::Scenario(Self { work, ..*self }, description)
+    }
+
+    /// Returns a description of the limit, if it is not that of most scenarios.
+    pub(super) const fn limit_description(&self) -> Option<&'static str> {
+        match self.limit() {
+            Limit::Loops => None,
+            Limit::Copies => Some(blobs::DESCRIPTION),
+            Limit::Scenario(_, description) => Some(description),
+        }
+    }
+
+    /// Returns whether its only caller does more than what is measured.
+    const fn measures_calls_only(&self) -> bool {
+        matches!(self.work, WorkKind::EntryWithEffectEnd | WorkKind::TraceReads | WorkKind::EntryReads)
+            || self.is_about_blobs()
+    }
+
+    /// Creates the file that is put and copied, if the scenario is about blobs.
+    pub(super) fn copy_folder(&self, target: &BenchTarget) -> Result<Option<Arc<CopyFolder>>> {
+        let created = self.is_about_blobs().then(|| CopyFolder::new(target, self.bytes).map(Arc::new));
+        created.transpose()
+    }
+
     /// Returns the unit that is counted.
     pub(super) fn unit(&self) -> &'static str {
         match self.work {
             WorkKind::Documents => "documents",
             WorkKind::Checkpoints => "checkpoints",
-            WorkKind::Dispatches => "dispatches",
+            WorkKind::Dispatches | WorkKind::SingleDispatches | WorkKind::SingleDispatchesWithEffects => "dispatches",
+            WorkKind::BlobPuts | WorkKind::BlobGets => "MiB",
+            WorkKind::TraceReads => "traces",
+            WorkKind::EntryReads => "reads",
             _ => "commits",
         }
     }
@@ -159,37 +255,20 @@ impl Scenario {
     }
 
     /// Runs the callers for the given duration.
-    pub(super) async fn run(self, store: &dyn Store, duration: Duration) -> Result<Measurement> {
-        let tenant_stores = store.tenant(&TenantId::default_tenant())?;
-        let unsupported = |operation| Error::new(Detail::Unsupported { operation });
+    pub(super) async fn run(
+        self,
+        store: &dyn Store,
+        files: Option<&Arc<CopyFolder>>,
+        duration: Duration,
+    ) -> Result<Measurement> {
+        let stores = store.tenant(&TenantId::default_tenant())?;
         let unique_name = UuidSource.next_id();
         let start = Instant::now();
         let until = start + duration;
         let mut caller_tasks = Vec::new();
         for caller in 0..self.callers {
-            let caller_name = format!("{unique_name}-{caller}");
-            caller_tasks.push(match self.work {
-                WorkKind::Dispatches => {
-                    let mailbox = tenant_stores.mailbox.clone().ok_or_else(|| unsupported("measuring a mailbox"))?;
-                    tokio::spawn(run_dispatches(mailbox, caller_name, self.bytes, until))
-                }
-                WorkKind::Documents => {
-                    let documents = tenant_stores.documents.clone();
-                    let documents = documents.ok_or_else(|| unsupported("measuring documents"))?;
-                    tokio::spawn(run_documents(documents, caller_name, self.bytes, until))
-                }
-                WorkKind::Checkpoints => {
-                    tokio::spawn(run_checkpoints(tenant_stores.clone(), caller_name, self.bytes, until))
-                }
-                WorkKind::EntryWithEffectEnd => {
-                    tokio::spawn(run_effect_ends(tenant_stores.clone(), caller_name, self.bytes, until))
-                }
-                work => {
-                    let commits = tenant_stores.commits.clone().ok_or_else(|| unsupported("measuring commits"))?;
-                    let thread = ThreadId::new(if work == WorkKind::OneThread { &unique_name } else { &caller_name })?;
-                    tokio::spawn(self.run_commits(commits, thread, caller_name, until))
-                }
-            });
+            let names = (unique_name.as_str(), format!("{unique_name}-{caller}"));
+            caller_tasks.push(self.spawn_caller(stores.clone(), files, names, until)?);
         }
         let mut total = Measurement::default();
         for task in caller_tasks {
@@ -197,12 +276,51 @@ impl Scenario {
             total.count += measurement.count;
             total.call_durations.extend(measurement.call_durations);
         }
-        total.took = match self.work {
-            // The only caller does more than what is measured.
-            WorkKind::EntryWithEffectEnd => total.call_durations.iter().sum(),
-            _ => start.elapsed(),
+        total.took = match self.measures_calls_only() {
+            true => total.call_durations.iter().sum(),
+            false => start.elapsed(),
         };
         Ok(total)
+    }
+
+    /// Begins the task of a caller. `names` are unique: that of the round, and that of the caller.
+    fn spawn_caller(
+        self,
+        stores: TenantStores,
+        files: Option<&Arc<CopyFolder>>,
+        (round_name, name): (&str, String),
+        until: Instant,
+    ) -> Result<JoinHandle<Result<Measurement>>> {
+        let unsupported = |operation| Error::new(Detail::Unsupported { operation });
+        let bytes = self.bytes;
+        Ok(match self.work {
+            WorkKind::Dispatches => {
+                let mailbox = stores.mailbox.ok_or_else(|| unsupported("measuring a mailbox"))?;
+                tokio::spawn(run_dispatches(mailbox, name, bytes, until))
+            }
+            WorkKind::Documents => {
+                let documents = stores.documents.ok_or_else(|| unsupported("measuring documents"))?;
+                tokio::spawn(run_documents(documents, name, bytes, until))
+            }
+            WorkKind::Checkpoints => tokio::spawn(run_checkpoints(stores, name, bytes, until)),
+            WorkKind::EntryWithEffectEnd => tokio::spawn(run_effect_ends(stores, name, bytes, until)),
+            WorkKind::SingleDispatches => tokio::spawn(run_single_dispatches(stores, (bytes, false), until)),
+            WorkKind::SingleDispatchesWithEffects => tokio::spawn(run_single_dispatches(stores, (bytes, true), until)),
+            WorkKind::TraceReads => tokio::spawn(run_trace_reads(stores, name, bytes, until)),
+            WorkKind::EntryReads => tokio::spawn(run_entry_reads(stores, name, bytes, until)),
+            WorkKind::BlobPuts | WorkKind::BlobGets => {
+                let files = files.cloned().ok_or_else(|| unsupported("measuring blobs without a file"))?;
+                match self.work {
+                    WorkKind::BlobPuts => tokio::spawn(files.run_puts(stores, until)),
+                    _ => tokio::spawn(files.run_gets(stores, until)),
+                }
+            }
+            WorkKind::Entry | WorkKind::EntryWithDocument | WorkKind::OneThread | WorkKind::Turn => {
+                let commits = stores.commits.ok_or_else(|| unsupported("measuring commits"))?;
+                let thread = ThreadId::new(if self.work == WorkKind::OneThread { round_name } else { &name })?;
+                tokio::spawn(self.run_commits(commits, thread, name, until))
+            }
+        })
     }
 
     async fn run_commits(
