@@ -125,3 +125,24 @@ async fn a_cut_or_missing_file_of_a_blob_is_refused_and_found() {
     fs::write(&file, &written.bytes).unwrap();
     assert_eq!((written.read().await, written.found(&file).await), ((all, None), Vec::new()));
 }
+
+/// Tests BL-8: what a killed upload has left is a note of a store that is open for reading, and the next opening for
+/// writing removes it.
+#[tokio::test]
+async fn what_a_killed_upload_left_is_a_note() {
+    let Written { place, store, blobs, .. } = Written::new().await;
+    drop(blobs);
+    store.close().await.unwrap();
+    let left = place.root().join("uploads/1b4e28ba-2fa1-11d2-883f-0016d3cca427");
+    fs::write(&left, b"half of an upload").unwrap();
+    let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
+    let seen = reader.verify(&IgnoreProgress).await.unwrap();
+    let places: Vec<_> = seen.notes.iter().map(|note| note.place.as_str()).collect();
+    assert_eq!((seen.findings, places), (Vec::new(), vec!["uploads/1b4e28ba-2fa1-11d2-883f-0016d3cca427"]));
+    reader.close().await.unwrap();
+    let store = place.open();
+    assert!(!left.exists());
+    let seen = store.verify(&IgnoreProgress).await.unwrap();
+    assert_eq!((seen.findings, seen.notes), (Vec::new(), Vec::new()));
+    store.close().await.unwrap();
+}
