@@ -6,12 +6,12 @@ use std::{future::Future, pin::Pin, time::Duration};
 use store_core::{
     AppendEvents, AppendPending, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
     CommitCoordinator, ContextRequest, DeleteRequest, DeliverLive, DispatchQuery, DocumentChange, DocumentKey,
-    DocumentQuery, DocumentStore, EntryId, EntryQuery, EventFilter, EventId, EventQuery, EventStore, Expect, ExtendOutbox,
-    IgnoreProgress, Interrupt, Json, KeySegment, LiveChannel, LiveCommand, LiveTarget, MailboxStore, Message,
-    NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore, PageRequest,
-    PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, RedactEvent, Reorder, Requeue, RequeueOutbox,
-    Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange, StateOp,
-    Subscribe, SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
+    DocumentQuery, DocumentStore, EntryId, EntryQuery, EventFilter, EventId, EventQuery, EventStore, Expect,
+    ExtendOutbox, IgnoreProgress, Interrupt, Json, KeySegment, LiveChannel, LiveCommand, LiveTarget, MailboxStore,
+    Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore,
+    PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, RedactEvent, Reorder, Requeue,
+    RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, StateChange,
+    StateOp, Subscribe, SubscriptionStart, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
     TrimBefore, TrimRequest, WriteDocuments,
 };
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, DeleteRequest, EntryId, EventId, EventQuery,
-    EventStore, Expect, Json, Message, NewEvent, NewInput, NewThread, PendingStore, RedactEvent, RunFilter, Scope, ThreadFields, ThreadId,
-    ThreadRunStore, Version,
+    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, DeleteRequest, EntryId, EventId,
+    EventQuery, EventStore, Expect, Json, Message, NewEvent, NewInput, NewThread, PendingStore, RedactEvent, RunFilter,
+    Scope, ThreadFields, ThreadId, ThreadRunStore, Version,
 };
 
 use super::{DropPointTarget, DropPointTest};
@@ -107,12 +107,7 @@ impl DropPointTarget for ThreadCalls {
 
 #[async_trait]
 impl ResolveOutcome for ThreadCalls {
-    async fn resolve_outcome(
-        &self,
-        call: &str,
-        thread: &ThreadId,
-        prepared: &Prepared,
-    ) -> Result<Resolution, Failure> {
+    async fn resolve_outcome(&self, call: &str, thread: &ThreadId, prepared: &Prepared) -> Result<Resolution, Failure> {
         let ThreadStores { threads, commits, pending, events } = &self.stores;
         let record = threads.load_thread(thread).await?;
         let inputs = pending.load_queue(thread).await?.inputs;

@@ -37,7 +37,8 @@ enum Step {
 use Step::{Collect, Put, Refer};
 
 /// A blob of two chunks to which a thread refers, and one that is marked, removed, and put again.
-const STEPS: [Step; 8] = [Put(b'a'), Refer(b'a'), Put(b'b'), Collect(4), Put(b'c'), Collect(LATER), Put(b'b'), Put(b'd')];
+const STEPS: [Step; 8] =
+    [Put(b'a'), Refer(b'a'), Put(b'b'), Collect(4), Put(b'c'), Collect(LATER), Put(b'b'), Put(b'd')];
 
 /// The blobs that exist after so many steps. The mark of `c` is younger than the grace time.
 const BLOBS: [&str; STEPS.len() + 1] = ["", "a", "a", "ab", "ab", "abc", "ac", "abc", "abcd"];
@@ -69,9 +70,7 @@ impl Opened {
 
     fn make(&self, number: usize) -> Result<()> {
         match STEPS[number] {
-            Put(name) => {
-                wait(self.blobs.put_bytes(bytes(name))).map(|blob| assert_eq!(blob.hash, hash(name)))
-            }
+            Put(name) => wait(self.blobs.put_bytes(bytes(name))).map(|blob| assert_eq!(blob.hash, hash(name))),
             Refer(name) => {
                 let changes = reference_changes(&thread("t"), &hash(name))?;
                 let commit = Commit::new(thread("t")).with_key("refer".parse()?).entry(said("e", "see"));

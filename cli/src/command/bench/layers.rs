@@ -9,8 +9,8 @@ use agentstore::{
     EffectName, EffectOwner, EffectQuery, EffectStore, EntryQuery, EntryRange, Error, Expect, IdSource, Json, MAX_PAGE,
     Message, NewDispatch, NewEffect, NewEntry, NewThread, PageRequest, PartialAnswer, PutStreamCheckpoint, Result,
     RunChange, RunId, RunOutcome, RunStatus, Settlement, StreamCheckpointLayer, StreamCheckpointOutcome,
-    StreamCheckpointStore, TenantStores, ThreadId, TraceLayer, TraceName, TraceStore, UuidSource, WorkerId, end_changes,
-    layers::LayerStore,
+    StreamCheckpointStore, TenantStores, ThreadId, TraceLayer, TraceName, TraceStore, UuidSource, WorkerId,
+    end_changes, layers::LayerStore,
 };
 
 use super::scenario::{LEASE, Measurement};

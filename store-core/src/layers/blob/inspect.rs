@@ -62,7 +62,8 @@ pub async fn check_blobs(
         Err(error) if error.kind() == ErrorKind::Closed => {}
         // The check of the documents themselves says where the damage is.
         Err(error) if error.kind() == ErrorKind::Corrupt => {
-            let note = Note::new(format!("blobs of tenant {tenant}"), format!("they were not read to the end: {error}"));
+            let note =
+                Note::new(format!("blobs of tenant {tenant}"), format!("they were not read to the end: {error}"));
             check.result.notes.push(note);
         }
         checked => checked?,
@@ -109,7 +110,8 @@ impl<P: Fn(&ObjectKey) -> String + Send + Sync> Check<'_, P> {
                 Ok(())
             }
             (1.., false) => {
-                let detail = format!("this store has no bytes of {blobs} blobs: another store keeps them, or they are lost");
+                let detail =
+                    format!("this store has no bytes of {blobs} blobs: another store keeps them, or they are lost");
                 self.result.notes.push(Note::new(format!("blobs of tenant {}", self.tenant), detail));
                 Ok(())
             }

@@ -51,9 +51,8 @@ async fn a_changed_chunk_of_a_blob_never_yields_a_wrong_byte() {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
     };
     run("CREATE TABLE kept AS SELECT * FROM object_chunk; CREATE TABLE kept_object AS SELECT * FROM object").await;
-    let chunk = |number: usize| {
-        format!("object = (SELECT id FROM object WHERE bytes = {}) AND number = {number}", bytes.len())
-    };
+    let chunk =
+        |number: usize| format!("object = (SELECT id FROM object WHERE bytes = {}) AND number = {number}", bytes.len());
     let flip = |number: usize, byte: usize| {
         let condition = chunk(number);
         let flipped = format!("set_byte(bytes, {byte}, get_byte(bytes, {byte}) # 1)");
@@ -65,7 +64,8 @@ async fn a_changed_chunk_of_a_blob_never_yields_a_wrong_byte() {
     };
     let mut changes = vec![flip(0, 0), flip(0, CHUNK - 1), flip(1, 0), flip(1, 77_777), flip(2, 776)];
     changes.extend([cut(0, 0), cut(1, CHUNK - 1), cut(2, 1)]);
-    changes.extend([0, 1, 2].map(|number| (format!("DELETE FROM object_chunk WHERE {}", chunk(number)), number * CHUNK)));
+    changes
+        .extend([0, 1, 2].map(|number| (format!("DELETE FROM object_chunk WHERE {}", chunk(number)), number * CHUNK)));
     for (change, given) in changes {
         run(&change).await;
         assert_eq!(read(&blobs, &blob, &bytes).await, (given, Some(ErrorKind::Corrupt)), "{change}");
