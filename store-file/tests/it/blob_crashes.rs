@@ -1,5 +1,5 @@
-//! Blobs on a disk that fails at any of its calls: the power goes, a call fails, or there is no space (BL-1, BL-2, BL-5,
-//! BL-6).
+//! Blobs on a disk that fails at any of its calls: the power goes, a call fails, or there is no space (BL-1, BL-2,
+//! BL-5, BL-6).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -98,15 +98,15 @@ impl Opened {
         (STEPS.len(), None)
     }
 
-    /// After how many steps the blobs are as they are found: `made`, or one more if that step was begun. Every blob that
-    /// is listed can be read, and is what was put; no other one is found.
+    /// After how many steps the blobs are as they are found: `made`, or one more if that step was begun. Every blob
+    /// that is listed can be read, and is what was put; no other one is found.
     fn found(&self, made: usize) -> std::result::Result<usize, String> {
         let read = |error: Error| error.to_string();
         let listed = wait(self.blobs.list_blobs(PageRequest::first(10))).map_err(read)?.items;
         let names: BTreeMap<_, _> = b"abcd".iter().map(|name| (hash(*name), *name)).collect();
         let mut found = String::new();
         for blob in &listed {
-            let name = names.get(&blob.hash).ok_or("a blob that nobody put")?;
+            let name = names.get(&blob.hash).ok_or("a blob that was not put")?;
             let read_bytes = wait(self.blobs.read_blob(&blob.hash, 2 << 20)).map_err(read)?;
             if read_bytes != bytes(*name) {
                 return Err(format!("wrong bytes of {}", char::from(*name)));
@@ -125,7 +125,7 @@ impl Opened {
         [made, made + 1].into_iter().find(is_after).ok_or_else(|| format!("{found:?} after {made} steps"))
     }
 
-    /// The keys of all objects.
+    /// The number of all objects.
     fn objects(&self) -> usize {
         let objects = self.stores.objects.as_ref().unwrap();
         wait(objects.list_objects(PageRequest::first(100))).unwrap().items.len()
@@ -180,7 +180,8 @@ fn survivors(disk: &SimDisk) -> Vec<Survivors> {
 }
 
 /// Tests BL-1, BL-2, BL-5 and BL-6: the power goes, or a call fails, at every call of the disk. What was put is there,
-/// whole; what was being put or removed is there or not, and never in part. The rest can be done as if nothing had been.
+/// whole; what was being put or removed is there or not, and never in part. The rest can be done as if nothing had
+/// been.
 #[test]
 fn a_failing_disk_never_leaves_a_part_of_a_blob() {
     let (calls, mut states, mut resumed, mut failed) = (calls(), 0, 0, 0);

@@ -1,5 +1,5 @@
-//! The scenarios about blobs: a file is put as a blob, or a blob is written to a file. Their limit is the copy of a file
-//! with as many bytes.
+//! The scenarios about blobs: a file is put as a blob, or a blob is written to a file. Their limit is the copy of a
+//! file with as many bytes.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -103,7 +103,7 @@ impl CopyFolder {
         let unique = Some(UuidSource.next_id().into_bytes());
         Ok(Box::pin(stream::try_unfold((source, unique), |(mut source, mut unique)| async move {
             let mut part = Vec::with_capacity(READ_BYTES);
-            source.by_ref().take(READ_BYTES as u64).read_to_end(&mut part).map_err(unavailable)?;
+            Read::by_ref(&mut source).take(READ_BYTES as u64).read_to_end(&mut part).map_err(unavailable)?;
             if let (Some(unique), true) = (unique.take(), !part.is_empty()) {
                 let count = unique.len();
                 part.splice(..count.min(part.len()), unique);

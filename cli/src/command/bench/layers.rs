@@ -80,8 +80,8 @@ pub(super) async fn run_effect_ends(
     Ok(measurement)
 }
 
-/// Enqueues, claims and settles dispatches one by one. With `reads_effects`, the effects of the run that are in doubt are
-/// read in between. There are none.
+/// Enqueues, claims and settles dispatches one by one. With `reads_effects`, the effects of the run that are in doubt
+/// are read in between. There are none.
 pub(super) async fn run_single_dispatches(
     stores: TenantStores,
     (bytes, reads_effects): (usize, bool),

@@ -54,8 +54,8 @@ enum WorkKind {
     Dispatches,
     /// Dispatches that are enqueued, claimed and settled one by one.
     SingleDispatches,
-    /// The same, and between the claim and the settlement the effects of the run that are in doubt are read, as a worker
-    /// does before each attempt.
+    /// The same, and between the claim and the settlement the effects of the run that are in doubt are read, as a
+    /// worker does before each attempt.
     SingleDispatchesWithEffects,
     /// A file is put as a blob.
     BlobPuts,
