@@ -50,7 +50,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
 /// Reads bytes in parts. The command does nothing else while it reads, so a read may block.
 fn stream_of(reader: Box<dyn Read + Send>) -> ByteStream {
     Box::pin(stream::try_unfold(reader, |mut reader| async move {
-        let mut part = Vec::new();
+        let mut part = Vec::with_capacity(READ_BYTES);
         let limit = u64::try_from(READ_BYTES).unwrap_or(u64::MAX);
         let read = reader.by_ref().take(limit).read_to_end(&mut part);
         read.map_err(|error| Error::unavailable("the bytes of the blob cannot be read").with_source(error))?;

@@ -1,7 +1,6 @@
 //! Checksums of the chunks of a blob, so that a part of it can be checked without reading all of it.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use sha2::{Digest, Sha256};
 
 use crate::limits::length;
 
@@ -9,7 +8,8 @@ use crate::limits::length;
 /// and never changes.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// The number of bytes of the checksum of a chunk: the beginning of its SHA-256 digest.
+/// The number of bytes of the checksum of a chunk: the beginning of its BLAKE3 digest, which takes a fraction of the time
+/// that SHA-256 takes.
 const CHECKSUM_BYTES: usize = 8;
 
 /// The checksums of the chunks of a blob, in their order.
@@ -42,7 +42,7 @@ impl Checksums {
     }
 
     fn of(chunk: &[u8]) -> impl Iterator<Item = u8> {
-        Sha256::digest(chunk).into_iter().take(CHECKSUM_BYTES)
+        <[u8; 32]>::from(blake3::hash(chunk)).into_iter().take(CHECKSUM_BYTES)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, future, stream};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -280,11 +280,17 @@ impl BlobLayer {
         let (mut digest, mut checksums, mut bytes) = (Sha256::new(), Checksums::default(), 0);
         let mut next = (!first.is_empty()).then_some(first);
         while let Some(chunk) = next.take() {
-            digest.update(&chunk);
-            checksums.add(&chunk);
             bytes += length(chunk.len());
-            upload.write(chunk).await?;
-            next = chunks.next().await?;
+            // A store that writes in another thread does so while the chunk is hashed and the next one is read.
+            let writing = upload.write(chunk.clone());
+            let hashing = async {
+                digest.update(&chunk);
+                checksums.add(&chunk);
+                chunks.next().await
+            };
+            let (written, read) = future::join(writing, hashing).await;
+            written?;
+            next = read?;
         }
         let blob = BlobRef { hash: BlobHash::finish(digest), bytes };
         if self.touch(&blob.hash).await?.is_none() {
@@ -315,6 +321,8 @@ impl Chunks {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while !self.has_ended && self.buffer.len() < CHUNK_BYTES {
             match self.bytes.next().await {
+                // A part that is a whole chunk is not copied.
+                Some(Ok(part)) if self.buffer.is_empty() && part.len() == CHUNK_BYTES => return Ok(Some(part)),
                 Some(part) => self.buffer.extend_from_slice(&part?),
                 None => self.has_ended = true,
             }
@@ -327,6 +335,8 @@ impl Chunks {
 /// Reads the chunks of a blob that contain a part of it, and gives out the part.
 struct CheckedChunks {
     chunks: Chunks,
+    /// What the read of the next chunk gave, if it was read before it was asked for.
+    ahead: Option<Result<Option<Bytes>>>,
     hash: BlobHash,
     checksums: Checksums,
     /// The number of the next chunk.
@@ -342,12 +352,26 @@ impl CheckedChunks {
             return Ok(None);
         }
         let corrupt = |what: &str| Error::corrupt(format!("blob {}: {what}", self.hash));
-        let chunk = self.chunks.next().await?.ok_or_else(|| corrupt("bytes are missing"))?;
-        if !self.checksums.matches(self.number, &chunk) {
-            return Err(corrupt("its bytes do not match their checksum"));
-        }
+        let chunk = match self.ahead.take() {
+            Some(read) => read,
+            None => self.chunks.next().await,
+        };
+        let chunk = chunk?.ok_or_else(|| corrupt("bytes are missing"))?;
         let chunk_start = self.number * length(CHUNK_BYTES);
         let end = self.part.end.min(chunk_start + length(chunk.len()));
+        let (checksums, number) = (&self.checksums, self.number);
+        let checking = async { checksums.matches(number, &chunk) };
+        // A store that reads in another thread reads the next chunk while this one is checked.
+        let is_as_stored = if end < self.part.end {
+            let (read, is_as_stored) = future::join(self.chunks.next(), checking).await;
+            self.ahead = Some(read);
+            is_as_stored
+        } else {
+            checking.await
+        };
+        if !is_as_stored {
+            return Err(corrupt("its bytes do not match their checksum"));
+        }
         let at = |offset: u64| usize::try_from(offset - chunk_start).unwrap_or(usize::MAX).min(chunk.len());
         let given = chunk.slice(at(self.part.start)..at(end));
         self.number += 1;
@@ -388,7 +412,8 @@ impl BlobStore for BlobLayer {
             let opened = self.objects.open_object(&stored.object()?, whole_chunks).await?;
             opened.ok_or_else(|| Error::corrupt(format!("blob {hash}: its bytes are missing")))?
         };
-        let checked = CheckedChunks { chunks: Chunks::new(bytes), hash: hash.clone(), checksums, number, part };
+        let checked =
+            CheckedChunks { chunks: Chunks::new(bytes), ahead: None, hash: hash.clone(), checksums, number, part };
         let stream = stream::try_unfold(checked, |mut checked| async move {
             Ok(checked.next().await?.map(|bytes| (bytes, checked)))
         });
