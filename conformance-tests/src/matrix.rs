@@ -15,8 +15,10 @@ use store_core::{
 
 use crate::case::Contract;
 
-/// The layers, each with a function that says whether it can be opened over the contracts of a store.
-const LAYERS: [(&str, fn(&TenantStores) -> bool); 9] = [
+/// The name of a layer, and a function that says whether it can be opened over the contracts of a store.
+type Layer = (&'static str, fn(&TenantStores) -> bool);
+
+const LAYERS: [Layer; 9] = [
     ("config, profiles, audit log", has_documents),
     ("registry", has_documents),
     ("replay log", has_documents),
