@@ -8,8 +8,8 @@ use crate::limits::length;
 /// and never changes.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// The number of bytes of the checksum of a chunk: the beginning of its BLAKE3 digest. SHA-256 would take several times as
-/// long.
+/// The number of bytes of the checksum of a chunk: the beginning of its BLAKE3 digest. SHA-256 would take several times
+/// as long.
 const CHECKSUM_BYTES: usize = 8;
 
 /// The checksums of the chunks of a blob, in their order.
