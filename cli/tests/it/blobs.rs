@@ -67,7 +67,7 @@ fn a_collection_marks_unused_blobs_and_keeps_them_for_the_grace_time() {
         assert_eq!(value_at(&collected, "/collected/marked"), marked);
         assert_eq!(value_at(&collected, "/collected/removed"), 0);
     }
-    store.run(&["blobs", "collect", "--grace", "1s"]).expect_failure(2, &["1h"]);
+    store.run(&["blobs", "collect", "--grace", "1s"]).expect_failure(1, &["at least one hour"]);
     let listed = store.run(&["blobs", "list"]).expect_success();
     assert!(listed.out.contains("2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"), "{listed:?}");
 }

@@ -221,7 +221,7 @@ fn without_syncs_the_check_of_blobs_fails() {
     let unsynced = Syncing::new(disk.clone(), || false);
     let opened = Opened::new((clock, FileStore::open_on(Arc::new(unsynced), config).unwrap()));
     let (made, error) = opened.play(0);
-    assert!(made == STEPS.len() && error.is_none());
+    assert!(made == STEPS.len() && error.is_none(), "{made} steps, {error:?}");
     let left = open(&disk.after_crash(Survivors::Synced));
     let found = left.map_err(|error| error.to_string()).and_then(|left| Opened::new(left).found(made));
     assert!(found.is_err(), "{found:?}");
@@ -238,6 +238,10 @@ fn a_full_disk_refuses_blobs_and_keeps_nothing_of_them() {
         let Ok(opened) = open(&disk) else { continue };
         let opened = Opened::new(opened);
         let (made, error) = opened.play(0);
+        if disk.calls() <= call {
+            // The steps did not get as far as this call.
+            continue;
+        }
         if let Some(error) = &error {
             let told = (error.kind(), error.outcome(), error.is_retryable());
             let place = format!("{place}, step {made}: {error:?}");

@@ -1,6 +1,6 @@
 //! A simulated disk whose syncs can be left out or held up.
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, sync::Arc, time::SystemTime};
 
 use store_file::testing::{Entry, FilePath, Identity, Open, SimDisk, Vfs, VfsFile};
 
@@ -92,6 +92,14 @@ impl VfsFile for SyncingFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.0.allocate(len)
+    }
+
+    fn modified(&self) -> io::Result<SystemTime> {
+        self.0.modified()
+    }
+
+    fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.0.set_modified(time)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
