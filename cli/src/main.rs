@@ -19,6 +19,7 @@ mod output;
 mod pages;
 mod progress;
 mod prompt;
+mod read_stream;
 mod replaced_files;
 mod session;
 mod sibling_dir;

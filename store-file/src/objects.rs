@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use store_core::{
     ByteStream, CursorScope, Error, IdSource, ObjectKey, ObjectStore, ObjectUpload, Page, PageBuilder, PageRequest,
@@ -98,6 +98,9 @@ struct Reading {
     file: Arc<dyn VfsFile>,
     path: FilePath,
     left: Range<u64>,
+    /// One is filled while the reader has what was read into the other. When the reader has dropped that, its memory is
+    /// used again: to get new pages from the system for each part would take longer than to read it.
+    buffers: [BytesMut; 2],
 }
 
 impl Reading {
@@ -108,13 +111,14 @@ impl Reading {
         let at = self.left.start;
         let end = at.saturating_add(READ_BYTES).min(self.left.end);
         let (file, path) = (Arc::clone(&self.file), self.path.clone());
+        let [mut buffer, next_buffer] = self.buffers;
         let reading = move |_: &Arc<Shared>, _: &TenantId| {
-            let mut buffer = vec![0; usize::try_from(end - at).unwrap_or_default()];
+            buffer.resize(usize::try_from(end - at).unwrap_or_default(), 0);
             read_exact_at(&*file, &mut buffer, at).map_err(|source| error::io(&path, source))?;
-            Ok(Bytes::from(buffer))
+            Ok((buffer.split().freeze(), buffer))
         };
-        let bytes = self.tenant.read(None, reading).await?;
-        self.left.start = end;
+        let (bytes, buffer) = self.tenant.read(None, reading).await?;
+        (self.left.start, self.buffers) = (end, [next_buffer, buffer]);
         Ok(Some((bytes, self)))
     }
 }
@@ -150,7 +154,7 @@ impl ObjectStore for Tenant {
         };
         let Some((file, path, len)) = self.read(None, opening).await? else { return Ok(None) };
         let left = part.start.min(len)..part.end.min(len);
-        let reading = Reading { tenant: self.clone(), file, path, left };
+        let reading = Reading { tenant: self.clone(), file, path, left, buffers: Default::default() };
         Ok(Some(Box::pin(stream::try_unfold(reading, Reading::next))))
     }
 

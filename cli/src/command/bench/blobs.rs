@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Cursor, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -14,10 +14,11 @@ use std::{
 use agentstore::{
     BlobLayer, BlobRef, BlobStore, ByteStream, Error, IdSource, Result, SystemClock, TenantStores, UuidSource,
 };
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use tempfile::TempDir;
 
 use super::{scenario::Measurement, target::BenchTarget};
+use crate::read_stream::stream_of;
 
 /// What the limit is, for people.
 pub(super) const DESCRIPTION: &str = "a copy of a file with the same bytes on the same disk, with fdatasync at its end";
@@ -96,20 +97,12 @@ impl CopyFolder {
         Ok(measurement)
     }
 
-    /// Reads the file as a stream. Its first bytes are replaced, so that no two streams are the same blob. The only
-    /// caller does nothing else while it reads, so a read may block.
+    /// Reads the file as a stream. Its first bytes are replaced, so that no two streams are the same blob.
     fn stream(&self) -> Result<ByteStream> {
-        let source = File::open(self.source()).map_err(unavailable)?;
-        let unique = Some(UuidSource.next_id().into_bytes());
-        Ok(Box::pin(stream::try_unfold((source, unique), |(mut source, mut unique)| async move {
-            let mut part = Vec::with_capacity(READ_BYTES);
-            Read::by_ref(&mut source).take(READ_BYTES as u64).read_to_end(&mut part).map_err(unavailable)?;
-            if let (Some(unique), true) = (unique.take(), !part.is_empty()) {
-                let count = unique.len();
-                part.splice(..count.min(part.len()), unique);
-            }
-            Ok((!part.is_empty()).then(|| (part.into(), (source, unique))))
-        })))
+        let unique = UuidSource.next_id();
+        let mut source = File::open(self.source()).map_err(unavailable)?;
+        let _place = source.seek(SeekFrom::Start(unique.len() as u64)).map_err(unavailable)?;
+        Ok(stream_of(Cursor::new(unique).chain(source)))
     }
 
     /// Puts the file as a blob, until a time. Each blob is removed before the next one is put; only the puts are

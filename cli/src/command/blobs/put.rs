@@ -6,19 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agentstore::{ByteStream, Error};
-use futures_util::stream;
 use indicatif::HumanBytes;
 
 use super::Ending;
 use crate::{
     failure::{Failure, Result},
     output::Output,
+    read_stream::stream_of,
     session::Session,
 };
-
-/// The number of bytes that are read at once.
-const READ_BYTES: usize = 1 << 20;
 
 /// Store the bytes of a file, and print their hash
 #[derive(Debug, clap::Args)]
@@ -45,15 +41,4 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         out.print_line(format!("{}  {}", blob.hash, HumanBytes(blob.bytes)))?;
     }
     Ok(Ending::Success)
-}
-
-/// Reads bytes in parts. The command does nothing else while it reads, so a read may block.
-fn stream_of(reader: Box<dyn Read + Send>) -> ByteStream {
-    Box::pin(stream::try_unfold(reader, |mut reader| async move {
-        let mut part = Vec::with_capacity(READ_BYTES);
-        let limit = u64::try_from(READ_BYTES).unwrap_or(u64::MAX);
-        let read = reader.by_ref().take(limit).read_to_end(&mut part);
-        read.map_err(|error| Error::unavailable("the bytes of the blob cannot be read").with_source(error))?;
-        Ok((!part.is_empty()).then(|| (part.into(), reader)))
-    }))
 }
