@@ -19,9 +19,6 @@ use crate::{
     vfs::{FilePath, Open, VfsFile, ensure_dir, read_exact_at},
 };
 
-/// After how many bytes an upload is synced, so that the last sync does not have to wait for all of them.
-const SYNCED_BYTES: u64 = 32 << 20;
-
 /// How many bytes of an object are read at once.
 const READ_BYTES: u64 = 1 << 20;
 
@@ -58,8 +55,7 @@ impl ObjectUpload for FileUpload {
         let writing = move |shared: &Arc<Shared>, _: &TenantId| {
             let fail = |source| error::io(&path, source);
             shared.check_space(count).map_err(fail)?;
-            file.write_at(&bytes, at).map_err(fail)?;
-            if at / SYNCED_BYTES == (at + count) / SYNCED_BYTES { Ok(()) } else { file.sync_data().map_err(fail) }
+            file.write_at(&bytes, at).map_err(fail)
         };
         self.tenant.change(writing).await?;
         (self.is_whole, self.bytes) = (true, at + count);
