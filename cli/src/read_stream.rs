@@ -11,7 +11,7 @@ pub(crate) const PART_BYTES: usize = 1 << 20;
 
 /// Reads bytes in parts. A read blocks, so the caller should do nothing else meanwhile.
 ///
-/// There are two buffers: one is filled while the receiver has what was read into the other. A buffer is used again when
+/// There are two buffers: one is filled while the receiver has what was read into the other. A buffer is used again after
 /// its part was dropped.
 pub(crate) fn stream_of(reader: impl Read + Send + 'static) -> ByteStream {
     let buffers = <[BytesMut; 2]>::default();
