@@ -11,8 +11,8 @@ pub(crate) const PART_BYTES: usize = 1 << 20;
 
 /// Reads bytes in parts. A read blocks, so the caller should do nothing else meanwhile.
 ///
-/// There are two buffers: one is filled while the receiver has what was read into the other. A buffer is used again after
-/// its part was dropped.
+/// There are two buffers: one is filled while the receiver has what was read into the other. A buffer is used again
+/// after its part was dropped.
 pub(crate) fn stream_of(reader: impl Read + Send + 'static) -> ByteStream {
     let buffers = <[BytesMut; 2]>::default();
     Box::pin(stream::try_unfold((reader, buffers), |(mut reader, [mut buffer, next_buffer])| async move {
