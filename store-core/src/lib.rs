@@ -19,6 +19,7 @@
 //! - [`span`]: what happened in a run, in the terms of OpenTelemetry: derived spans, and OTLP/JSON
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
+//! - [`records`]: records as a store keeps them, and copies from one store to another
 //!
 //! ```
 //! use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, ThreadId};
@@ -67,6 +68,7 @@ pub mod mailbox;
 pub mod object;
 pub mod outbox;
 pub mod pending;
+pub mod records;
 pub mod run;
 pub mod span;
 pub mod thread;
