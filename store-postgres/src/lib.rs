@@ -33,6 +33,7 @@ mod notifications;
 mod objects;
 mod outbox;
 mod pending;
+mod records;
 mod runs;
 mod schema;
 mod sql;

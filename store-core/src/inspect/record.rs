@@ -26,6 +26,23 @@ pub struct Inspection {
     pub stopped: bool,
 }
 
+impl Inspection {
+    /// Adds what the inspection of another part of a composition read and found. A tenant that both parts have counts
+    /// once.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.tenants = self.tenants.max(other.tenants);
+        self.threads += other.threads;
+        self.entries += other.entries;
+        self.runs += other.runs;
+        self.documents += other.documents;
+        self.findings.extend(other.findings);
+        self.notes.extend(other.notes);
+        self.stopped |= other.stopped;
+        self
+    }
+}
+
 /// Derived data that the store rebuilds by itself when it is opened for writing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
