@@ -76,6 +76,9 @@ pub use self::{
     url::{ServerUrl, StoreUrl},
 };
 
+#[cfg(feature = "nats")]
+pub use self::options::WriteBuffer;
+
 #[cfg(feature = "worker")]
 pub use self::worker::{
     Backoff, CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
@@ -135,3 +138,9 @@ pub struct EffectsPage;
 #[doc = include_str!("../docs/traces.md")]
 #[derive(Debug)]
 pub struct TracesPage;
+
+/// Runs the example of the page about write buffers as a test.
+#[cfg(all(doctest, feature = "nats"))]
+#[doc = include_str!("../docs/buffer.md")]
+#[derive(Debug)]
+pub struct BufferPage;

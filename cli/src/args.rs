@@ -43,6 +43,11 @@ pub(crate) struct GlobalArgs {
         long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
     )]
     mailbox: Option<StoreArg>,
+    /// The URL of the NATS servers with the write buffer in front of the store, if there is one: `nats://…`
+    #[arg(
+        long, global = true, env = "AGENTSTORE_BUFFER", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
+    )]
+    buffer: Option<StoreArg>,
     /// The tenant that the command works on
     #[arg(
         long, global = true, env = "AGENTSTORE_TENANT", hide_env_values = true, value_name = "NAME",
@@ -65,9 +70,9 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// Returns an error if the value of `--store` or `--mailbox` is not a valid URL.
+    /// Returns an error if the value of `--store`, `--mailbox` or `--buffer` is not a valid URL.
     pub(crate) fn check_urls(&self) -> Result<(), String> {
-        for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
+        for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox), ("--buffer", &self.buffer)] {
             if let Some(StoreArg(Err(reason))) = url {
                 return Err(format!("invalid value for `{name}`: {reason}"));
             }
@@ -78,6 +83,11 @@ impl GlobalArgs {
     /// Returns the URL of the mailbox's store, if one is given.
     pub(crate) fn mailbox_url(&self) -> Option<&StoreUrl> {
         self.mailbox.as_ref()?.0.as_ref().ok()
+    }
+
+    /// Returns the URL of the servers with the write buffer, if one is given.
+    pub(crate) fn buffer_url(&self) -> Option<&StoreUrl> {
+        self.buffer.as_ref()?.0.as_ref().ok()
     }
 
     /// Returns an error if `--mailbox` or AGENTSTORE_MAILBOX is given. Commands that work on only one store call this.

@@ -36,6 +36,7 @@ pub(crate) enum Access {
 pub(crate) struct Session {
     url: StoreUrl,
     mailbox: Option<StoreUrl>,
+    buffer: Option<StoreUrl>,
     stores: Stores,
     tenant: TenantId,
     /// Whether the store does not exist, and an empty one was opened instead.
@@ -59,7 +60,27 @@ pub(crate) struct StoreHeader {
 impl Session {
     /// Opens the store that the options name, with the mailbox of another store if they name one.
     pub(crate) async fn open(global: &GlobalArgs, access: Access) -> Result<Self> {
-        Self::open_at(global.store_url(), global.mailbox_url(), global.tenant.clone(), access).await
+        let (url, mailbox, tenant) = (global.store_url(), global.mailbox_url(), global.tenant.clone());
+        match global.buffer_url() {
+            Some(buffer) => Self::open_behind_buffer(url, buffer, mailbox, tenant).await,
+            None => Self::open_at(url, mailbox, tenant, access).await,
+        }
+    }
+
+    /// Opens the store at `url` behind a write buffer.
+    async fn open_behind_buffer(
+        url: StoreUrl,
+        buffer: &StoreUrl,
+        mailbox: Option<&StoreUrl>,
+        tenant: TenantId,
+    ) -> Result<Self> {
+        let opened = OpenOptions::new().open_buffered_url(&url, buffer).await?;
+        let mut stores = Stores::new(Arc::new(opened)).with_backend_name("buffer");
+        let mailbox = mailbox.filter(|mailbox| !url.is_same_store(mailbox)).cloned();
+        if let Some(mailbox) = &mailbox {
+            stores = stores.with_mailbox(&Self::open_stores(mailbox, Access::Create).await?)?;
+        }
+        Ok(Self { url, mailbox, buffer: Some(buffer.clone()), stores, tenant, is_missing: false })
     }
 
     /// Opens the store at `url`. If `mailbox` names another store, its mailbox is used.
@@ -80,7 +101,7 @@ impl Session {
         if let Some(mailbox) = &mailbox {
             stores = stores.with_mailbox(&Self::open_stores(mailbox, access).await?)?;
         }
-        Ok(Self { url, mailbox, stores, tenant, is_missing })
+        Ok(Self { url, mailbox, buffer: None, stores, tenant, is_missing })
     }
 
     async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {
@@ -103,10 +124,11 @@ impl Session {
     /// Returns the environment variables with which an `agentstore` process in any folder works on the same store,
     /// mailbox and tenant. A variable without a value must be removed from the environment. The values contain the
     /// passwords of the URLs.
-    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
+    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 4]> {
         Ok([
             ("AGENTSTORE_URL", Some(url_for_child_process(&self.url)?)),
             ("AGENTSTORE_MAILBOX", self.mailbox.as_ref().map(url_for_child_process).transpose()?),
+            ("AGENTSTORE_BUFFER", self.buffer.as_ref().map(url_for_child_process).transpose()?),
             ("AGENTSTORE_TENANT", Some(self.tenant.as_str().into())),
         ])
     }

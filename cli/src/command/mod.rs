@@ -4,6 +4,7 @@ mod append;
 mod audit;
 mod bench;
 mod blobs;
+mod buffer;
 mod check;
 mod checkpoint;
 mod compact;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Session(Box<SessionCommand>),
     Migrate(migrate::Args),
+    Buffer(buffer::Args),
     Conformance(conformance::Args),
     Bench(bench::Args),
     #[command(hide = true)]
@@ -135,6 +137,7 @@ impl Command {
     fn check_global_options(&self, global: &GlobalArgs) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
+            Self::Buffer(_) => global.check_no_mailbox_option("buffer"),
             Self::Migrate(_) => global.check_no_mailbox_option("migrate"),
             Self::Conformance(_) => global.check_no_mailbox_option("conformance"),
             Self::Bench(_) => global.check_no_mailbox_option("bench"),
@@ -149,7 +152,12 @@ impl Command {
                 matches!(command.access(), Access::Read | Access::ReadOrEmpty)
                     && !matches!(**command, SessionCommand::Verify(_))
             }
-            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) | Self::Supervise(_) => false,
+            Self::Demo(_)
+            | Self::Migrate(_)
+            | Self::Buffer(_)
+            | Self::Conformance(_)
+            | Self::Bench(_)
+            | Self::Supervise(_) => false,
         }
     }
 }
@@ -271,6 +279,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let ending = match command {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
+        Command::Buffer(args) => buffer::run(args, &global, out).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,
