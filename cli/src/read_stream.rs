@@ -19,7 +19,7 @@ pub(crate) fn stream_of(reader: impl Read + Send + 'static) -> ByteStream {
         let part_bytes = read_part(&mut reader, &mut buffer)?;
         buffer.truncate(part_bytes);
         let part = buffer.split().freeze();
-        Ok((!part.is_empty()).then(|| (part, (reader, [next_buffer, buffer]))))
+        Ok((!part.is_empty()).then_some((part, (reader, [next_buffer, buffer]))))
     }))
 }
 
