@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use futures_util::stream;
 
 /// The number of bytes of a part. The last part may be shorter.
-pub(crate) const PART_BYTES: usize = 1 << 20;
+const PART_BYTES: usize = 1 << 20;
 
 /// Reads bytes in parts. A read blocks, so the caller should do nothing else meanwhile.
 ///

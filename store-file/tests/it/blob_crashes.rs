@@ -20,7 +20,7 @@ use crate::{
 };
 
 const GRACE: Duration = Duration::from_hours(2);
-/// When the time of the marks is over, in seconds.
+/// A time in seconds at which the grace time of every mark has passed.
 const LATER: u64 = 3 * 3_600;
 
 /// One call about blobs.
