@@ -3,7 +3,9 @@
 //! # Layout
 //! - the items of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: open the store at a URL
-//! - [`Stores`]: an opened store with all its parts; its mailbox may be that of another store
+//! - [`Stores`]: an opened store with all its parts; [`Stores::builder`] takes some of them from other stores, and
+//!   [`Stores::check`] says what is wrong with them
+//! - [`Retried`], [`Limited`], `Traced` (cargo feature `worker`): decorators over a whole store
 //! - [`Compactor`], [`ContextCache`], [`copy_thread`]: summaries of long histories, contexts that are kept, and threads
 //!   that begin as a copy of another
 //! - [`Worker`], [`Relay`], [`Maintenance`]: loops that handle dispatches, deliver outbox rows, and remove finished
@@ -49,7 +51,9 @@
 //! ```
 
 mod backend;
+mod backoff;
 mod composed;
+mod decorators;
 mod history;
 mod log_files;
 mod options;
@@ -65,6 +69,8 @@ mod tests;
 pub use store_core::*;
 
 pub use self::{
+    backoff::Backoff,
+    decorators::{Decorator, Limited, Rate, Retried, TenantLimits},
     history::{
         COPIED_FROM, CacheCounts, CachedContext, Compacted, CompactionOutcome, CompactionPlan, Compactor, ContextCache,
         ContextSource, ContextTokens, PlannedCompaction, Summary, SummaryError, ThreadCopy, copy_thread,
@@ -72,13 +78,15 @@ pub use self::{
     },
     log_files::{CompressLogs, CompressedLogs, LogFiles},
     options::{Create, Durability, OpenOptions, open},
-    stores::Stores,
+    stores::{PartCheck, PartSource, Stores, StoresBuilder, StoresCheck},
     url::{ServerUrl, StoreUrl},
 };
 
 #[cfg(feature = "worker")]
+pub use self::decorators::Traced;
+#[cfg(feature = "worker")]
 pub use self::worker::{
-    Backoff, CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
+    CancelReason, Cancellation, Deliver, Done, Failure, Handler, HandlerError, LoopHandle, Maintenance,
     MaintenanceSummary, Offered, OutboxDelivery, Policy, Reconciler, Relay, Retention, RetryAll, StreamSink, Verdict,
     Work, WorkSummary, Worker, WorkerOptions,
 };

@@ -138,7 +138,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the store at `url`.
+    /// Opens the store at `url`. [`Stores::builder`] composes several stores.
     ///
     /// # Errors
     /// `Invalid` for a text that is not a URL of a known scheme; `Unsupported` for a backend that was not compiled in
@@ -155,38 +155,14 @@ impl OpenOptions {
         if self.accept_lost_journal && !matches!(url, StoreUrl::File(_)) {
             return Err(unsupported("opening without a journal (only `file:PATH` has one)"));
         }
-        match url {
+        let stores = match url {
             StoreUrl::Memory => backend::memory::open(self),
             StoreUrl::File(path) => backend::file::open(path, self).await,
             StoreUrl::Sqlite(path) => backend::sqlite_mailbox::open(path, self).await,
             StoreUrl::Postgres(url) => backend::postgres::open(url, self).await,
             StoreUrl::Nats(url) => backend::nats::open(url, self).await,
-        }
-    }
-
-    /// Opens the store at `store` with the mailbox at `mailbox` (CP-2). If both URLs name the same store, it is opened
-    /// only once and provides everything (CP-3).
-    ///
-    /// ```
-    /// use agentstore::OpenOptions;
-    ///
-    /// # async fn example() -> agentstore::Result<()> {
-    /// let stores = OpenOptions::new().open_with_mailbox("postgres://db/work", "file:./queue").await?;
-    /// assert!(!stores.capabilities().fenced);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), for either URL; `Unsupported` if the second store has no mailbox.
-    pub async fn open_with_mailbox(&self, store: &str, mailbox: &str) -> Result<Stores> {
-        let (store, mailbox) = (store.parse::<StoreUrl>()?, mailbox.parse::<StoreUrl>()?);
-        let stores = self.open_url(&store).await?;
-        if store.is_same_store(&mailbox) {
-            return Ok(stores);
-        }
-        let mailbox_stores = self.open_url(&mailbox).await?;
-        stores.with_mailbox(&mailbox_stores)
+        };
+        Ok(stores?.with_shown_url(url.to_string()))
     }
 }
 

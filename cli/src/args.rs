@@ -43,6 +43,16 @@ pub(crate) struct GlobalArgs {
         long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
     )]
     mailbox: Option<StoreArg>,
+    /// The URL of the store of config, profiles and audit log, if they are in another store than the threads
+    #[arg(
+        long, global = true, env = "AGENTSTORE_SETTINGS", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
+    )]
+    settings: Option<StoreArg>,
+    /// The URL of the store of the bytes of blobs, if they are in another store than the threads
+    #[arg(
+        long, global = true, env = "AGENTSTORE_BLOBS", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
+    )]
+    blobs: Option<StoreArg>,
     /// The tenant that the command works on
     #[arg(
         long, global = true, env = "AGENTSTORE_TENANT", hide_env_values = true, value_name = "NAME",
@@ -65,9 +75,10 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// Returns an error if the value of `--store` or `--mailbox` is not a valid URL.
+    /// Returns an error if a value is not a valid URL.
     pub(crate) fn check_urls(&self) -> Result<(), String> {
-        for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
+        let parts = self.other_parts().map(|(name, _, url)| (name, url));
+        for (name, url) in [("--store", &self.store)].into_iter().chain(parts) {
             if let Some(StoreArg(Err(reason))) = url {
                 return Err(format!("invalid value for `{name}`: {reason}"));
             }
@@ -75,15 +86,33 @@ impl GlobalArgs {
         Ok(())
     }
 
-    /// Returns the URL of the mailbox's store, if one is given.
-    pub(crate) fn mailbox_url(&self) -> Option<&StoreUrl> {
-        self.mailbox.as_ref()?.0.as_ref().ok()
+    /// Returns the options of the parts that may be in another store than the threads, with their variables.
+    const fn other_parts(&self) -> [(&'static str, &'static str, &Option<StoreArg>); 3] {
+        [
+            ("--mailbox", "AGENTSTORE_MAILBOX", &self.mailbox),
+            ("--settings", "AGENTSTORE_SETTINGS", &self.settings),
+            ("--blobs", "AGENTSTORE_BLOBS", &self.blobs),
+        ]
     }
 
-    /// Returns an error if `--mailbox` or AGENTSTORE_MAILBOX is given. Commands that work on only one store call this.
-    pub(crate) fn check_no_mailbox_option(&self, command: &str) -> Result<(), String> {
-        match &self.mailbox {
-            Some(_) => Err(format!("`{command}` works on one store: omit `--mailbox`, and unset AGENTSTORE_MAILBOX")),
+    /// Returns the URLs of all parts.
+    pub(crate) fn part_urls(&self) -> PartUrls {
+        let url = |arg: &Option<StoreArg>| arg.as_ref()?.0.as_ref().ok().cloned();
+        PartUrls {
+            store: self.store_url(),
+            mailbox: url(&self.mailbox),
+            settings: url(&self.settings),
+            blobs: url(&self.blobs),
+        }
+    }
+
+    /// Returns an error if a part is to be in another store, by an option or a variable. Commands that work on only one
+    /// store call this.
+    pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
+        match self.other_parts().into_iter().find(|(_, _, url)| url.is_some()) {
+            Some((option, variable, _)) => {
+                Err(format!("`{command}` works on one store: omit `{option}`, and unset {variable}"))
+            }
             None => Ok(()),
         }
     }
@@ -98,6 +127,18 @@ impl GlobalArgs {
         let default = || DEFAULT_STORE_URL.strip_prefix("file:").unwrap_or(DEFAULT_STORE_URL).into();
         self.given_store_url().cloned().unwrap_or_else(|| StoreUrl::File(default()))
     }
+}
+
+/// Where the parts of a store are.
+#[derive(Debug, Clone)]
+pub(crate) struct PartUrls {
+    /// The store of the threads, and of each part that has no URL of its own.
+    pub(crate) store: StoreUrl,
+    pub(crate) mailbox: Option<StoreUrl>,
+    /// Config, profiles and audit log.
+    pub(crate) settings: Option<StoreUrl>,
+    /// The bytes of blobs.
+    pub(crate) blobs: Option<StoreUrl>,
 }
 
 /// A URL, or the reason why the text is not a valid URL. Parsing never fails here: the command-line parser would quote

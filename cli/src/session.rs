@@ -4,14 +4,14 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
     AuditStore, BlobStore, Capabilities, CommitCoordinator, ConfigStore, Create, DatasetStore, EffectStore, EntryQuery,
-    Error, EvaluationStore, MailboxStore, OpenOptions, PageRequest, PendingStore, ProfileStore, RegistryStore,
-    StoreUrl, Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore, TraceStore,
+    Error, EvaluationStore, MailboxStore, OpenOptions, PageRequest, PartSource, PendingStore, ProfileStore,
+    RegistryStore, StoreUrl, Stores, Survives, TenantId, Thread, ThreadId, ThreadRunStore, TraceStore,
 };
 use serde::Serialize;
 use sessions::FormatName;
 
 use crate::{
-    args::GlobalArgs,
+    args::{GlobalArgs, PartUrls},
     failure::{Failure, Result, is_missing_store},
     progress::TerminalProgress,
 };
@@ -34,8 +34,7 @@ pub(crate) enum Access {
 /// An opened store, and the tenant that the command works on.
 #[derive(Debug)]
 pub(crate) struct Session {
-    url: StoreUrl,
-    mailbox: Option<StoreUrl>,
+    urls: PartUrls,
     stores: Stores,
     tenant: TenantId,
     /// Whether the store does not exist, and an empty one was opened instead.
@@ -50,6 +49,12 @@ pub(crate) struct StoreHeader {
     /// The URL of the mailbox's store, if the mailbox is in another store than the threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mailbox: Option<String>,
+    /// The URL of the store of config, profiles and audit log, if they are in another store than the threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) settings: Option<String>,
+    /// The URL of the store of the bytes of blobs, if they are in another store than the threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) blobs: Option<String>,
     /// The tenant.
     pub(crate) tenant: TenantId,
     /// The capabilities of the store as it was opened.
@@ -57,56 +62,55 @@ pub(crate) struct StoreHeader {
 }
 
 impl Session {
-    /// Opens the store that the options name, with the mailbox of another store if they name one.
+    /// Opens the store that the options name, with the parts of other stores that they name.
     pub(crate) async fn open(global: &GlobalArgs, access: Access) -> Result<Self> {
-        Self::open_at(global.store_url(), global.mailbox_url(), global.tenant.clone(), access).await
+        Self::open_at(global.part_urls(), global.tenant.clone(), access).await
     }
 
-    /// Opens the store at `url`. If `mailbox` names another store, its mailbox is used.
-    pub(crate) async fn open_at(
-        url: StoreUrl,
-        mailbox: Option<&StoreUrl>,
-        tenant: TenantId,
-        access: Access,
-    ) -> Result<Self> {
-        let (mut stores, is_missing) = match Self::open_stores(&url, access).await {
+    /// Opens the stores at the URLs. A part whose URL leads to the store of the threads is in that store.
+    pub(crate) async fn open_at(mut urls: PartUrls, tenant: TenantId, access: Access) -> Result<Self> {
+        let (threads, is_missing) = match Self::open_stores(&urls.store, access).await {
             Err(Failure::Library { error, .. }) if access == Access::ReadOrEmpty && is_missing_store(&error) => {
                 (Self::open_stores(&StoreUrl::Memory, Access::Read).await?, true)
             }
             opened => (opened?, false),
         };
-        let access = if access == Access::WriteWithoutJournal { Access::Write } else { access };
-        let mailbox = mailbox.filter(|mailbox| !url.is_same_store(mailbox)).cloned();
-        if let Some(mailbox) = &mailbox {
-            stores = stores.with_mailbox(&Self::open_stores(mailbox, access).await?)?;
+        for other in [&mut urls.mailbox, &mut urls.settings, &mut urls.blobs] {
+            *other = other.take().filter(|other| !urls.store.is_same_store(other));
         }
-        Ok(Self { url, mailbox, stores, tenant, is_missing })
+        let access = if access == Access::WriteWithoutJournal { Access::Write } else { access };
+        let source = |url: &StoreUrl| (PartSource::from(url.clone()), open_options(url, access));
+        let mut builder = Stores::builder(threads);
+        if let Some(mailbox) = &urls.mailbox {
+            builder = builder.mailbox(source(mailbox));
+        }
+        if let Some(settings) = &urls.settings {
+            builder = builder.settings(source(settings));
+        }
+        if let Some(blobs) = &urls.blobs {
+            builder = builder.blobs(source(blobs));
+        }
+        Ok(Self { urls, stores: Box::pin(builder.open()).await?, tenant, is_missing })
     }
 
     async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {
-        let options = match access {
-            // These stores have no read-only mode and need none: several processes can have them open.
-            Access::Read | Access::ReadOrEmpty if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
-                OpenOptions::new().with_create(Create::Never)
-            }
-            Access::Read | Access::ReadOrEmpty if url.outlives_process() => OpenOptions::new().read_only(),
-            Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
-            Access::WriteWithoutJournal => OpenOptions::new().with_create(Create::Never).accepting_lost_journal(),
-            Access::Read | Access::ReadOrEmpty | Access::Write | Access::Create => OpenOptions::new(),
-        };
         let bar = Arc::new(TerminalProgress::new("reading logs"));
-        let stores = options.with_progress(Arc::<TerminalProgress>::clone(&bar)).open_url(url).await;
+        let options = open_options(url, access).with_progress(Arc::<TerminalProgress>::clone(&bar));
+        let stores = options.open_url(url).await;
         bar.finish();
         Ok(stores?)
     }
 
-    /// Returns the environment variables with which an `agentstore` process in any folder works on the same store,
-    /// mailbox and tenant. A variable without a value must be removed from the environment. The values contain the
-    /// passwords of the URLs.
-    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
+    /// Returns the environment variables with which an `agentstore` process in any folder works on the same stores and
+    /// tenant. A variable without a value must be removed from the environment. The values contain the passwords of the
+    /// URLs.
+    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 5]> {
+        let url = |url: &Option<StoreUrl>| url.as_ref().map(url_for_child_process).transpose();
         Ok([
-            ("AGENTSTORE_URL", Some(url_for_child_process(&self.url)?)),
-            ("AGENTSTORE_MAILBOX", self.mailbox.as_ref().map(url_for_child_process).transpose()?),
+            ("AGENTSTORE_URL", Some(url_for_child_process(&self.urls.store)?)),
+            ("AGENTSTORE_MAILBOX", url(&self.urls.mailbox)?),
+            ("AGENTSTORE_SETTINGS", url(&self.urls.settings)?),
+            ("AGENTSTORE_BLOBS", url(&self.urls.blobs)?),
             ("AGENTSTORE_TENANT", Some(self.tenant.as_str().into())),
         ])
     }
@@ -213,13 +217,29 @@ impl Session {
     /// Returns the description of the store.
     pub(crate) fn header(&self) -> StoreHeader {
         let capabilities = self.stores.capabilities().clone();
-        let mailbox = self.mailbox.as_ref().map(ToString::to_string);
-        StoreHeader { store: self.url.to_string(), mailbox, tenant: self.tenant.clone(), capabilities }
+        let url = |url: &Option<StoreUrl>| url.as_ref().map(ToString::to_string);
+        let PartUrls { store, mailbox, settings, blobs } = &self.urls;
+        let (mailbox, settings, blobs) = (url(mailbox), url(settings), url(blobs));
+        StoreHeader { store: store.to_string(), mailbox, settings, blobs, tenant: self.tenant.clone(), capabilities }
     }
 
     /// Closes the store, so that no recovery is needed when it is opened again.
     pub(crate) async fn close(self) -> Result<()> {
         Ok(self.stores.close().await?)
+    }
+}
+
+/// Returns the options with which a command opens the store at a URL.
+fn open_options(url: &StoreUrl, access: Access) -> OpenOptions {
+    match access {
+        // These stores have no read-only mode and need none: several processes can have them open.
+        Access::Read | Access::ReadOrEmpty if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
+            OpenOptions::new().with_create(Create::Never)
+        }
+        Access::Read | Access::ReadOrEmpty if url.outlives_process() => OpenOptions::new().read_only(),
+        Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
+        Access::WriteWithoutJournal => OpenOptions::new().with_create(Create::Never).accepting_lost_journal(),
+        Access::Read | Access::ReadOrEmpty | Access::Write | Access::Create => OpenOptions::new(),
     }
 }
 
@@ -244,7 +264,9 @@ impl StoreHeader {
             Survives::Process => "a killed process, but not a power cut",
             Survives::Power => "a power cut",
         };
-        let mailbox = self.mailbox.as_ref().map(|mailbox| format!(", mailbox {mailbox}")).unwrap_or_default();
-        format!("store {}{mailbox}, tenant {}; acknowledged data survives {survives}", self.store, self.tenant)
+        let parts = [("mailbox", &self.mailbox), ("settings", &self.settings), ("blobs", &self.blobs)];
+        let others: String =
+            parts.into_iter().filter_map(|(name, url)| Some(format!(", {name} {}", url.as_ref()?))).collect();
+        format!("store {}{others}, tenant {}; acknowledged data survives {survives}", self.store, self.tenant)
     }
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Error, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores,
-    inspect::Inspector,
+    Capabilities, Error, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity, Survives, TenantId,
+    TenantStores, health::StoreHealth, inspect::Inspector,
 };
 
 /// A store that is already closed. A fixture may close the store that it gets before it opens the store again, so
@@ -32,6 +32,14 @@ impl Store for ClosedStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.0
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        None
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        Err(Error::closed())
     }
 
     async fn sync(&self) -> Result<()> {

@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    BlobOptions, Capabilities, Limits, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, SystemClock,
-    TenantId, TenantStores, inspect::Inspector, with_blobs,
+    BlobOptions, Capabilities, Limits, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity,
+    SystemClock, TenantId, TenantStores, health::StoreHealth, inspect::Inspector, with_blobs,
 };
 
 use crate::{
@@ -75,6 +75,14 @@ impl Store for StoreWithBlobs {
 
     fn capabilities(&self) -> &Capabilities {
         self.0.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.0.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.0.health().await
     }
 
     async fn sync(&self) -> Result<()> {

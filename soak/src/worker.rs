@@ -4,8 +4,8 @@
 use std::{io::Read, path::Path, sync::Arc, time::Duration};
 
 use agentstore::{
-    ClaimNumber, Custom, Done, ErrorKind, Failure, Json, NewEntry, OpenOptions, Outcome, Stores, TenantId, Work,
-    Worker, WorkerId, WorkerOptions,
+    ClaimNumber, Custom, Done, ErrorKind, Failure, Json, NewEntry, Outcome, Stores, TenantId, Work, Worker, WorkerId,
+    WorkerOptions,
 };
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -42,11 +42,11 @@ pub(crate) struct WorkerArguments<'a> {
 
 /// Opens the stores. Retries for half a minute or longer, because a server may be just starting.
 pub(crate) async fn open_stores(urls: &StoreUrls) -> Result<Stores> {
-    let (options, mut tries) = (OpenOptions::new(), 0);
+    let mut tries = 0;
     loop {
         let opened = match &urls.mailbox {
-            Some(mailbox) => options.open_with_mailbox(&urls.store, mailbox).await,
-            None => options.open(&urls.store).await,
+            Some(mailbox) => Stores::builder(&urls.store).mailbox(mailbox).open().await,
+            None => agentstore::open(&urls.store).await,
         };
         match opened {
             Err(error) if (error.is_retryable() || error.outcome() == Outcome::Unknown) && tries < 600 => tries += 1,

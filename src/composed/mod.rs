@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Page, PageRequest, Processes, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
-    inspect::Inspector,
+    Capabilities, Page, PageRequest, Processes, Progress, ReclaimedSpace, Result, Store, StoreIdentity, TenantId,
+    TenantStores, health::StoreHealth, inspect::Inspector,
 };
 
 pub(crate) use self::audit::MergedAudit;
@@ -24,6 +24,16 @@ pub(crate) enum OtherPart {
     Settings,
     /// The objects, which contain the bytes of blobs.
     Blobs,
+}
+
+impl OtherPart {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Mailbox => "mailbox",
+            Self::Settings => "settings",
+            Self::Blobs => "blobs",
+        }
+    }
 }
 
 /// The store of the threads, with a part of another store. Events, pending input, the outbox and documents always come
@@ -97,6 +107,25 @@ impl Store for ComposedStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    /// Returns none. A composition is not the store of its threads, whose identity says which mailbox it has.
+    fn identity(&self) -> Option<StoreIdentity> {
+        None
+    }
+
+    /// Returns what both stores report. The clock is that of the thread store.
+    async fn health(&self) -> Result<StoreHealth> {
+        let mut health = self.thread_store.health().await?;
+        let other = self.other_store.health().await?;
+        let name = self.part.name();
+        health = other
+            .facts
+            .into_iter()
+            .fold(health, |health, fact| health.with(format!("{name} {}", fact.name), fact.value));
+        health.findings.extend(other.findings);
+        health.free_bytes = [health.free_bytes, other.free_bytes].into_iter().flatten().min();
+        Ok(health)
     }
 
     async fn sync(&self) -> Result<()> {

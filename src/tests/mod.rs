@@ -1,6 +1,12 @@
 //! Tests of opening a store at a URL, and of URLs and options that are refused (CP-1).
 
 #[cfg(feature = "memory")]
+mod builder;
+#[cfg(feature = "memory")]
+mod check;
+#[cfg(feature = "memory")]
+mod decorators;
+#[cfg(feature = "memory")]
 mod effects;
 mod file;
 #[cfg(all(feature = "memory", feature = "file"))]

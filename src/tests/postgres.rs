@@ -5,7 +5,7 @@ mod with_feature {
     use store_core::{ErrorKind, IdSource, Survives, TenantId, ThreadFilter, UuidSource};
 
     use crate::{
-        Create, Durability, OpenOptions,
+        Create, Durability, OpenOptions, Stores,
         tests::{commit_hello, refusal},
     };
 
@@ -36,6 +36,50 @@ mod with_feature {
         );
         let config = store_postgres::PostgresConfig::new(&url).unwrap();
         store_postgres::TestSchema::from_config(config).remove().await.unwrap();
+    }
+
+    /// Returns the URL with another address of the same server: a link to the folder of its socket, or a name.
+    #[cfg(feature = "memory")]
+    fn with_other_address(url: &str, link: &std::path::Path) -> String {
+        let socket = url.split(['?', '&']).find_map(|parameter| parameter.strip_prefix("host="));
+        match socket.filter(|socket| socket.starts_with('/')) {
+            Some(socket) => {
+                std::os::unix::fs::symlink(socket, link).unwrap();
+                url.replace(socket, &link.display().to_string())
+            }
+            None if url.contains("127.0.0.1") => url.replace("127.0.0.1", "localhost"),
+            None => url.replacen("localhost", "127.0.0.1", 1),
+        }
+    }
+
+    /// Tests CP-3 and PR-23: two names of one server are one store, with the capability `fenced`. Another schema is
+    /// another store, also if it is a copy with the same key.
+    #[cfg(feature = "memory")]
+    #[tokio::test]
+    async fn two_names_of_one_server_are_one_store() {
+        let (url, tenant) = (url_of_new_schema(), TenantId::default_tenant());
+        let stores = OpenOptions::new().open(&url).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let renamed = with_other_address(&url, &folder.path().join("socket"));
+        assert_ne!(url, renamed);
+        let [left, right] = [&url, &renamed].map(|url| url.parse::<crate::StoreUrl>().unwrap());
+        assert!(!left.is_same_store(&right));
+        let fenced = Stores::builder(&url).mailbox(&renamed).open().await.unwrap();
+        assert!(fenced.capabilities().fenced);
+        let work = store_core::NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+        fenced.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+        let queued =
+            async |stores: &Stores| stores.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued;
+        assert_eq!(queued(&stores).await, 1);
+        assert!(Stores::builder(&stores).mailbox(&fenced).open().await.unwrap().capabilities().fenced);
+        let other_url = url_of_new_schema();
+        let other = Stores::builder(&url).mailbox(&other_url).open().await.unwrap();
+        assert!(!other.capabilities().fenced);
+        assert_eq!(queued(&other).await, 0);
+        for url in [url, other_url] {
+            let config = store_postgres::PostgresConfig::new(&url).unwrap();
+            store_postgres::TestSchema::from_config(config).remove().await.unwrap();
+        }
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ async fn bed() -> Bed {
     let clock = ManualClock::new(Timestamp::from_millis(1_000_000_000_000).unwrap());
     let options = OpenOptions::new().with_clock(Arc::new(clock.clone()));
     let (threads, settings) = (options.open("memory:").await.unwrap(), options.open("memory:").await.unwrap());
-    let stores = threads.clone().with_settings(&settings).unwrap();
+    let stores = Stores::builder(&threads).settings(&settings).open().await.unwrap();
     Bed { clock, stores, threads, settings, tenant: TenantId::new("acme").unwrap() }
 }
 
@@ -90,7 +90,7 @@ async fn each_part_is_in_its_store() {
     let append = AppendReplay::new(stream, [record]);
     bed.stores.replay(&bed.tenant).unwrap().append_replay(append).await.unwrap();
     assert_eq!((replayed(&bed.threads).await, replayed(&bed.settings).await), (true, false));
-    let same = bed.threads.clone().with_settings(&bed.threads).unwrap();
+    let same = Stores::builder(&bed.threads).settings(&bed.threads).open().await.unwrap();
     assert!(!config(&same).await);
 }
 

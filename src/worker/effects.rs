@@ -10,7 +10,8 @@ use store_core::{
 };
 use tokio::time::sleep;
 
-use super::{Backoff, Failure, Verdict, Work};
+use super::{Failure, Verdict, Work};
+use crate::Backoff;
 use crate::options::unsupported;
 
 /// The delays after which an outcome that was not recorded is recorded again.

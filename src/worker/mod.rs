@@ -28,7 +28,7 @@ pub use self::{
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
     loop_handle::{LoopHandle, WorkSummary},
     maintenance::{Maintenance, MaintenanceSummary, Retention},
-    options::{Backoff, WorkerOptions},
+    options::WorkerOptions,
     relay::{Deliver, OutboxDelivery, Relay},
     stream_sink::{Offered, StreamSink},
     work::Work,

@@ -19,6 +19,7 @@
 //! - [`span`]: what happened in a run, in the terms of OpenTelemetry: derived spans, and OTLP/JSON
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
+//! - [`health`]: the state of an opened store: versions, settings, clock, free space, lag
 //!
 //! ```
 //! use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, ThreadId};
@@ -43,6 +44,7 @@ mod capabilities;
 mod claim;
 mod error;
 mod id;
+mod identity;
 mod json;
 mod limits;
 mod page;
@@ -58,6 +60,7 @@ pub mod context;
 pub mod document;
 pub mod event;
 pub mod ext;
+pub mod health;
 pub mod in_flight;
 pub mod inspect;
 pub mod layers;
@@ -100,6 +103,7 @@ pub use self::{
         SegmentId, SharedScopeId, TenantId, ThreadId, TopicId, UserId, UuidSource, WireEventId, WireEventType,
         WireProtocol, WireProtocolVersion, WorkerId, WriterId,
     },
+    identity::StoreIdentity,
     json::{Json, MAX_JSON_DEPTH},
     layers::{
         LayerStore, TrimFeed, TrimmedFeed,

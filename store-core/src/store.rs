@@ -10,7 +10,9 @@ use crate::{
     document::DocumentStore,
     error::Result,
     event::EventStore,
+    health::StoreHealth,
     id::TenantId,
+    identity::StoreIdentity,
     live::{LiveChannel, WakeUps},
     mailbox::MailboxStore,
     object::ObjectStore,
@@ -51,6 +53,15 @@ pub trait Store: Send + Sync {
 
     /// Returns the capabilities of the opened store (PR-1).
     fn capabilities(&self) -> &Capabilities;
+
+    /// Returns which store this is, so that a second opening of it is recognised (CP-3); none if the store cannot tell.
+    fn identity(&self) -> Option<StoreIdentity>;
+
+    /// Reads the state of the store: versions, settings, its clock, free space (CP-6). Nothing is written.
+    ///
+    /// # Errors
+    /// Any error of reading.
+    async fn health(&self) -> Result<StoreHealth>;
 
     /// Waits until all data that was acknowledged before the call would survive a power cut. This holds whatever
     /// durability the store was opened with (PR-19).

@@ -27,7 +27,8 @@
 //!    deletions left, and logs of which little exists; `refresh`: what a holder wrote; `opening`
 //! 9. The contracts. `tenant`, `commit`, `runs`, `entries`, `threads`, `pending`, `events`, `outbox`, `mailbox`,
 //!    `documents`;
-//!    `store`; `inspect`: verify and repair; `compress`: logs of threads that were not written for a while
+//!    `health`: the state of a root; `store`; `inspect`: verify and repair; `compress`: logs of threads that were not
+//!    written for a while
 
 mod catch_up;
 mod codec;
@@ -47,6 +48,7 @@ mod events;
 mod facts;
 mod files;
 mod fold;
+mod health;
 mod index;
 mod inspect;
 mod journal;

@@ -9,13 +9,13 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, CursorScope, Error, Page, PageBuilder, PageRequest, Position, Progress, ReclaimedSpace, Result,
-    Store, TenantId, TenantStores, ThreadId, inspect::Inspector,
+    Store, StoreIdentity, TenantId, TenantStores, ThreadId, health::StoreHealth, inspect::Inspector,
 };
 
 use crate::{
     codec::damaged,
     config::{Durability, FileConfig},
-    deletion,
+    deletion, health,
     index::{self, Direction, after_prefix},
     mutex::guard,
     names::log_path,
@@ -197,6 +197,14 @@ impl Store for FileStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.shared.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        health::identity(&self.0.shared)
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        health::health(&self.0.shared)
     }
 
     async fn sync(&self) -> Result<()> {

@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorKey, CursorScope, Detail, Error, EventDelivery, Page, PageBuilder, PageRequest, Position,
-    Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, Clock, CursorKey, CursorScope, Detail, Error, EventDelivery, Page, PageBuilder, PageRequest,
+    Position, Progress, ReclaimedSpace, Result, Store, StoreIdentity, Survives, SystemClock, TenantId, TenantStores,
+    health::{ClockReading, Finding, StoreHealth},
+    inspect::Inspector,
 };
 
 use crate::{
@@ -123,6 +125,21 @@ impl Store for MemoryStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.state.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        Some(self.state.shared.cursor_key.identity("memory"))
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.state.tenants.lock().check_open()?;
+        let asked_at = SystemClock.now();
+        let clock = ClockReading::new(asked_at, self.state.shared.config.clock.now(), SystemClock.now());
+        Ok(StoreHealth::new().with("library", env!("CARGO_PKG_VERSION")).with_clock(clock).finding(Finding::note(
+            "durability",
+            "everything is in the memory of this process and ends with it",
+            "open `file:PATH` or a server for data that is to be kept",
+        )))
     }
 
     /// Returns `Unsupported`: nothing in memory survives a loss of power.

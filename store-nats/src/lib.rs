@@ -22,6 +22,7 @@
 //! - `codec`: the content of messages
 //! - `error`: converts errors
 //! - `inspect`: checks of what the servers store
+//! - `health`: versions, settings of the streams, replicas, the leader's clock
 //! - `testing`: stores for tests
 //!
 //! ```no_run
@@ -46,6 +47,7 @@ mod connection;
 mod decide;
 mod error;
 mod garbage;
+mod health;
 mod inspect;
 mod live;
 mod log;

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, CursorScope, Error, Outcome, Page, PageBuilder, PageRequest, Position, Progress, ReclaimedSpace,
-    Result, Store, TenantId, TenantStores, codec::Codec, inspect::Inspector,
+    Result, Store, StoreIdentity, TenantId, TenantStores, codec::Codec, health::StoreHealth, inspect::Inspector,
 };
 use tokio::{runtime::Handle, sync::RwLock, task::JoinHandle};
 
@@ -21,7 +21,7 @@ use crate::{
     codec::TenantRecord,
     config::NatsConfig,
     connection::Connection,
-    garbage,
+    garbage, health,
     live::{LiveState, NatsLive},
     log::{self, Log},
     mailbox::NatsMailbox,
@@ -47,6 +47,7 @@ impl fmt::Debug for NatsStore {
 #[derive(Debug)]
 pub(crate) struct StoreState {
     shared: Arc<SharedState>,
+    identity: StoreIdentity,
     capabilities: Capabilities,
     tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -118,7 +119,8 @@ impl NatsStore {
             ongoing_writes: Arc::new(RwLock::new(())),
         });
         let tasks = Mutex::new(vec![follow_task, collect_task]);
-        let store = Self { state: Arc::new(StoreState { shared, capabilities, tenants: Mutex::default(), tasks }) };
+        let (identity, tenants) = (opened_streams.identity, Mutex::default());
+        let store = Self { state: Arc::new(StoreState { shared, identity, capabilities, tenants, tasks }) };
         // The whole log is read once. Earlier processes may have left reserved ids without a dispatch, which are freed.
         let log = &store.state.shared.log;
         log.catch_up().await?;
@@ -219,6 +221,16 @@ impl Store for NatsStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.state.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        Some(self.state.identity.clone())
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
+        health::health(&shared.log, &shared.config).await
     }
 
     /// Checks that the store is open. There is nothing to sync: the configuration of the servers determines what

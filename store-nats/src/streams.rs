@@ -2,7 +2,7 @@
 //! lost (NA-3, NA-5).
 
 use serde_json::{Value, json};
-use store_core::{Detail, Error, Outcome, Result, SchemaRemedy, Survives};
+use store_core::{Detail, Error, Outcome, Result, SchemaRemedy, StoreIdentity, Survives};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -16,13 +16,14 @@ use crate::{
 /// What an opening learns from the streams.
 pub(crate) struct OpenedStreams {
     pub(crate) meta: StoreMetadata,
+    pub(crate) identity: StoreIdentity,
     pub(crate) survives: Survives,
 }
 
 /// Creates missing streams, and checks existing ones.
 pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result<OpenedStreams> {
     let names = &connection.names;
-    let mut replicas = u64::MAX;
+    let (mut replicas, mut created_at) = (u64::MAX, String::new());
     for (name, subjects) in
         [(names.log_stream(), names.all_log_subjects()), (names.data_stream(), names.all_data_subjects())]
     {
@@ -32,13 +33,16 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
             check_durability(&info.config)?;
         }
         replicas = replicas.min(info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default());
+        created_at = format!("{created_at} {}", info.created);
     }
     // Clients cannot read whether servers sync. A single server that does not sync may lose accepted messages.
     if replicas <= 1 && !config.assume_sync && !config.allow_unsafe {
         return Err(unsafe_setting("sync_interval", "assume_sync"));
     }
     let survives = if config.assume_sync { Survives::Power } else { Survives::Process };
-    Ok(OpenedStreams { meta: load_or_create_meta(connection).await?, survives })
+    let meta = load_or_create_meta(connection).await?;
+    let identity = meta.cursor_key.identity(&format!("nats {} {created_at}", config.prefix));
+    Ok(OpenedStreams { meta, identity, survives })
 }
 
 /// Returns the leader's report on a stream. If the stream does not exist, creates it.
@@ -107,9 +111,17 @@ fn check_usable(config: &Value, name: &str, subjects: &str) -> Result<()> {
     Err(Error::schema_mismatch(found, "streams created by agentstore", SchemaRemedy::Release))
 }
 
-/// Refuses a stream that may drop or lose accepted messages. A missing setting counts as unsafe, except the maximum age
-/// and settings that older servers do not have.
+/// Refuses a stream that may drop or lose accepted messages.
 fn check_durability(config: &Value) -> Result<()> {
+    match unsafe_stream_settings(config).next() {
+        Some(setting) => Err(unsafe_setting(setting, "allow_unsafe")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the settings with which a stream may drop or lose accepted messages. A missing setting counts as unsafe,
+/// except the maximum age and settings that older servers do not have.
+pub(crate) fn unsafe_stream_settings(config: &Value) -> impl Iterator<Item = &'static str> {
     let has_value = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
     let number = |name: &str| config.get(name).and_then(Value::as_i64);
     let checks: [(&'static str, bool); 7] = [
@@ -122,10 +134,7 @@ fn check_durability(config: &Value) -> Result<()> {
         ("allow_msg_ttl", config.get("allow_msg_ttl").is_none_or(|allowed| *allowed == Value::Bool(false))),
         ("persist_mode", !has_value("persist_mode", "async")),
     ];
-    match checks.into_iter().find(|(_, is_safe)| !is_safe) {
-        Some((setting, _)) => Err(unsafe_setting(setting, "allow_unsafe")),
-        None => Ok(()),
-    }
+    checks.into_iter().filter(|(_, is_safe)| !is_safe).map(|(setting, _)| setting)
 }
 
 fn unsafe_setting(setting: &'static str, option: &'static str) -> Error {

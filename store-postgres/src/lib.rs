@@ -11,6 +11,7 @@
 //! - `notifications`, `live`: notifying waiting callers, including those in other processes
 //! - `tenant`: the state of a tenant, and running calls in tasks of their own
 //! - `inspect`: checks, and repairs of derived data
+//! - `health`: versions, settings of the server, its clock, poolers
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
 //! - `columns`, `error`: reading the columns of answers, and translating errors of the driver and the server
 //! - `testing`: schemas for tests
@@ -25,6 +26,7 @@ mod decide;
 mod documents;
 mod error;
 mod events;
+mod health;
 mod inspect;
 mod live;
 mod log;

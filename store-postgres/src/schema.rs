@@ -1,7 +1,7 @@
 //! The schema: checks of the server's durability and of the migrations, and the migrations themselves.
 
 use sqlx::{AssertSqlSafe, Connection as _, Decode, PgConnection, Postgres, Row as _, Type};
-use store_core::{CursorKey, Detail, Error, ErrorKind, Result, SchemaRemedy, Survives};
+use store_core::{CursorKey, Detail, Error, ErrorKind, Result, SchemaRemedy, StoreIdentity, Survives};
 
 use crate::{
     config::{Migrate, PostgresConfig},
@@ -17,11 +17,15 @@ const MIGRATIONS: [&str; 3] = [
     include_str!("../migrations/0003.sql"),
 ];
 
+/// The number of the newest migration, which is the version of the schema.
+pub(crate) const NEWEST_MIGRATION: usize = MIGRATIONS.len();
+
 /// The properties of the schema that are read when a store is opened.
 #[derive(Debug)]
 pub(crate) struct SchemaMeta {
     pub(crate) incarnation: u64,
     pub(crate) cursor_key: CursorKey,
+    pub(crate) identity: StoreIdentity,
     /// What acknowledged data survives with the present settings of the server.
     pub(crate) survives: Survives,
 }
@@ -94,25 +98,36 @@ pub(crate) fn migrations_hash() -> u32 {
 pub(crate) async fn create_or_migrate(config: &PostgresConfig) -> Result<Migrated> {
     let mut connection = connect(config).await?;
     let from = applied_version(&mut connection, &config.schema).await?;
-    let to = if from < MIGRATIONS.len() { migrate(&mut connection, &config.schema).await? } else { from };
+    let to = if from < NEWEST_MIGRATION { migrate(&mut connection, &config.schema).await? } else { from };
     check_version(to)?;
     connection.close().await.map_err(statement_error)?;
     Ok(Migrated { from, to })
 }
 
+/// What the schema knows about itself, and where it is: the database, and the start of the server. A copy of a database
+/// has the same key. A copy of a whole server also has the same number of the database, but starts at another time.
+const LOAD_META: &str = "SELECT incarnation, cursor_key, concat_ws(' ', \
+    (SELECT oid::bigint FROM pg_database WHERE datname = current_database()), \
+    (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint) FROM $schema$.meta";
+
 /// Creates, migrates or checks the schema as configured, and returns its properties.
 pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
     let mut connection = connect(config).await?;
     let mut version = applied_version(&mut connection, &config.schema).await?;
-    if version < MIGRATIONS.len() && config.migrate == Migrate::Always && !config.read_only {
+    if version < NEWEST_MIGRATION && config.migrate == Migrate::Always && !config.read_only {
         version = migrate(&mut connection, &config.schema).await?;
     }
     check_version(version)?;
-    let query = in_schema("SELECT incarnation, cursor_key FROM $schema$.meta", &config.schema);
-    let row = sqlx::raw_sql(AssertSqlSafe(query)).fetch_one(&mut connection).await.map_err(statement_error)?;
-    let read = || -> Result<(i64, Vec<u8>), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
-    let (incarnation, key) = read().map_err(|e| corrupt("the store's own row").with_source(e))?;
+    let row = sqlx::raw_sql(AssertSqlSafe(in_schema(LOAD_META, &config.schema)))
+        .fetch_one(&mut connection)
+        .await
+        .map_err(statement_error)?;
+    let read =
+        || -> Result<(i64, Vec<u8>, String), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)) };
+    let (incarnation, key, place) = read().map_err(|e| corrupt("the store's own row").with_source(e))?;
     let key = <[u8; 32]>::try_from(key).map_err(|_| corrupt("the key of cursors"))?;
+    let cursor_key = CursorKey::new(key);
+    let identity = cursor_key.identity(&format!("postgres {place} {}", config.schema));
     let incarnation = u64::try_from(incarnation).map_err(|_| corrupt("the incarnation"))?;
     let survives = match check_durability(&mut connection).await {
         Ok(()) => Survives::Power,
@@ -120,7 +135,7 @@ pub(crate) async fn open_schema(config: &PostgresConfig) -> Result<SchemaMeta> {
         Err(error) => return Err(error),
     };
     connection.close().await.map_err(statement_error)?;
-    Ok(SchemaMeta { incarnation, cursor_key: CursorKey::new(key), survives })
+    Ok(SchemaMeta { incarnation, cursor_key, identity, survives })
 }
 
 /// Removes the stamps of order keys that no row of the outbox has any more. A stamp that is missing is made anew. The
@@ -151,7 +166,7 @@ pub(crate) async fn vacuum(config: &PostgresConfig, go_on: impl Fn(u64, u64) -> 
     Ok(true)
 }
 
-async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
+pub(crate) async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
     let connected = tokio::time::timeout(config.acquire_timeout, PgConnection::connect_with(&config.server)).await;
     let timeout_error = |_| Error::server_unavailable("the server could not be reached in time");
     let mut connection = connected.map_err(timeout_error)?.map_err(error::connection_error)?;
@@ -160,11 +175,11 @@ async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
 }
 
 fn check_version(version: usize) -> Result<()> {
-    if version == MIGRATIONS.len() {
+    if version == NEWEST_MIGRATION {
         return Ok(());
     }
     let found = if version == 0 { "none".to_owned() } else { format!("version {version}") };
-    let supported = format!("version {}, which `agentstore migrate` creates", MIGRATIONS.len());
+    let supported = format!("version {}, which `agentstore migrate` creates", NEWEST_MIGRATION);
     Err(Error::schema_mismatch(found, supported, SchemaRemedy::Migrate))
 }
 
@@ -179,7 +194,7 @@ async fn applied_version(connection: &mut PgConnection, schema: &str) -> Result<
 }
 
 /// Asks for one value. Such statements are not prepared, because a pooler may be in front of the server.
-async fn query_value<T>(connection: &mut PgConnection, query: String) -> Result<T>
+pub(crate) async fn query_value<T>(connection: &mut PgConnection, query: String) -> Result<T>
 where
     T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
 {
@@ -187,7 +202,7 @@ where
     row.try_get(0).map_err(statement_error)
 }
 
-fn statement_error(error: sqlx::Error) -> Error {
+pub(crate) fn statement_error(error: sqlx::Error) -> Error {
     error::statement_error(error, Effect::None)
 }
 
@@ -195,7 +210,7 @@ fn statement_error(error: sqlx::Error) -> Error {
 /// same time.
 async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     let mut applied = 0;
-    for number in 1..=MIGRATIONS.len() {
+    for number in 1..=NEWEST_MIGRATION {
         let mut transaction = connection.begin().await.map_err(statement_error)?;
         let lock =
             in_schema("SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('schema'))", schema);

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use sqlx::{PgConnection, postgres::PgArguments};
 use store_core::{
     Capabilities, Commit, CursorScope, EventDelivery, Limits, Page, PageBuilder, PageRequest, Position, Progress,
-    Receipt, ReclaimedSpace, Result, Store, TenantId, TenantStores, inspect::Inspector,
+    Receipt, ReclaimedSpace, Result, Store, StoreIdentity, TenantId, TenantStores, health::StoreHealth,
+    inspect::Inspector,
 };
 use tokio::runtime::Handle;
 
@@ -21,6 +22,7 @@ use crate::{
     commit::{self, PostgresCommits},
     config::PostgresConfig,
     db::{Db, add},
+    health,
     live::{LiveState, PostgresLive},
     mailbox::PostgresMailbox,
     notifications::{self, BackgroundTasks, Notifications, TenantMap},
@@ -232,6 +234,16 @@ impl Store for PostgresStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.state.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        Some(self.state.meta.identity.clone())
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        let shared = &self.state.shared;
+        shared.db.check_open()?;
+        health::health(&shared.config).await
     }
 
     /// Only checks that the store is open: acknowledged data needs no further step to survive.

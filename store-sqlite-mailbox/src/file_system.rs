@@ -43,6 +43,12 @@ pub(crate) const fn network_file_system(_folder: &Path) -> Option<&'static str> 
     None
 }
 
+/// Returns the bytes that are free for the user of this process in the file system that holds a folder.
+pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
+    let space = rustix::fs::statvfs(folder).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::{NETWORK_FILE_SYSTEMS, network_file_system, network_name};

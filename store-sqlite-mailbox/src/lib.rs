@@ -10,6 +10,7 @@
 //! - `tenant`: passes calls to these threads and returns their results
 //! - `notifications`: wakes waiting callers in this process and in other processes
 //! - `inspect`: checks, and repairs of derived data
+//! - `health`: versions, settings, free space
 //! - `schema`, `sql`: connections, the schema, statements
 //! - `database_file`, `file_system`: the files, and the file system that holds them
 //!
@@ -32,6 +33,7 @@ mod config;
 mod database_file;
 mod error;
 mod file_system;
+mod health;
 mod inspect;
 mod mailbox;
 mod notifications;

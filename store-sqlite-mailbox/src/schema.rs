@@ -63,7 +63,7 @@ pub(crate) fn check_settings(config: &SqliteConfig) -> Result<()> {
     }
 }
 
-fn check_sqlite_version(version: i32) -> Result<()> {
+pub(crate) fn check_sqlite_version(version: i32) -> Result<()> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
@@ -143,7 +143,7 @@ pub(crate) fn open_writer(database_file: &DatabaseFile, config: &SqliteConfig) -
     Ok((conn, OpenedDatabase { cursor_key, survives }))
 }
 
-fn read_pragma<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T> {
+pub(crate) fn read_pragma<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T> {
     conn.pragma_query_value(None, pragma, |row| row.get(0)).map_err(sql_error)
 }
 

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use store_core::{
     Capabilities, CursorScope, Error, Limits, Page, PageBuilder, PageRequest, Position, Progress, ReclaimedSpace,
-    Result, Store, SystemClock, TenantId, TenantStores, inspect::Inspector,
+    Result, Store, StoreIdentity, SystemClock, TenantId, TenantStores, health::StoreHealth, inspect::Inspector,
 };
 use tokio::sync::oneshot;
 
@@ -24,6 +24,7 @@ use crate::{
     config::{SqliteConfig, Synchronous},
     database_file::DatabaseFile,
     error::sql_error,
+    health,
     mailbox::TenantMailbox,
     notifications::Notifications,
     readers::{ReadGate, Readers},
@@ -56,6 +57,7 @@ pub struct SqliteMailbox {
 pub(crate) struct StoreState {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) tenants: Arc<Tenants>,
+    identity: Option<StoreIdentity>,
     capabilities: Capabilities,
     config: SqliteConfig,
 }
@@ -103,6 +105,7 @@ impl SqliteMailbox {
         schema::check_settings(&config)?;
         let database_file = DatabaseFile::open(&config)?;
         let (conn, opened_database) = schema::open_writer(&database_file, &config)?;
+        let identity = health::identity(&database_file.path, &opened_database.cursor_key);
         let limits = config.limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(opened_database.survives, limits.record_bytes);
         // All processes of the host share its clock.
@@ -124,7 +127,7 @@ impl SqliteMailbox {
         let writer = Writer::begin(conn, database_file, Arc::clone(&store_context))?;
         let shared =
             Arc::new(SharedState { store_context, writer, readers, notifications, is_closed: AtomicBool::new(false) });
-        Ok(Self { state: Arc::new(StoreState { shared, tenants, capabilities, config }) })
+        Ok(Self { state: Arc::new(StoreState { shared, tenants, identity, capabilities, config }) })
     }
 
     /// Returns the size of the write-ahead log (WAL) in bytes while a reader outside this library prevents its restart,
@@ -239,6 +242,16 @@ impl Store for SqliteMailbox {
 
     fn capabilities(&self) -> &Capabilities {
         &self.state.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.state.identity.clone()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.state.shared.check_open()?;
+        let settings = self.state.shared.readers.read(health::read_settings).await?;
+        Ok(health::health(&self.state.config, settings, self.wal_bytes_in_use_by_readers()))
     }
 
     async fn sync(&self) -> Result<()> {

@@ -35,7 +35,8 @@ const MAX_SUMMARY_BYTES: usize = 1 << 20;
     output: UTF-8 text of at most 1 MiB. With `--input text`, which is the default, it reads one text for a model: the \
     messages, each under a heading with its role, and the instruction to summarise them. With `--input json` it reads a \
     line for each message: a JSON document with `entry`, `synthetic` (if the message is not in the log) and \
-    `message`. AGENTSTORE_THREAD_ID, AGENTSTORE_URL, AGENTSTORE_MAILBOX and AGENTSTORE_TENANT are in its environment.\n\n\
+    `message`. In its environment are AGENTSTORE_THREAD_ID, AGENTSTORE_URL, AGENTSTORE_MAILBOX, AGENTSTORE_SETTINGS, \
+    AGENTSTORE_BLOBS and AGENTSTORE_TENANT.\n\n\
     If the command fails or prints nothing, or if the thread was changed so that the summary no longer fits, nothing \
     is written. If there is nothing to do, no command is run.\n\n\
     Exit codes: 0 compacted, planned or nothing to do, 1 nothing was written because of an error, 2 invalid command \

@@ -76,7 +76,7 @@ pub(crate) struct Args {
     /// How long to keep blobs that nothing refers to after they were found unused, at least 1h; each round then looks
     /// at every blob
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
-    blobs: args::RetentionAge,
+    unused_blobs: args::RetentionAge,
     /// How long to keep evaluation runs that have ended; pinned ones are always kept
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::parse_retention_age)]
     evaluations: args::RetentionAge,
@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     (retention.events, retention.threads) = (args.events.0, args.threads.0);
     (retention.audit, retention.config_feed) = (args.audit.0, args.config_feed.0);
     (retention.versions, retention.effects) = (args.versions, args.effects.0);
-    (retention.stream_checkpoints, retention.blobs) = (args.stream_checkpoints.0, args.blobs.0);
+    (retention.stream_checkpoints, retention.blobs) = (args.stream_checkpoints.0, args.unused_blobs.0);
     (retention.traces, retention.newest_traces) = (args.traces.0, args.keep_traces);
     (retention.evaluations, retention.newest_evaluations) = (args.evaluations.0, args.keep_evaluations);
     let mut maintenance =

@@ -16,6 +16,7 @@ mod convert;
 mod dataset;
 mod delete;
 mod demo;
+mod doctor;
 mod effects;
 mod erase;
 mod eval;
@@ -107,6 +108,7 @@ pub(crate) enum SessionCommand {
     Delete(delete::Args),
     Tenants(tenants::Args),
     Verify(verify::Args),
+    Doctor(doctor::Args),
     Repair(repair::Args),
     #[command(hide = true)]
     DemoWriter(demo::writer::Args),
@@ -135,9 +137,9 @@ impl Command {
     fn check_global_options(&self, global: &GlobalArgs) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
-            Self::Migrate(_) => global.check_no_mailbox_option("migrate"),
-            Self::Conformance(_) => global.check_no_mailbox_option("conformance"),
-            Self::Bench(_) => global.check_no_mailbox_option("bench"),
+            Self::Migrate(_) => global.check_one_store("migrate"),
+            Self::Conformance(_) => global.check_one_store("conformance"),
+            Self::Bench(_) => global.check_one_store("bench"),
         }
     }
 
@@ -147,7 +149,7 @@ impl Command {
         match self {
             Self::Session(command) => {
                 matches!(command.access(), Access::Read | Access::ReadOrEmpty)
-                    && !matches!(**command, SessionCommand::Verify(_))
+                    && !matches!(**command, SessionCommand::Verify(_) | SessionCommand::Doctor(_))
             }
             Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) | Self::Supervise(_) => false,
         }
@@ -168,7 +170,8 @@ impl SessionCommand {
             | Self::Events(_)
             | Self::Export(_)
             | Self::ContinueIn(_)
-            | Self::Verify(_) => Access::Read,
+            | Self::Verify(_)
+            | Self::Doctor(_) => Access::Read,
             Self::Import(_) | Self::Append(_) => Access::Create,
             Self::Tenants(args) => args.access(),
             Self::Compact(args) => args.access(),
@@ -258,6 +261,7 @@ impl SessionCommand {
             Self::Delete(args) => delete::run(args, session, out).await,
             Self::Tenants(args) => tenants::run(args, session, out).await,
             Self::Verify(args) => verify::run(args, session, out).await,
+            Self::Doctor(args) => doctor::run(args, session, out).await,
             Self::Repair(args) => repair::run(args, session, out).await,
             Self::DemoWriter(args) => demo::writer::run(args, session, out).await,
         }

@@ -166,6 +166,8 @@ fn run_with_stdout(args: &[&str], input: &str, output: impl Into<Stdio>) -> Comm
         .current_dir(folder.path())
         .env_remove("AGENTSTORE_URL")
         .env_remove("AGENTSTORE_MAILBOX")
+        .env_remove("AGENTSTORE_SETTINGS")
+        .env_remove("AGENTSTORE_BLOBS")
         .env_remove("AGENTSTORE_TENANT")
         .env_remove("AGENTSTORE_ACTOR")
         .stdin(Stdio::piped())

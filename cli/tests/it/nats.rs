@@ -132,6 +132,8 @@ fn start_worker(url: &str, exec: &str, args: &[&str]) -> Child {
         .args([&["--store", url, "mailbox", "work", "--json", "--exec", exec], args].concat())
         .env_remove("AGENTSTORE_URL")
         .env_remove("AGENTSTORE_MAILBOX")
+        .env_remove("AGENTSTORE_SETTINGS")
+        .env_remove("AGENTSTORE_BLOBS")
         .env_remove("RUST_LOG")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -103,6 +103,13 @@ fn invalid_arguments_exit_with_2() {
         (&["export", "t", "--format", "agent-core", "--json", "--store", "memory:"], "--output"),
         (&["fly"], "unrecognized subcommand"),
         (&["threads", "--mailbox", "redis:x"], "invalid value for `--mailbox`"),
+        (
+            &["threads", "--settings", "file:"],
+            "invalid value for `--settings`: invalid store url: `file:` needs the path",
+        ),
+        (&["threads", "--blobs", "redis:x"], "invalid value for `--blobs`"),
+        (&["bench", "--settings", "memory:"], "omit `--settings`, and unset AGENTSTORE_SETTINGS"),
+        (&["migrate", "--blobs", "memory:"], "`migrate` works on one store"),
         (&["bench", "--mailbox", "memory:"], "`bench` works on one store"),
         (&["migrate", "--mailbox", "memory:"], "`migrate` works on one store"),
         (&["conformance", "--mailbox", "memory:"], "`conformance` works on one store"),

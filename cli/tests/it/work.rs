@@ -99,6 +99,8 @@ impl WorkSetup {
             .current_dir(self.folder.path())
             .env_remove("AGENTSTORE_URL")
             .env_remove("AGENTSTORE_MAILBOX")
+            .env_remove("AGENTSTORE_SETTINGS")
+            .env_remove("AGENTSTORE_BLOBS")
             .env_remove("AGENTSTORE_TENANT")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use store_core::{
     BlobOptions, BlobStore, Capabilities, Clock, Commit, CommitCoordinator, DeleteDocuments, DocumentChange,
     DocumentQuery, DocumentStore, DocumentStoreExt, EventStore, IgnoreProgress, Limits, OutboxStore, Page, PageRequest,
-    PendingStore, Progress, Receipt, ReclaimedSpace, Result, Store, TenantId, TenantStores, ThreadRunStore,
-    WriteDocuments, WrittenDocuments,
+    PendingStore, Progress, Receipt, ReclaimedSpace, Result, Store, StoreIdentity, TenantId, TenantStores,
+    ThreadRunStore, WriteDocuments, WrittenDocuments,
+    health::StoreHealth,
     inspect::{Inspection, Inspector},
     layers::blob::{BlobLayer, with_blobs},
 };
@@ -166,6 +167,14 @@ impl Store for FaultyStore {
 
     fn capabilities(&self) -> &Capabilities {
         self.store.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.store.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.store.health().await
     }
 
     async fn sync(&self) -> Result<()> {

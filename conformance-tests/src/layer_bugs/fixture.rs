@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Clock, DeleteDocuments, DeleteRequest, DocumentQuery, DocumentScope, DocumentStoreExt,
-    IgnoreProgress, Limits, NewThread, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId,
-    TenantStores,
+    IgnoreProgress, Limits, NewThread, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity,
+    TenantId, TenantStores,
+    health::StoreHealth,
     layers::{
         LayerStore,
         audit::{AuditLog, AuditStore},
@@ -203,6 +204,14 @@ impl Store for FaultyStore {
 
     fn capabilities(&self) -> &Capabilities {
         self.store.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.store.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.store.health().await
     }
 
     async fn sync(&self) -> Result<()> {

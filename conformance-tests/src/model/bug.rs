@@ -150,6 +150,14 @@ bugs! {
     DeletedTenantUsable = "process::a_deleted_tenant_refuses_every_call",
     /// A closed store still works.
     ClosedStoreUsable = "process::a_closed_store_refuses_every_call",
+    /// Every store of the backend has the same identity.
+    IdentityOfTheBackend = "process::another_store_has_another_identity",
+    /// Each opening of a store has an identity of its own.
+    IdentityOfTheOpening = "process::each_opening_of_a_store_has_its_identity",
+    /// A closed store still reports its health.
+    HealthOfAClosedStore = "process::the_health_of_a_store_is_read",
+    /// The health shows the clock of the host as that of the store.
+    HealthOfTheHost = "process::the_health_shows_the_clock_of_the_store",
     /// Consumed input stays in the queue.
     ConsumedStays = "pending::consumed_input_is_an_entry_and_no_longer_pending",
     /// Consumed input is appended after the other entries of its commit.

@@ -10,8 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorKey, CursorScope, Direction, Error, EventDelivery, IdSource, Limits, ManualClock, Page,
-    PageRequest, Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores, UuidSource,
+    Capabilities, Clock as _, CursorKey, CursorScope, Direction, Error, EventDelivery, IdSource, Limits, ManualClock,
+    Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity, Survives, SystemClock, TenantId,
+    TenantStores, UuidSource,
+    health::{ClockReading, StoreHealth},
     inspect::Inspector,
 };
 
@@ -187,6 +189,25 @@ impl Store for ModelStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        let key = self.shared.cursors.key();
+        Some(match self.shared.bug {
+            Some(Bug::IdentityOfTheBackend) => CursorKey::new([0; 32]).identity("model"),
+            Some(Bug::IdentityOfTheOpening) => key.identity(&format!("{:p}", Arc::as_ptr(&self.is_closed))),
+            _ => key.identity("model"),
+        })
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        if self.shared.bug != Some(Bug::HealthOfAClosedStore) {
+            self.check_open()?;
+        }
+        let asked_at = SystemClock.now();
+        let store_time = if self.shared.bug == Some(Bug::HealthOfTheHost) { asked_at } else { self.shared.clock.now() };
+        let clock = ClockReading::new(asked_at, store_time, SystemClock.now());
+        Ok(StoreHealth::new().with("library", env!("CARGO_PKG_VERSION")).with_clock(clock))
     }
 
     async fn sync(&self) -> Result<()> {

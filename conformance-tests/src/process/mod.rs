@@ -6,6 +6,8 @@ mod close;
 mod concurrency;
 mod dropped_calls;
 mod dropped_store_calls;
+mod health;
+mod identity;
 mod inspect;
 mod visibility;
 
@@ -26,6 +28,10 @@ macro_rules! process {
             close: dropping_the_last_handle_closes_the_store ["PR-8"] [Reopen];
             close: handles_keep_the_store_open ["PR-8"] [];
             close: opening_twice_returns_one_store_or_an_error ["PR-14"] [SecondOpening];
+            identity: another_store_has_another_identity ["PR-23"] [];
+            identity: each_opening_of_a_store_has_its_identity ["PR-23", "CP-3"] [SecondOpening];
+            health: the_health_of_a_store_is_read ["CP-6"] [];
+            health: the_health_shows_the_clock_of_the_store ["CP-6"] [Time];
             visibility: writes_are_read_back_through_every_handle ["PR-10"] [Race];
             visibility: acknowledged_data_survives_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
             dropped_store_calls: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];

@@ -13,7 +13,7 @@ conformance_tests::model!(crate::fixture());
 /// families of threads than these histories create. The bugs about documents and topics at the end need several tasks,
 /// tenants or collections, other keys or sizes, or the part of an error. The last five need calls of erasures, which
 /// these histories do not make.
-const NOT_FOUND_AT_RANDOM: [Bug; 58] = [
+const NOT_FOUND_AT_RANDOM: [Bug; 62] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsVisibleLate,
     Bug::ClaimKept,
@@ -35,6 +35,10 @@ const NOT_FOUND_AT_RANDOM: [Bug; 58] = [
     Bug::LongTextsCut,
     Bug::DeletedTenantUsable,
     Bug::ClosedStoreUsable,
+    Bug::IdentityOfTheBackend,
+    Bug::IdentityOfTheOpening,
+    Bug::HealthOfAClosedStore,
+    Bug::HealthOfTheHost,
     Bug::HandlesEndWithTheStore,
     Bug::RowLeaseExpiresLate,
     Bug::RowPurgeIncludesItsTime,

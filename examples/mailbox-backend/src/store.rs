@@ -8,7 +8,9 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, EventDelivery, Limits, Page, PageRequest,
-    Progress, ReclaimedSpace, Result, Store, Survives, TenantId, TenantStores, UuidSource, commit::DecisionContext,
+    Progress, ReclaimedSpace, Result, Store, StoreIdentity, Survives, SystemClock, TenantId, TenantStores, UuidSource,
+    commit::DecisionContext,
+    health::{ClockReading, StoreHealth},
     inspect::Inspector,
 };
 
@@ -127,6 +129,17 @@ impl Store for MapStore {
 
     fn capabilities(&self) -> &Capabilities {
         &self.shared.capabilities
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        Some(self.shared.cursor_key.identity("map"))
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.shared.lock().check_open()?;
+        let asked_at = SystemClock.now();
+        let clock = ClockReading::new(asked_at, self.shared.clock.now(), SystemClock.now());
+        Ok(StoreHealth::new().with("library", env!("CARGO_PKG_VERSION")).with_clock(clock))
     }
 
     /// Refuses the call, because nothing in memory survives a power cut.

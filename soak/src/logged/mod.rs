@@ -6,8 +6,8 @@ mod mailbox;
 use std::sync::Arc;
 
 use agentstore::{
-    Capabilities, Error, Outcome, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
-    inspect::Inspector,
+    Capabilities, Error, Outcome, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity, TenantId,
+    TenantStores, health::StoreHealth, inspect::Inspector,
 };
 use async_trait::async_trait;
 
@@ -46,6 +46,14 @@ impl Store for LoggedStore {
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.inner.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.inner.health().await
     }
 
     async fn sync(&self) -> Result<()> {

@@ -13,8 +13,8 @@ use store_core::{
     InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
     MailboxStore, NewDispatch, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxStatus, OutboxStore,
     Page, PageRequest, PendingStore, Progress, Purge, PurgeOutbox, Purged, ReadyThread, Receipt, Reclaimed,
-    ReclaimedSpace, Requeue, RequeueOutbox, Requeued, Result, SettleOutbox, Settled, Settlement, Store, TenantId,
-    TenantStores, ThreadId, ThreadRunStore, Timestamp, inspect::Inspector,
+    ReclaimedSpace, Requeue, RequeueOutbox, Requeued, Result, SettleOutbox, Settled, Settlement, Store, StoreIdentity,
+    TenantId, TenantStores, ThreadId, ThreadRunStore, Timestamp, health::StoreHealth, inspect::Inspector,
 };
 
 use super::test_bed::TestBed;
@@ -109,6 +109,14 @@ impl Store for FaultyStore {
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.inner.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.inner.health().await
     }
 
     async fn sync(&self) -> Result<()> {

@@ -42,7 +42,7 @@ impl TestBed {
             "file" => format!("file:{}", folder.path().join("data").display()),
             other => format!("{other}:"),
         };
-        let stores = options.open_with_mailbox(&url(store), &url(mailbox)).await.unwrap();
+        let stores = Stores::builder(url(store)).mailbox(url(mailbox)).with_options(options).open().await.unwrap();
         Self {
             stores,
             tenant: TenantId::default_tenant(),
@@ -80,7 +80,8 @@ impl TestBed {
         let clock: Arc<dyn store_core::Clock> = Arc::new(bed.clock.clone());
         let config = SqliteConfig::new(bed._folder.path().join("mailbox.db")).with_clock(Arc::clone(&clock));
         let mailbox = Stores::new(Arc::new(SqliteMailbox::open(config).await.unwrap()));
-        bed.stores = bed.stores.with_mailbox(&mailbox.with_backend_name("sqlite-mailbox").with_clock(clock)).unwrap();
+        let mailbox = mailbox.with_backend_name("sqlite-mailbox").with_clock(clock);
+        bed.stores = Stores::builder(bed.stores).mailbox(mailbox).open().await.unwrap();
         bed
     }
 
@@ -108,7 +109,8 @@ impl TestBed {
     #[cfg(feature = "postgres")]
     pub(super) async fn postgres_with_file_mailbox() -> Self {
         let (mut bed, other_bed) = (Self::postgres().await, Self::file().await);
-        bed.stores = bed.stores.with_clock(Arc::new(other_bed.clock.clone())).with_mailbox(&other_bed.stores).unwrap();
+        let threads = bed.stores.with_clock(Arc::new(other_bed.clock.clone()));
+        bed.stores = Stores::builder(threads).mailbox(&other_bed.stores).open().await.unwrap();
         (bed.clock, bed._folder, bed.other_store) = (other_bed.clock, other_bed._folder, Some(other_bed.stores));
         bed
     }
@@ -117,7 +119,7 @@ impl TestBed {
     pub(super) async fn memory_with_postgres_mailbox() -> Self {
         let (mut bed, other_bed) = (Self::postgres().await, Self::memory().await);
         let postgres = bed.stores.with_clock(Arc::new(other_bed.clock.clone()));
-        bed.stores = other_bed.stores.clone().with_mailbox(&postgres).unwrap();
+        bed.stores = Stores::builder(&other_bed.stores).mailbox(postgres).open().await.unwrap();
         (bed.clock, bed.other_store) = (other_bed.clock, Some(other_bed.stores));
         bed
     }
@@ -139,7 +141,7 @@ impl TestBed {
             TestPrefix::create(NatsConfig::new(&format!("{server_url}?allow_unsafe=true")).unwrap()).await.unwrap();
         let mailbox = Stores::new(Arc::new(prefix.open().await.unwrap())).with_backend_name("nats");
         let mailbox = mailbox.with_clock(Arc::new(self.clock.clone()));
-        self.stores = self.stores.with_mailbox(&mailbox).unwrap();
+        self.stores = Stores::builder(self.stores).mailbox(&mailbox).open().await.unwrap();
         self.prefix = Some(prefix);
         #[cfg(feature = "postgres")]
         if self.schema.is_some() {
@@ -153,11 +155,14 @@ impl TestBed {
         #[cfg(feature = "postgres")]
         if let Some(schema) = &self.schema {
             let postgres = Stores::new(Arc::new(schema.open().await.unwrap())).with_backend_name("postgres");
-            return match &self.other_store {
-                None => postgres,
-                Some(other_store) if self.stores.backend() == "postgres" => postgres.with_mailbox(other_store).unwrap(),
-                Some(other_store) => other_store.clone().with_mailbox(&postgres).unwrap(),
+            let builder = match &self.other_store {
+                None => return postgres,
+                Some(other_store) if self.stores.backend() == "postgres" => {
+                    Stores::builder(postgres).mailbox(other_store)
+                }
+                Some(other_store) => Stores::builder(other_store).mailbox(postgres),
             };
+            return builder.open().await.unwrap();
         }
         self.stores.clone()
     }

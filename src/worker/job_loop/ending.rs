@@ -6,7 +6,10 @@ use store_core::{Error, ErrorKind, Settlement};
 use tokio::time::{Instant, sleep};
 
 use super::{AttemptState, JobSource, LoopState, attempt::HandlerOutcome, is_temporary};
-use crate::worker::{CancelReason, Failure, Verdict, cancellation::SettlingCommit, options::Backoff};
+use crate::{
+    Backoff,
+    worker::{CancelReason, Failure, Verdict, cancellation::SettlingCommit},
+};
 
 /// The delays after which a settlement that was not accepted is tried again.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));

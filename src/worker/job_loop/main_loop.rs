@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{JobSource, LoopState, attempt, claim_failures::ClaimFailures, is_temporary};
-use crate::worker::{WorkSummary, options::jittered};
+use crate::{backoff::jittered, worker::WorkSummary};
 
 /// The first delay of a worker that found nothing.
 const MIN_IDLE_DELAY: Duration = Duration::from_millis(10);

@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::{layers::Layers, steps::Steps};
-use super::{LoopHandle, options::jittered};
-use crate::{Stores, options::unsupported};
+use super::LoopHandle;
+use crate::{Stores, backoff::jittered, options::unsupported};
 
 /// How long finished records are kept. If the age for a kind of record is absent, records of that kind are never
 /// removed.

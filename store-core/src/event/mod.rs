@@ -6,7 +6,7 @@ mod record;
 mod rules;
 mod store;
 
-pub(crate) use self::rules::{check_request, drafts_digest};
+pub(crate) use self::rules::drafts_digest;
 pub use self::{
     follow::{ChangeFollower, EventSource, Followers, event_stream},
     query::{
@@ -17,8 +17,8 @@ pub use self::{
         NewEvent, Scope, ScopeState, StoredEvent,
     },
     rules::{
-        AppendOptions, EventDecision, EventPlan, EventView, append, check_cursor, check_redactions, cursor_after,
-        event_with_cursors, fenced_thread, last_trimmed_seq, must_keep_event_key, redacted, refuse_topic,
+        AppendOptions, EventDecision, EventPlan, EventView, append, check_cursor, check_redactions, check_request,
+        cursor_after, event_with_cursors, fenced_thread, last_trimmed_seq, must_keep_event_key, redacted, refuse_topic,
         seq_of_cursor, start_seq,
     },
     store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},

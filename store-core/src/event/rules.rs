@@ -93,8 +93,11 @@ pub struct EventDecision {
     pub answer: AppendedEvents,
 }
 
-/// Refuses a request that no store can accept (EV-2, EV-7, EV-8).
-pub(crate) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<()> {
+/// Refuses a request that no store with these limits can accept (EV-2, EV-7, EV-8).
+///
+/// # Errors
+/// `Invalid` and `LimitExceeded`.
+pub fn check_request(request: &AppendEvents, limits: &Limits) -> Result<()> {
     if request.drafts.is_empty() {
         return Err(Error::invalid("events", "there are none in the call"));
     }

@@ -10,7 +10,7 @@ mod rules;
 mod store;
 mod stored;
 
-pub(crate) use self::rules::{check_settlement, settlement_digest};
+pub(crate) use self::rules::settlement_digest;
 pub use self::{
     in_memory::{InMemoryMailbox, ReadyThreadPosition},
     machine::{DispatchAct, DispatchMachineState, next_status},
@@ -31,9 +31,9 @@ pub use self::{
     },
     rules::{
         MailboxDecision, MailboxPlan, MailboxView, PreparedEnqueue, PreparedSettlement, SingleClaim, cancel,
-        check_call_limit, check_claim, check_item_count, claim, decision_time, end_expired_claim, enqueue,
-        enqueue_prepared, extend, interrupt, is_purgeable, purge, ready_thread, requeue, settle, settle_in_commit,
-        settle_prepared, start, visible_dispatch,
+        check_call_limit, check_claim, check_item_count, check_new_dispatch, check_settlement, claim, decision_time,
+        end_expired_claim, enqueue, enqueue_prepared, extend, interrupt, is_purgeable, purge, ready_thread, requeue,
+        settle, settle_in_commit, settle_prepared, start, visible_dispatch,
     },
     store::{MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore},
     stored::{

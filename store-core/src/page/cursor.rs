@@ -10,6 +10,7 @@ use sha2::Sha256;
 use crate::{
     error::{Error, Result},
     id::TenantId,
+    identity::StoreIdentity,
 };
 
 const MAX_CURSOR_BYTES: usize = 1 << 10;
@@ -130,6 +131,15 @@ impl CursorKey {
         Ok(position.to_vec())
     }
 
+    /// Returns the identity of the store that has this key and is kept in `place`. The same store must always name the
+    /// same place, and a copy of it, which has the same key, another one.
+    #[must_use]
+    pub fn identity(&self, place: &str) -> StoreIdentity {
+        // No list has this name, so the code authenticates no cursor.
+        let scope = CursorScope::new(&TenantId::default_tenant(), "identity of the store", place);
+        StoreIdentity::from_bytes(&self.mac(&scope, &[]))
+    }
+
     fn mac(&self, scope: &CursorScope, position: &[u8]) -> [u8; MAC_BYTES] {
         // HMAC pads a short key with zeros to the block size of its hash.
         let block: [u8; 64] = std::array::from_fn(|index| self.0.get(index).copied().unwrap_or_default());
@@ -190,6 +200,16 @@ mod tests {
         for text in ["", "A", "!!!!", &"A".repeat(5000)] {
             assert!(key.decode_cursor(&scope, &Cursor::from_text(text)).is_err());
         }
+    }
+
+    /// Tests CP-3: the identity is that of the key in its place, and is no cursor of any list.
+    #[test]
+    fn the_identity_follows_from_the_key_and_the_place() {
+        let key = CursorKey::new([7; 32]);
+        assert_eq!(key.identity("a"), CursorKey::new([7; 32]).identity("a"));
+        assert_ne!(key.identity("a"), key.identity("b"));
+        assert_ne!(key.identity("a"), CursorKey::new([8; 32]).identity("a"));
+        assert_eq!(key.identity("a").as_str().len(), 32);
     }
 
     #[test]

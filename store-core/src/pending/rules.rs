@@ -143,7 +143,10 @@ fn create_thread(
 }
 
 /// Checks everything about an append that needs no stored data.
-pub(crate) fn check_append(request: &AppendPending, limits: &Limits) -> Result<()> {
+///
+/// # Errors
+/// `Invalid` and `LimitExceeded`.
+pub fn check_append(request: &AppendPending, limits: &Limits) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "it is empty"));
     }
@@ -166,6 +169,16 @@ pub(crate) fn check_append(request: &AppendPending, limits: &Limits) -> Result<(
         total += length(bytes);
     }
     check_limit("commit bytes", total, limits.commit_bytes)
+}
+
+/// Checks everything about a change of an input that needs no stored data.
+///
+/// # Errors
+/// `Invalid` and `LimitExceeded`.
+pub fn check_update(request: &PendingUpdate, limits: &Limits) -> Result<()> {
+    let Some(message) = &request.message else { return Ok(()) };
+    check_min_size(message, limits)?;
+    check_message(message)
 }
 
 /// Checks the size of the body and the delivery plus [`MAX_ENVELOPE_BYTES`]. An input that passes this check can also
@@ -281,10 +294,7 @@ pub fn update(
     request: &PendingUpdate,
     decision_context: DecisionContext<'_>,
 ) -> Result<QueueDecision<PendingInput>> {
-    if let Some(message) = &request.message {
-        check_min_size(message, decision_context.limits)?;
-        check_message(message)?;
-    }
+    check_update(request, decision_context.limits)?;
     let (mut editor, mut stored) = load_pending_input(view, &request.id, decision_context)?;
     if let PendingBody::Decision(_) = &stored.input.body {
         return Err(Error::invalid("decision", "it cannot be changed"));

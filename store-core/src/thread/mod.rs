@@ -7,7 +7,6 @@ mod rules;
 mod store;
 mod stored;
 
-pub(crate) use self::rules::check_fields;
 pub use self::{
     query::{
         ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadListKey,
@@ -16,8 +15,8 @@ pub use self::{
     record::{NewThread, Thread, ThreadFields, ThreadPatch},
     removal::{DeletionSet, PruneSelection},
     rules::{
-        DELETED_ID_RETENTION, ThreadChange, can_be_forgotten, check_parent, create, detach, id_record_after_deletion,
-        update,
+        DELETED_ID_RETENTION, ThreadChange, can_be_forgotten, check_fields, check_parent, check_patch, create, detach,
+        id_record_after_deletion, update,
     },
     store::{ThreadAdmin, ThreadReader, ThreadRunStore},
     stored::{StoredThread, ThreadIdRecord},

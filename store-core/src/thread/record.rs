@@ -128,6 +128,31 @@ pub struct ThreadPatch {
 }
 
 impl ThreadPatch {
+    /// Sets and clears in `fields` what the patch names.
+    pub(super) fn apply(&self, fields: &mut ThreadFields) {
+        if let Some(resource_id) = &self.resource_id {
+            fields.resource_id.clone_from(resource_id);
+        }
+        if let Some(parent) = &self.parent_thread_id {
+            fields.parent_thread_id.clone_from(parent);
+        }
+        if let Some(title) = &self.title {
+            fields.title.clone_from(title);
+        }
+        for (key, value) in &self.metadata {
+            match value {
+                Some(value) => fields.metadata.insert(key.clone(), value.clone()),
+                None => fields.metadata.remove(key),
+            };
+        }
+    }
+
+    /// Returns the parent that the patch sets, if it sets one.
+    #[must_use]
+    pub fn new_parent(&self) -> Option<&ThreadId> {
+        self.parent_thread_id.as_ref()?.as_ref()
+    }
+
     /// Sets the title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {

@@ -155,33 +155,11 @@ fn apply_patch(
     Ok(ThreadChange::Changed(stored))
 }
 
-impl ThreadPatch {
-    fn apply(&self, fields: &mut ThreadFields) {
-        if let Some(resource_id) = &self.resource_id {
-            fields.resource_id.clone_from(resource_id);
-        }
-        if let Some(parent) = &self.parent_thread_id {
-            fields.parent_thread_id.clone_from(parent);
-        }
-        if let Some(title) = &self.title {
-            fields.title.clone_from(title);
-        }
-        for (key, value) in &self.metadata {
-            match value {
-                Some(value) => fields.metadata.insert(key.clone(), value.clone()),
-                None => fields.metadata.remove(key),
-            };
-        }
-    }
-
-    /// Returns the parent that the patch sets, if it sets one.
-    #[must_use]
-    pub fn new_parent(&self) -> Option<&ThreadId> {
-        self.parent_thread_id.as_ref()?.as_ref()
-    }
-}
-
-pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()> {
+/// Refuses a title or metadata above the limits.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()> {
     if let Some(title) = &fields.title {
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
@@ -192,6 +170,16 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
     }
     Ok(())
+}
+
+/// Refuses a patch that sets a title or metadata above the limits, whatever the thread has.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_patch(patch: &ThreadPatch, limits: &Limits) -> Result<()> {
+    let mut fields = ThreadFields::default();
+    patch.apply(&mut fields);
+    check_fields(&fields, limits)
 }
 
 /// Checks whether `parent` may become the parent of `thread` (TH-10, TH-11, TH-30).

@@ -60,13 +60,45 @@ struct WriteAnswer {
 pub(crate) struct StreamInfo {
     pub(crate) config: Value,
     state: StreamState,
-    created: String,
+    /// When the stream was created. A stream that is created again has another time.
+    pub(crate) created: String,
     ts: String,
+    #[serde(default)]
+    cluster: Option<StreamCluster>,
 }
 
 #[derive(Debug, Deserialize)]
 struct StreamState {
     last_seq: u64,
+    #[serde(default)]
+    bytes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamCluster {
+    #[serde(default)]
+    replicas: Vec<Replica>,
+}
+
+/// A server that has a copy of a stream, besides the leader.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Replica {
+    pub(crate) name: String,
+    /// Whether the copy is up to date.
+    #[serde(default)]
+    pub(crate) current: bool,
+    #[serde(default)]
+    pub(crate) offline: bool,
+}
+
+impl StreamInfo {
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.state.bytes
+    }
+
+    pub(crate) fn replicas(&self) -> &[Replica] {
+        self.cluster.as_ref().map_or(&[], |cluster| &cluster.replicas)
+    }
 }
 
 /// The answer to a request for a stored message.

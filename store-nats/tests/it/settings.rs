@@ -1,6 +1,6 @@
 //! Settings of servers and streams with which accepted data may be lost (NA-5), and stores of newer releases (NA-9).
 
-use store_core::{Detail, ErrorKind, IdSource, UuidSource};
+use store_core::{Detail, ErrorKind, IdSource, Store as _, UuidSource, health::Severity};
 use store_nats::{NatsConfig, NatsStore};
 
 use crate::fixture::server_url;
@@ -44,6 +44,7 @@ async fn a_single_server_without_assured_syncs_is_refused() {
     remove_streams(&config).await;
 }
 
+/// Tests NA-5 and CP-6: a store that is opened all the same reports the setting as a problem.
 #[tokio::test]
 async fn streams_that_may_lose_data_are_refused() {
     for (setting, json) in [
@@ -63,9 +64,34 @@ async fn streams_that_may_lose_data_are_refused() {
         let expected = (setting.to_owned(), "allow_unsafe".to_owned());
         assert_eq!(refused_setting_and_permitting_option(config.clone()).await, expected);
         config.allow_unsafe = true;
-        drop(NatsStore::open(config.clone()).await.unwrap());
+        let store = NatsStore::open(config.clone()).await.unwrap();
+        let findings = store.health().await.unwrap().findings;
+        let found: Vec<_> = findings.iter().filter(|finding| finding.about == setting).collect();
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Problem), "{findings:?}");
+        assert!(found[0].text.contains(&format!("the stream `{prefix}` has `{setting}`")), "{findings:?}");
+        drop(store);
         remove_streams(&config).await;
     }
+}
+
+/// Tests CP-6: streams as a store creates them are in order, and the clock is that of this host.
+#[tokio::test]
+async fn streams_of_a_store_have_no_problem() {
+    let mut config = config();
+    config.assume_sync = true;
+    let store = NatsStore::open(config.clone()).await.unwrap();
+    let health = store.health().await.unwrap();
+    assert_eq!(health.findings, []);
+    let offset = health.clock.unwrap().offset_ms();
+    assert!(offset.abs() < 100, "{offset}");
+    let value = |name: &str| health.facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str());
+    assert_eq!(value(&format!("{}: storage", config.prefix())), Some("file"));
+    assert!(value("server").is_some_and(|version| version.starts_with("2.")));
+    drop(store);
+    (config.assume_sync, config.allow_unsafe) = (false, true);
+    let findings = NatsStore::open(config.clone()).await.unwrap().health().await.unwrap().findings;
+    assert_eq!((findings.len(), findings[0].about.as_str()), (1, "sync_interval"));
+    remove_streams(&config).await;
 }
 
 #[tokio::test]

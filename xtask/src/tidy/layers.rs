@@ -35,6 +35,7 @@ const LAYERS: &[&[&str]] = &[
         "mailbox",
         "documents",
         "objects",
+        "health",
         "store",
         "inspect",
         "compress",

@@ -14,7 +14,7 @@ use crate::{args, failure::Result, output::Output, progress::TerminalProgress, s
 #[command(after_help = "Examples:\n  agentstore blobs collect --dry-run\n  agentstore blobs collect --grace 24h\n\n\
     A blob that nothing refers to is marked by the first collection, and removed by one that runs after the grace \
     time. Putting it again, or a message that refers to it, takes the mark back. Other processes may use the store \
-    meanwhile. `agentstore maintain --blobs 24h` does the same in each of its rounds.")]
+    meanwhile. `agentstore maintain --unused-blobs 24h` does the same in each of its rounds.")]
 pub(super) struct Args {
     /// How long a marked blob is kept; at least 1h
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = args::parse_duration)]

@@ -42,7 +42,7 @@ fn start(demo: &Demo, thread: &ThreadId, first_turn: u64) -> Result<Child> {
     let program = std::env::current_exe().map_err(|error| Failure::io("the path of this program is unknown", error))?;
     let mut command = Command::new(program);
     command
-        .env("AGENTSTORE_URL", demo.url.with_password())
+        .env("AGENTSTORE_URL", demo.urls.store.with_password())
         .args(["--tenant", demo.tenant.as_str(), "demo-writer", "--"])
         .args([thread.as_str(), &demo.id_prefix, &first_turn.to_string()])
         .stdin(Stdio::null())

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use self::report::DemoReport;
 use super::Ending;
 use crate::{
-    args::GlobalArgs,
+    args::{GlobalArgs, PartUrls},
     failure::{Failure, Result},
     output::Output,
     session::{Access, Session},
@@ -42,9 +42,7 @@ pub(crate) struct Args {
 
 /// What the steps of the demo work on.
 struct Demo {
-    url: StoreUrl,
-    /// The URL of the mailbox's store, if the mailbox is in another store than the threads.
-    mailbox: Option<StoreUrl>,
+    urls: PartUrls,
     tenant: TenantId,
     /// The beginning of the ids and keys that this demo uses. Each demo on the same store has a different beginning.
     id_prefix: String,
@@ -55,9 +53,10 @@ struct Demo {
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
     let folder = TempDir::with_prefix("agentstore-demo-")
         .map_err(|error| Failure::io("no temporary folder can be created", error))?;
+    let temporary_url = || StoreUrl::File(folder.path().join("agentstore-data"));
+    let store = global.given_store_url().cloned().unwrap_or_else(temporary_url);
     let demo = Demo {
-        url: global.given_store_url().cloned().unwrap_or_else(|| StoreUrl::File(folder.path().join("agentstore-data"))),
-        mailbox: global.mailbox_url().cloned(),
+        urls: PartUrls { store, ..global.part_urls() },
         tenant: global.tenant.clone(),
         id_prefix: format!("demo-{}", UuidSource.next_id()),
         folder: folder.path().to_owned(),
@@ -70,11 +69,11 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
         let _kept = folder.keep();
     }
     steps_result?;
-    report.end(is_kept.then(|| demo.url.to_string()).as_deref())
+    report.end(is_kept.then(|| demo.urls.store.to_string()).as_deref())
 }
 
 impl Demo {
     async fn open(&self, access: Access) -> Result<Session> {
-        Session::open_at(self.url.clone(), self.mailbox.as_ref(), self.tenant.clone(), access).await
+        Session::open_at(self.urls.clone(), self.tenant.clone(), access).await
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn run_all(demo: &Demo, report: &mut DemoReport<'_>) -> Result<
     commit_turn(demo, &session, &thread, report).await?;
     deliver_input(demo, &session, &thread, report).await?;
     interrupt_and_complete(demo, &session, &thread, report).await?;
-    if demo.url.outlives_process() {
+    if demo.urls.store.outlives_process() {
         session.close().await?;
         session = resume::crash_and_resume(demo, &thread, report).await?;
     } else {

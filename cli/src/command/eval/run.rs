@@ -35,8 +35,8 @@ use crate::{
     longer than `--timeout`; the reason is recorded. Failed results are results: they are not tried again in the same \
     run.\n\n\
     Each result is written as soon as its command has ended. After a kill or Ctrl-C, the same command with the same \
-    `--id` goes on with what is missing. In the environment of the command, AGENTSTORE_URL, AGENTSTORE_MAILBOX and \
-    AGENTSTORE_TENANT are those of this process. While it has a `file:` store open, the command can read the store but \
+    `--id` goes on with what is missing. In the environment of the command, AGENTSTORE_URL, AGENTSTORE_MAILBOX, \
+    AGENTSTORE_SETTINGS, AGENTSTORE_BLOBS and AGENTSTORE_TENANT are those of this process. While it has a `file:` store open, the command can read the store but \
     not write to it.\n\n\
     Exit codes: 0 all results are there and none is failed, 1 results are failed or missing, or an error, 2 invalid \
     command line.")]

@@ -12,13 +12,13 @@ mod settle;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::settle::{check_settlement, settlement_digest};
+pub(crate) use self::settle::settlement_digest;
 pub use self::{
     claim::{SingleClaim, check_call_limit, claim, end_expired_claim, ready_thread},
     fence::{check_claim, settle_in_commit},
     maintain::{is_purgeable, purge, requeue},
-    produce::{PreparedEnqueue, cancel, enqueue, enqueue_prepared, interrupt},
-    settle::{PreparedSettlement, extend, settle, settle_prepared, start},
+    produce::{PreparedEnqueue, cancel, check_new_dispatch, enqueue, enqueue_prepared, interrupt},
+    settle::{PreparedSettlement, check_settlement, extend, settle, settle_prepared, start},
 };
 use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailboxThread, queue_position};
 use crate::{

@@ -108,7 +108,11 @@ pub fn enqueue_prepared(
     Ok(builder.finish(Ok(enqueued)))
 }
 
-fn check_new_dispatch(draft: &NewDispatch, limits: &Limits) -> Result<()> {
+/// Refuses a dispatch that no store with these limits can accept.
+///
+/// # Errors
+/// `Invalid` and `LimitExceeded`.
+pub fn check_new_dispatch(draft: &NewDispatch, limits: &Limits) -> Result<()> {
     if draft.max_attempts == 0 {
         return Err(Error::invalid("max_attempts", "it must be 1 or more"));
     }

@@ -155,8 +155,11 @@ fn current_claim(stored: &mut StoredDispatch) -> Result<&mut DispatchClaim> {
     current_claim.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
 }
 
-/// Refuses a settlement that no store can accept.
-pub(crate) fn check_settlement(settlement: &Settlement, limits: &Limits) -> Result<()> {
+/// Refuses a settlement that no store with these limits can accept.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_settlement(settlement: &Settlement, limits: &Limits) -> Result<()> {
     match settlement {
         Settlement::Ack { result: Some(result) } => {
             check_limit("record bytes", length(result.as_str().len()), limits.record_bytes)

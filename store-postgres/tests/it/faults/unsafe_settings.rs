@@ -1,6 +1,9 @@
 //! Test P0 of docs/reliability.md: a server that may lose what it acknowledged is refused (PO-6).
 
-use store_core::{Detail, Error, ErrorKind};
+use store_core::{
+    Detail, Error, ErrorKind, Store as _,
+    health::{Finding, Severity},
+};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 
@@ -14,6 +17,13 @@ async fn refused_setting(server: &Postgres) -> (String, String) {
     }
 }
 
+/// Returns what the health of a store says about a setting.
+async fn findings_about(store: &PostgresStore, about: &str) -> Vec<Finding> {
+    let findings = store.health().await.unwrap().findings;
+    findings.into_iter().filter(|finding| finding.about == about).collect()
+}
+
+/// Tests PO-6 and CP-6: a store that is opened all the same reports the setting as a problem.
 #[tokio::test]
 async fn unsafe_settings_are_refused_by_name() {
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
@@ -21,8 +31,33 @@ async fn unsafe_settings_are_refused_by_name() {
         let server = Postgres::start(&[&unsafe_setting]).unwrap();
         assert_eq!(refused_setting(&server).await, (unsafe_setting, "allow_unsafe=true".to_owned()));
         let allowed = PostgresConfig::new(&format!("{}&allow_unsafe=true", server.url())).unwrap();
-        let _store = PostgresStore::open(allowed).await.unwrap();
+        let store = PostgresStore::open(allowed).await.unwrap();
+        let findings = findings_about(&store, setting).await;
+        assert_eq!(findings[0].severity, Severity::Problem);
+        assert!(findings[0].advice.contains(&format!("set `{setting} = on`")), "{findings:?}");
     }
+    let server = Postgres::start(&[]).unwrap();
+    let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
+    let health = store.health().await.unwrap();
+    let problems = health.findings.iter().filter(|finding| finding.severity == Severity::Problem).count();
+    assert_eq!((problems, health.clock.unwrap().offset_ms()), (0, 0), "{health:?}");
+}
+
+/// Tests CP-6: a pool that is larger than the server allows, and a URL that names a pooler where there is none.
+#[tokio::test]
+async fn wrong_settings_of_the_url_are_found() {
+    let server = Postgres::start(&["max_connections=20", "autovacuum=off"]).unwrap();
+    let open = async |parameters: &str| {
+        let url = format!("{}&allow_unsafe=true&{parameters}", server.url());
+        PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap()
+    };
+    let store = open("connections=21").await;
+    assert_eq!(findings_about(&store, "max_connections").await[0].severity, Severity::Problem);
+    assert_eq!(findings_about(&store, "autovacuum").await[0].severity, Severity::Problem);
+    assert!(findings_about(&store, "pooler").await.is_empty());
+    let store = open("connections=2&pooler=transaction").await;
+    assert!(findings_about(&store, "max_connections").await.is_empty());
+    assert_eq!(findings_about(&store, "pooler").await[0].severity, Severity::Note);
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
 use rusqlite::Connection;
-use store_core::{Capabilities, Error, ErrorKind, ManualClock, Processes, Store, Survives, Timestamp};
+use store_core::{
+    Capabilities, Error, ErrorKind, ManualClock, Processes, Store, Survives, Timestamp, health::Severity,
+};
 use store_sqlite_mailbox::{Create, SqliteConfig, SqliteMailbox, Synchronous};
 
 use super::{
@@ -34,11 +36,16 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
     config.allow_unsafe = true;
     let store = SqliteMailbox::open(config).await.unwrap();
     assert_eq!(store.capabilities().survives, Survives::Process);
+    // CP-6: the setting is a problem.
+    let findings = store.health().await.unwrap().findings;
+    assert_eq!((findings[0].about.as_str(), findings[0].severity), ("synchronous", Severity::Problem));
     enqueue(&*mailbox(&store), new_dispatch("t", "a")).await;
     store.sync().await.unwrap();
     store.close().await.unwrap();
     let store = open(&folder.file()).await;
     assert_eq!(*store.capabilities(), Capabilities::new(Survives::Power, 64 << 20).on_host());
+    let health = store.health().await.unwrap();
+    assert!(health.findings.is_empty() && health.free_bytes.is_some(), "{health:?}");
     store.sync().await.unwrap();
     store.close().await.unwrap();
 }

@@ -33,8 +33,8 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
     agentstore mailbox work --exec 'jq .payload' --lease 60s --until-idle\n\n\
     The command is run by `sh -c`. It receives the dispatch as a JSON document on standard input, and \
     AGENTSTORE_DISPATCH_ID, AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its \
-    environment. AGENTSTORE_URL, AGENTSTORE_MAILBOX (if the mailbox is in another store) and AGENTSTORE_TENANT are \
-    those of the worker, so that `agentstore` in the command uses the same stores. The URLs include their passwords. \
+    environment. AGENTSTORE_URL, AGENTSTORE_MAILBOX, AGENTSTORE_SETTINGS and AGENTSTORE_BLOBS (those of parts that are \
+    in another store) and AGENTSTORE_TENANT are those of the worker, so that `agentstore` in the command uses the same stores. The URLs include their passwords. \
     While the worker has a `file:` store open, the command can read the store but not write to it: \
     docs/compositions.md says which stores can be combined.\n\n\
     Exit code 0 acknowledges the dispatch. Its result contains the output of the command: at most 64 KiB, and less if \
