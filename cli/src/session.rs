@@ -90,7 +90,12 @@ impl Session {
         if let Some(blobs) = &urls.blobs {
             builder = builder.blobs(source(blobs));
         }
-        Ok(Self { urls, stores: Box::pin(builder.open()).await?, tenant, is_missing })
+        let stores = Box::pin(builder.open()).await?;
+        // Another URL may lead to the store of the threads, too.
+        let separate = stores.separate_part_names();
+        let others = [("mailbox", &mut urls.mailbox), ("settings", &mut urls.settings), ("blobs", &mut urls.blobs)];
+        others.into_iter().filter(|(name, _)| !separate.contains(name)).for_each(|(_, url)| *url = None);
+        Ok(Self { urls, stores, tenant, is_missing })
     }
 
     async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {

@@ -27,7 +27,8 @@ pub(crate) enum OtherPart {
 }
 
 impl OtherPart {
-    const fn name(self) -> &'static str {
+    /// Returns the name in messages. It is also the name of the option of the command.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Mailbox => "mailbox",
             Self::Settings => "settings",

@@ -91,8 +91,8 @@ impl TenantLimits {
 /// Refuses calls of tenants that are too large or too many, before anything is written.
 ///
 /// A call that is too large is refused with `LimitExceeded`, and as a whole: an enqueue with one dispatch that is too
-/// large enqueues none. Sizes are those of what the caller passes, without what a store adds. A call that comes too soon
-/// is refused with `Unavailable`, whose reason says when it may be repeated; [`Retried`](super::Retried) over this
+/// large enqueues none. Sizes are those of what the caller passes, without what a store adds. A call that comes too
+/// soon is refused with `Unavailable`, whose reason says when it may be repeated; [`Retried`](super::Retried) over this
 /// decorator does so. Claims, settlements, removals and reads are never refused, so that a tenant at its limits can
 /// finish its work.
 ///

@@ -6,7 +6,7 @@ use super::{
     OpenedPart, Stores,
     accessors::{KEEPING_BLOBS, KEEPING_DOCUMENTS, KEEPING_MAILBOX, KEEPING_THREADS},
 };
-use crate::{OpenOptions, StoreUrl, options::unsupported};
+use crate::{OpenOptions, StoreUrl, composed::OtherPart, options::unsupported};
 
 /// Where a part is: at a URL, or in a store that the caller has opened.
 ///
@@ -70,25 +70,8 @@ impl<U: Into<Self>> From<(U, OpenOptions)> for PartSource {
     }
 }
 
-/// The parts that may be in another store than the threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Mailbox,
-    Settings,
-    Blobs,
-}
-
-impl Part {
-    /// Returns the name in messages. It is also the name of the option of the command.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Mailbox => "mailbox",
-            Self::Settings => "settings",
-            Self::Blobs => "blobs",
-        }
-    }
-
-    /// Returns the store of this part among those that were opened before, with all their parts.
+impl OtherPart {
+    /// Returns the store that has this part in other stores.
     fn of(self, stores: Stores) -> OpenedPart {
         let separate = match self {
             Self::Mailbox => stores.mailbox,
@@ -116,7 +99,7 @@ impl Part {
 pub struct StoresBuilder {
     options: OpenOptions,
     threads: PartSource,
-    others: [(Part, Option<PartSource>); 3],
+    others: [(OtherPart, Option<PartSource>); 3],
 }
 
 impl Stores {
@@ -150,7 +133,7 @@ impl Stores {
     /// # }
     /// ```
     pub fn builder(threads: impl Into<PartSource>) -> StoresBuilder {
-        let others = [Part::Mailbox, Part::Settings, Part::Blobs].map(|part| (part, None));
+        let others = [OtherPart::Mailbox, OtherPart::Settings, OtherPart::Blobs].map(|part| (part, None));
         StoresBuilder { options: OpenOptions::new(), threads: threads.into(), others }
     }
 }
@@ -169,7 +152,7 @@ impl StoresBuilder {
     /// ones (CM-32). Before a caller writes under a claim, it has to take the thread over with a commit that names the
     /// claim as its fence. The worker loop does this.
     pub fn mailbox(self, source: impl Into<PartSource>) -> Self {
-        self.with_part(Part::Mailbox, source.into())
+        self.with_part(OtherPart::Mailbox, source.into())
     }
 
     /// Takes config, profiles and the audit log from another store, as one part.
@@ -178,7 +161,7 @@ impl StoresBuilder {
     /// both stores as one. [`subscribe_audit`](store_core::AuditStore::subscribe_audit) gives the records of each store
     /// in their order.
     pub fn settings(self, source: impl Into<PartSource>) -> Self {
-        self.with_part(Part::Settings, source.into())
+        self.with_part(OtherPart::Settings, source.into())
     }
 
     /// Keeps the bytes of blobs in another store, for example in files beside threads in PostgreSQL. What is known
@@ -187,10 +170,10 @@ impl StoresBuilder {
     /// The bytes of a blob are written before anything refers to them, and removed after nothing does. So no atomic
     /// step has to cover both stores.
     pub fn blobs(self, source: impl Into<PartSource>) -> Self {
-        self.with_part(Part::Blobs, source.into())
+        self.with_part(OtherPart::Blobs, source.into())
     }
 
-    fn with_part(mut self, part: Part, source: PartSource) -> Self {
+    fn with_part(mut self, part: OtherPart, source: PartSource) -> Self {
         for (_, other) in self.others.iter_mut().filter(|(other, _)| *other == part) {
             *other = Some(source.clone());
         }
@@ -216,9 +199,9 @@ impl StoresBuilder {
             Source::Url(url, _) => url.as_ref().as_ref().ok().cloned(),
             Source::Opened(_) => None,
         };
-        let stores = threads.open(&options).await?;
+        let mut stores = threads.open(&options).await?;
         let mut opened = vec![(threads_url, stores.threads.clone())];
-        let mut stores = stores;
+        opened.extend(stores.separate_parts().map(|(_, part)| (None, part.clone())));
         for (part, source) in others {
             let Some(source) = source else { continue };
             let found = source.open_part(part, &options, &mut opened).await?;
@@ -242,7 +225,7 @@ impl PartSource {
     /// Returns the store of a part: one of those that are opened already, if it is the same.
     async fn open_part(
         self,
-        part: Part,
+        part: OtherPart,
         options: &OpenOptions,
         opened: &mut Vec<(Option<StoreUrl>, OpenedPart)>,
     ) -> Result<OpenedPart> {
@@ -271,7 +254,7 @@ fn invalid_url(reason: String) -> Error {
     Error::invalid("store url", reason.strip_prefix("invalid store url: ").unwrap_or(&reason))
 }
 
-fn in_part(error: Error, part: Part, url: Option<&StoreUrl>) -> Error {
+fn in_part(error: Error, part: OtherPart, url: Option<&StoreUrl>) -> Error {
     match url {
         Some(url) => error.in_part(format!("{} in `{url}`", part.name())),
         None => error.in_part(part.name()),
@@ -280,22 +263,22 @@ fn in_part(error: Error, part: Part, url: Option<&StoreUrl>) -> Error {
 
 impl Stores {
     /// Takes a part from `found`. If it is the store of the threads, the part is there.
-    fn with_part(mut self, part: Part, found: OpenedPart) -> Result<Self> {
+    fn with_part(mut self, part: OtherPart, found: OpenedPart) -> Result<Self> {
         let is_with_threads = self.threads.is_same_store(&found);
         if !is_with_threads {
             self.check_part(part, &found)?;
         }
         let place = match part {
-            Part::Mailbox => &mut self.mailbox,
-            Part::Settings => &mut self.settings,
-            Part::Blobs => &mut self.blobs,
+            OtherPart::Mailbox => &mut self.mailbox,
+            OtherPart::Settings => &mut self.settings,
+            OtherPart::Blobs => &mut self.blobs,
         };
         *place = (!is_with_threads).then_some(found);
         Ok(self)
     }
 
     /// Refuses a store that cannot have the part beside these threads.
-    fn check_part(&self, part: Part, found: &OpenedPart) -> Result<()> {
+    fn check_part(&self, part: OtherPart, found: &OpenedPart) -> Result<()> {
         let names = format!("{} in {}, beside threads in {}", part.name(), found.name(), self.threads.name());
         let tenant = TenantId::default_tenant();
         let name_both = |error: Error| error.in_part(names.clone());
@@ -303,14 +286,14 @@ impl Stores {
         if of_threads.threads.is_none() {
             return Err(name_both(unsupported(KEEPING_THREADS)));
         }
-        if part == Part::Blobs && of_threads.documents.is_none() {
+        if part == OtherPart::Blobs && of_threads.documents.is_none() {
             return Err(name_both(unsupported(KEEPING_DOCUMENTS)));
         }
         if let Some(lacks) = part.lacks(&found.store.tenant(&tenant).map_err(name_both)?) {
             return Err(name_both(unsupported(lacks)));
         }
         let (blobs, threads) = (found.store.capabilities().survives, self.threads.store.capabilities().survives);
-        if part == Part::Blobs && blobs < threads {
+        if part == OtherPart::Blobs && blobs < threads {
             let reason = format!(
                 "threads refer to blobs, and here threads survive {} and blobs {}: keep the blobs in a store that \
                  survives as much, or with the threads",

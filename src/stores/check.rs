@@ -12,6 +12,7 @@ use store_core::{
 };
 
 use super::{OpenedPart, Stores};
+use crate::composed::OtherPart;
 
 /// How many of the oldest records are read to find one that waits. Some of them may not be due yet.
 const OLDEST_RECORDS: u32 = 100;
@@ -96,20 +97,18 @@ impl Stores {
         let limits = HealthLimits::default();
         let has_mailbox = self.mailbox.is_none();
         let mut parts = vec![check_part("threads", &self.threads, (tenant, has_mailbox, true), &limits).await];
-        let others = [("mailbox", &self.mailbox), ("settings", &self.settings), ("blobs", &self.blobs)];
-        for (name, other) in others {
-            let Some(other) = other else { continue };
-            parts.push(check_part(name, other, (tenant, name == "mailbox", false), &limits).await);
+        for (part, other) in self.separate_parts() {
+            let has_mailbox = part == OtherPart::Mailbox;
+            parts.push(check_part(part.name(), other, (tenant, has_mailbox, false), &limits).await);
         }
         Ok(StoresCheck { findings: self.check_composition(), parts })
     }
 
     fn check_composition(&self) -> Vec<Finding> {
         let threads = self.threads.store.capabilities();
-        let others = [("mailbox", &self.mailbox), ("settings", &self.settings), ("blobs", &self.blobs)];
         let mut findings = Vec::new();
-        for (name, other) in others.into_iter().filter_map(|(name, other)| Some((name, other.as_ref()?))) {
-            let capabilities = other.store.capabilities();
+        for (part, other) in self.separate_parts() {
+            let (name, capabilities) = (part.name(), other.store.capabilities());
             let (about, backend) = (format!("{name} beside threads"), other.backend);
             if capabilities.survives < threads.survives {
                 let text =

@@ -98,15 +98,25 @@ impl Stores {
         self
     }
 
-    /// Composes the store of all parts anew.
-    fn compose(mut self) -> Self {
+    /// Returns the parts that have a store of their own.
+    fn separate_parts(&self) -> impl Iterator<Item = (OtherPart, &OpenedPart)> {
         let parts = [
             (OtherPart::Mailbox, &self.mailbox),
             (OtherPart::Settings, &self.settings),
             (OtherPart::Blobs, &self.blobs),
         ];
-        let others = parts.into_iter().filter_map(|(part, other)| Some((part, other.as_ref()?)));
-        self.store = others.fold(Arc::clone(&self.threads.store), |store, (part, other)| {
+        parts.into_iter().filter_map(|(part, other)| Some((part, other.as_ref()?)))
+    }
+
+    /// Returns the names of the parts that have a store of their own: `mailbox`, `settings`, `blobs`.
+    #[must_use]
+    pub fn separate_part_names(&self) -> Vec<&'static str> {
+        self.separate_parts().map(|(part, _)| part.name()).collect()
+    }
+
+    /// Composes the store of all parts anew.
+    fn compose(mut self) -> Self {
+        self.store = self.separate_parts().fold(Arc::clone(&self.threads.store), |store, (part, other)| {
             Arc::new(ComposedStore::new(store, Arc::clone(&other.store), part))
         });
         self

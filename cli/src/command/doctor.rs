@@ -14,7 +14,7 @@ use crate::{
     text::{format_duration, terminal_safe, with_noun},
 };
 
-/// Check the stores of all parts: versions, settings, speed, clocks, free space, and work that waits; nothing is changed
+/// Check the stores of all parts: versions, settings, speed, clocks, space and waiting work; nothing is changed
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore doctor --store postgres://db/work --mailbox 'nats://queue.example/'\n  \

@@ -11,11 +11,12 @@ use crate::{Decorator, Limited, Rate, Retried, TenantLimits};
 
 async fn run_suite(name: &'static str, wrap: Wrap) {
     let report = conformance_tests::run(WrappedMemory { name, wrap }).await.unwrap();
-    let [passed, failed, unsupported, gaps, not_run] = report.counts();
+    let [passed, failed, _, gaps, not_run] = report.counts();
     let failures: Vec<_> = report.rows.iter().filter(|row| matches!(row.status, Status::Failed(_))).collect();
     assert_eq!((failed, gaps, not_run), (0, 0, 0), "{name}: {failures:#?}");
-    // What memory lacks is unsupported, and nothing else.
-    assert!(passed > 10 * unsupported && passed > 500, "{name}: {passed} passed, {unsupported} unsupported");
+    // What memory lacks is unsupported, and no contract is.
+    let is_missing = |status: &Status| matches!(status, Status::Unsupported(why) if why.contains("contract"));
+    assert!(passed > 500 && !report.rows.iter().any(|row| is_missing(&row.status)), "{name}: {passed} passed");
 }
 
 /// Limits that no call of the suite exceeds. All rules are asked nevertheless.
