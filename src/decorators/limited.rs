@@ -10,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use store_core::{
-    Clock, Error, Limits, ObjectKey, ObjectUpload, Result, Store, SystemClock, TenantId, Timestamp, check_limit,
-    commit, document, event, length, mailbox, pending, thread,
+    Clock, Error, ErrorKind, Limits, ObjectKey, ObjectUpload, Result, Store, SystemClock, TenantId, Timestamp,
+    check_limit, commit, document, event, length, mailbox, pending, thread,
 };
 
 use super::{
@@ -52,7 +52,7 @@ impl Rate {
 #[non_exhaustive]
 pub struct TenantLimits {
     /// The sizes and numbers in one call. Limits of what a store has in all are left to the store.
-    pub sizes: Limits,
+    pub sizes: Option<Limits>,
     /// The bytes of one object, which has the bytes of a blob.
     pub object_bytes: Option<u64>,
     /// The calls that add something: commits, appends, enqueues, writes of documents, new threads, uploads.
@@ -69,7 +69,7 @@ impl TenantLimits {
     /// Sets the sizes and numbers in one call.
     #[must_use]
     pub fn with_sizes(mut self, sizes: Limits) -> Self {
-        self.sizes = sizes;
+        self.sizes = Some(sizes);
         self
     }
 
@@ -253,9 +253,10 @@ impl Hook for Limited {
     }
 
     fn check(&self, request: Request<'_>) -> Result<()> {
-        // What no store accepts is refused by the store, so that its own order of checks holds.
-        match check_sizes(request, &self.limits().sizes) {
-            Err(error) if error.kind() == store_core::ErrorKind::LimitExceeded => Err(error),
+        let sizes = self.limits().sizes.as_ref();
+        match sizes.map_or(Ok(()), |sizes| check_sizes(request, sizes)) {
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => Err(error),
+            // What no store accepts is refused by the store, so that its own order of checks holds.
             _ => self.check_rate(),
         }
     }

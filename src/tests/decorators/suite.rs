@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use conformance_tests::Status;
-use store_core::{PageRequest, TenantId};
+use store_core::{Limits, PageRequest, TenantId};
 use store_memory::{MemoryConfig, MemoryStore};
 
 use super::fixture::{Wrap, WrappedMemory};
@@ -21,7 +21,8 @@ async fn run_suite(name: &'static str, wrap: Wrap) {
 
 /// Limits that no call of the suite exceeds. All rules are asked nevertheless.
 fn generous() -> Limited {
-    Limited::new(TenantLimits::new().with_writes(Rate::per_second(1_000_000_000)).with_object_bytes(u64::MAX))
+    let limits = TenantLimits::new().with_sizes(Limits::default()).with_object_bytes(u64::MAX);
+    Limited::new(limits.with_writes(Rate::per_second(1_000_000_000)))
 }
 
 /// Tests CP-5.
