@@ -20,6 +20,7 @@
 //! - [`codec`]: how records are written as JSON and read back, including fields that this release does not know
 //! - [`inspect`]: checks and repairs of stored data
 //! - [`health`]: the state of an opened store: versions, settings, clock, free space, lag
+//! - [`records`]: records as a store keeps them, and copies from one store to another
 //!
 //! ```
 //! use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, ThreadId};
@@ -70,6 +71,7 @@ pub mod mailbox;
 pub mod object;
 pub mod outbox;
 pub mod pending;
+pub mod records;
 pub mod run;
 pub mod span;
 pub mod thread;

@@ -20,6 +20,7 @@ use crate::{
     page::{Page, PageRequest},
     pending::PendingStore,
     progress::Progress,
+    records::RecordPort,
     thread::ThreadRunStore,
 };
 
@@ -134,6 +135,8 @@ pub struct TenantStores {
     pub live: Option<Arc<dyn LiveChannel>>,
     /// The wake-ups for workers that wait for dispatches.
     pub wake_ups: Option<Arc<dyn WakeUps>>,
+    /// The records as the store keeps them, for copies.
+    pub records: Option<Arc<dyn RecordPort>>,
 }
 
 impl TenantStores {
@@ -151,6 +154,7 @@ impl TenantStores {
             mailbox: None,
             live: None,
             wake_ups: None,
+            records: None,
         }
     }
 
@@ -179,6 +183,13 @@ impl TenantStores {
     #[must_use]
     pub fn with_wake_ups(mut self, wake_ups: Arc<dyn WakeUps>) -> Self {
         self.wake_ups = Some(wake_ups);
+        self
+    }
+
+    /// Sets the records as the store keeps them.
+    #[must_use]
+    pub fn with_records(mut self, records: Arc<dyn RecordPort>) -> Self {
+        self.records = Some(records);
         self
     }
 
@@ -211,6 +222,7 @@ impl fmt::Debug for TenantStores {
             .field("mailbox", &self.mailbox.is_some())
             .field("live", &self.live.is_some())
             .field("wake_ups", &self.wake_ups.is_some())
+            .field("records", &self.records.is_some())
             .finish()
     }
 }

@@ -263,6 +263,7 @@ impl<'a> CatchUp<'a> {
                 staged.delete(table::dropping(tenant));
                 staged.delete_all(&table::ids(tenant))?;
             }
+            Fact::Numbers { documents } => staged.put(table::fact("documents"), documents.to_be_bytes()),
             Fact::Relaxed { session } => staged.put(table::fact("relaxed"), session.to_be_bytes()),
             _ => {}
         }

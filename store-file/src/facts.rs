@@ -28,6 +28,8 @@ pub(crate) struct Facts {
     pub(crate) dropped: BTreeSet<TenantId>,
     /// The highest incarnation of claim numbers of tenants that were removed.
     pub(crate) claims: Option<u64>,
+    /// The revision of documents above which others are put.
+    pub(crate) documents: Option<u64>,
     /// The last opening that acknowledged what a power cut may take.
     pub(crate) relaxed: Option<u64>,
 }
@@ -81,6 +83,7 @@ impl Facts {
                 self.ids.retain(|(of, _), _| *of != tenant);
                 self.detached.retain(|(of, _), _| *of != tenant);
             }
+            Fact::Numbers { documents } => self.documents = self.documents.max(Some(documents)),
             Fact::Relaxed { session } => self.relaxed = Some(session),
             Fact::Unknown => {}
         }

@@ -42,6 +42,7 @@ mod dispatch_lists;
 mod dispatch_rows;
 mod dispatches;
 mod documents;
+mod dump;
 mod entries;
 mod error;
 mod events;

@@ -164,7 +164,7 @@ impl Store for FileStore {
         let tenant = Arc::new(tenant);
         let live = Arc::clone(&tenant.state.live);
         let stores = TenantStores::from_coordinator(Arc::<Tenant>::clone(&tenant)).with_live(live);
-        let stores = stores.with_objects(Arc::<Tenant>::clone(&tenant));
+        let stores = stores.with_objects(Arc::<Tenant>::clone(&tenant)).with_records(Arc::<Tenant>::clone(&tenant));
         Ok(stores.with_wake_ups(Arc::<Tenant>::clone(&tenant)).with_mailbox(tenant))
     }
 

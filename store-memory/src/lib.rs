@@ -45,6 +45,7 @@ mod mailbox;
 mod objects;
 mod outbox;
 mod pending;
+mod records;
 mod runs;
 mod slot;
 mod store;

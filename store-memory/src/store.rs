@@ -16,6 +16,7 @@ use crate::{
     locks::Lock,
     mailbox::MemoryMailbox,
     objects::MemoryObjects,
+    records::MemoryRecords,
     tenant::{SharedState, Tenant},
 };
 
@@ -85,6 +86,8 @@ impl Store for MemoryStore {
         let (live, mailbox) = (Arc::clone(&tenant.live_hub), Arc::new(MemoryMailbox::new(Arc::clone(tenant))));
         let wake_ups = Arc::clone(&mailbox);
         let objects = Arc::new(MemoryObjects::new(Arc::clone(tenant)));
+        let records = Arc::new(MemoryRecords::new(Arc::clone(tenant)));
+        let stores = stores.with_records(records);
         Ok(stores.with_objects(objects).with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(live))
     }
 

@@ -1,7 +1,11 @@
 //! What lines about events change in the index. Several logs may have events of one scope, and an event may stand in
 //! two of them after a crash. The result is the same for every order in which the logs are read.
 
-use store_core::{EventId, EventKey, Result, Scope, TenantId, Timestamp, WriterId, codec::Codec, event::StoredEvent};
+use store_core::{
+    EventId, EventKey, Result, Scope, TenantId, Timestamp, WriterId,
+    codec::Codec,
+    event::{ScopeState, StoredEvent},
+};
 
 use super::{Lines, Owner};
 use crate::{
@@ -27,6 +31,7 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span), 
         Line::EventKey(line) => key(staged, &owner.tenant, owner.log, line),
         Line::Trim(scope, floor) => trim(staged, &owner.tenant, scope, *floor),
         Line::Count(scope, count) => self::count(staged, &owner.tenant, scope, *count),
+        Line::Scope(line) => scope(staged, &owner.tenant, &line.0, &line.1),
         Line::Collection(_) | Line::Document(_) | Line::DamagedDocument(_) | Line::DocumentGone(_) => {
             match owner.generation {
                 0 => super::documents::line(staged, owner, (line, span)),
@@ -133,6 +138,16 @@ fn count(staged: &mut Staged<'_>, tenant: &TenantId, scope: &Scope, count: u64) 
     let mut state = staged.scope_state(tenant, scope)?;
     state.count = state.count.max(count);
     staged.put(table::scope(tenant, scope), state.encode());
+    Ok(())
+}
+
+/// How a scope stood in another store.
+fn scope(staged: &mut Staged<'_>, tenant: &TenantId, scope: &Scope, restored: &ScopeState) -> Result<()> {
+    let mut state = staged.scope_state(tenant, scope)?.after_trim(restored.floor);
+    state.count = state.count.max(restored.count);
+    state.last_time = state.last_time.max(restored.last_time);
+    staged.put(table::scope(tenant, scope), state.encode());
+    staged.tell(tenant, scope);
     Ok(())
 }
 

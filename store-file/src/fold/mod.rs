@@ -164,6 +164,8 @@ impl Work<'_, '_> {
                 pending::queue(self.staged, self.owner.log, line)?;
                 stored.queue = line.state.clone();
             }
+            (Line::Restored(line), Some(stored)) => threads::restore(stored, line),
+            (Line::Decision(line), Some(_)) => pending::decision(self.staged, self.owner.log, line),
             (Line::Event(_) | Line::EventKey(_) | Line::Trim(..), _) => {
                 events::line(self.staged, self.owner, (line, span), time)?;
             }

@@ -4,7 +4,7 @@ use store_core::{EntryId, Result, codec::Codec, pending::StoredInput};
 
 use crate::{
     codec::{InputRow, Rows, damaged},
-    line::QueueLine,
+    line::{DecisionLine, QueueLine},
     log::Span,
     staged::Staged,
     table,
@@ -19,6 +19,11 @@ pub(super) fn input(staged: &mut Staged<'_>, log: u64, stored: &StoredInput, spa
     if let Some((decision, record)) = input.decision() {
         staged.put(table::decision(log, &decision.run, &decision.ticket), record.encode());
     }
+}
+
+/// Puts what is kept about a decision.
+pub(super) fn decision(staged: &mut Staged<'_>, log: u64, line: &DecisionLine) {
+    staged.put(table::decision(log, &line.run, &line.ticket), line.record.encode());
 }
 
 /// Removes inputs, and gives others new places.

@@ -8,7 +8,13 @@ use store_core::{
 };
 
 use super::Owner;
-use crate::{codec::ThreadRow, index::Key, line::ThreadLine, staged::Staged, table};
+use crate::{
+    codec::ThreadRow,
+    index::Key,
+    line::{RestoredLine, ThreadLine},
+    staged::Staged,
+    table,
+};
 
 /// A new thread. What its record does not say is as it is for any new thread.
 pub(super) fn made(owner: &Owner, line: &ThreadLine, time: Timestamp) -> Result<StoredThread> {
@@ -33,6 +39,16 @@ pub(super) fn change(stored: &mut StoredThread, line: &ThreadLine) {
         thread.revision = thread.revision.plus(steps);
         thread.parent_thread_id.clone_from(&line.parent_thread_id);
     }
+}
+
+/// What a restore says of a thread, besides its own fields and what its entries lead to.
+pub(super) fn restore(stored: &mut StoredThread, line: &RestoredLine) {
+    let thread = &mut stored.thread;
+    thread.latest_run.clone_from(&line.latest_run);
+    thread.open_runs.clone_from(&line.open_runs);
+    thread.state_revision = line.state_revision;
+    (stored.state_keys, stored.state_bytes) = (line.state_keys, line.state_bytes);
+    stored.queue.clone_from(&line.queue);
 }
 
 /// A thread that lost its parent by a fact of the root log, if nothing newer is known.

@@ -54,6 +54,8 @@ pub(crate) enum Fact {
     },
     /// Everything of a tenant is gone; its name can be used again.
     TenantGone { tenant: TenantId },
+    /// Documents that are put from now on have revisions above this one, which a restore brought.
+    Numbers { documents: u64 },
     /// This opening acknowledges what a power cut may take (FI-12).
     Relaxed { session: u64 },
     /// A kind of a newer release.
@@ -77,6 +79,9 @@ impl Fact {
             }),
             Self::TenantGone { tenant } => tagged("tenant_gone", |object| {
                 object.field("tenant", tenant);
+            }),
+            Self::Numbers { documents } => tagged("numbers", |object| {
+                object.field("documents", documents);
             }),
             Self::Relaxed { session } => tagged("relaxed", |object| {
                 object.field("session", session);
@@ -102,6 +107,7 @@ impl Fact {
             "forget" => Self::Forget { tenant: fields.take("tenant")?, threads: fields.take("threads")? },
             "drop_tenant" => Self::DropTenant { tenant: fields.take("tenant")?, claims: fields.maybe("claims")? },
             "tenant_gone" => Self::TenantGone { tenant: fields.take("tenant")? },
+            "numbers" => Self::Numbers { documents: fields.take("documents")? },
             "relaxed" => Self::Relaxed { session: fields.take("session")? },
             _ => Self::Unknown,
         })

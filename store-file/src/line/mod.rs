@@ -8,12 +8,13 @@ mod fact;
 mod mailbox;
 mod outbox;
 mod pending;
+mod restored;
 mod thread;
 
 use store_core::{
     DispatchId, Document, DocumentRef, Entry, OutboxId, Run, Scope,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
-    event::StoredEvent,
+    event::{ScopeState, StoredEvent},
     log::Node,
     mailbox::DispatchBody,
     outbox::StoredOutboxRow,
@@ -29,6 +30,7 @@ pub(crate) use self::{
     mailbox::{DispatchLine, InterruptLine, MailboxLine, decode_dispatch_payload, mailbox_lines},
     outbox::{OutboxLine, decode_payload},
     pending::{QueueLine, decode_input, queue_lines},
+    restored::{DecisionLine, RestoredLine},
     thread::{StateLine, ThreadHeader, ThreadLine},
 };
 
@@ -81,6 +83,12 @@ pub(crate) enum Line {
     DamagedDocument(Box<DamagedDocumentLine>),
     /// A document was deleted.
     DocumentGone(Box<DocumentRef>),
+    /// What a thread has besides its own fields and its entries.
+    Restored(Box<RestoredLine>),
+    /// A decision whose input is not in the log.
+    Decision(Box<DecisionLine>),
+    /// How a scope of events stands.
+    Scope(Box<(Scope, ScopeState)>),
     /// A kind of a newer release: kept, and nothing is derived from it.
     Unknown,
 }
@@ -111,6 +119,9 @@ impl Line {
             Self::Document(line) => with_field("document", "document", line),
             Self::DamagedDocument(line) => line.encode(),
             Self::DocumentGone(line) => document::document_gone(line),
+            Self::Restored(line) => line.encode(),
+            Self::Decision(line) => line.encode(),
+            Self::Scope(line) => restored::scope(&line.0, &line.1),
             Self::Unknown => "{}".to_owned(),
         }
     }
@@ -146,6 +157,9 @@ impl Line {
             "document" => Self::Document(Box::new(fields.take("document")?)),
             "document_damaged" => Self::DamagedDocument(Box::new(DamagedDocumentLine::read(fields)?)),
             "document_gone" => Self::DocumentGone(Box::new(fields.take("document")?)),
+            "restored" => Self::Restored(Box::new(RestoredLine::read(fields)?)),
+            "decision" => Self::Decision(Box::new(DecisionLine::read(fields)?)),
+            "scope" => Self::Scope(Box::new((fields.take("scope")?, fields.take("state")?))),
             "trim" => Self::Trim(fields.take("scope")?, fields.take("floor")?),
             "count" => Self::Count(fields.take("scope")?, fields.take("count")?),
             _ => Self::Unknown,

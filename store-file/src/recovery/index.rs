@@ -197,6 +197,9 @@ pub(crate) fn remember(index: &Index, meta: &Meta, position: Position, facts: &F
     if let Some(claims) = claims {
         staged.put(table::fact("claims"), claims.to_be_bytes());
     }
+    if let Some(documents) = staged.number(&table::fact("documents"))?.max(facts.documents) {
+        staged.put(table::fact("documents"), documents.to_be_bytes());
+    }
     if let Some(session) = facts.relaxed {
         staged.put(table::fact("relaxed"), session.to_be_bytes());
     }

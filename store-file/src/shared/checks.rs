@@ -11,7 +11,7 @@ use crate::{
     error,
     log::{Header, check_version, read_header},
     mutex::guard,
-    names::{documents_log_id, log_path, rewrites_of, scope_log_id, topics_log_id},
+    names::{documents_log_id, log_path, rewrites_of, scope_log_id, tenant_folder, topics_log_id},
     vfs::{FilePath, VfsFile, read_exact_at},
 };
 
@@ -58,6 +58,18 @@ impl Shared {
         }
         match self.damage.threads.get(&(tenant.clone(), thread.clone())) {
             Some(detail) => Err(Error::new(detail.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a tenant of which any log is damaged.
+    pub(crate) fn check_tenant(&self, tenant: &TenantId) -> Result<()> {
+        if let Some((_, detail)) = self.damage.threads.iter().find(|((of, _), _)| of == tenant) {
+            return Err(Error::new(detail.clone()));
+        }
+        let folder = tenant_folder(tenant)?;
+        match self.damage.headless.iter().find(|(name, _)| name.starts_with(folder.as_str())) {
+            Some((_, (_, place))) => Err(Error::corrupt(place.as_str())),
             None => Ok(()),
         }
     }

@@ -20,6 +20,21 @@ pub(crate) fn node(log: u64, seq: u64) -> Key {
     of_log(NODE, log).number(seq)
 }
 
+/// The places of all entries of a log.
+pub(crate) fn nodes(log: u64) -> Key {
+    of_log(NODE, log)
+}
+
+/// Where the commit lines of all keys of a log stand.
+pub(crate) fn commit_keys(log: u64) -> Key {
+    of_log(COMMIT_KEY, log)
+}
+
+/// What was decided about all tickets of a log.
+pub(crate) fn decisions(log: u64) -> Key {
+    of_log(DECISION, log)
+}
+
 /// The sequence number of an entry.
 pub(crate) fn entry(log: u64, id: &EntryId) -> Key {
     of_log(ENTRY, log).text(id.as_str())

@@ -71,7 +71,8 @@ pub(crate) fn read_mailbox(key: &[u8]) -> Option<(String, String)> {
     read_tenant_and_id(MAILBOX, key)
 }
 
-fn interrupts(tenant: &TenantId) -> Key {
+/// The interrupts of a tenant.
+pub(crate) fn interrupts(tenant: &TenantId) -> Key {
     Key::new(INTERRUPT).text(tenant.as_str())
 }
 

@@ -22,14 +22,15 @@ pub(crate) use self::events::{
     read_event_key, read_event_log, read_log_event_key, read_scope, scope, scopes,
 };
 pub(crate) use self::log::{
-    branches, children, commit_key, decision, entry, input_rank, inputs, leaves, log_run, log_runs, marks, node,
-    of_log, read_log_run, read_snapshot, read_state, snapshots, state, states,
+    branches, children, commit_key, commit_keys, decision, decisions, entry, input_rank, inputs, leaves, log_run,
+    log_runs, marks, node, nodes, of_log, read_log_run, read_snapshot, read_state, snapshots, state, states,
 };
 pub(crate) use self::mailbox::{
-    MailboxList, all_mailboxes, behind_due, dispatch, dispatch_key, dispatch_place, due_place, interrupt,
-    is_of_mailbox, is_placed, log_mailbox, mailbox, mailbox_list, mailbox_made, mailbox_of, mailbox_turned, mailboxes,
-    placed, queue_place, read_available, read_dispatch_place, read_due_place, read_id_place, read_log_mailbox,
-    read_lot, read_mailbox, read_queue_place, read_ready_place, read_timed_place, ready_place, thread_place,
+    MailboxList, all_mailboxes, behind_due, dispatch, dispatch_key, dispatch_place, dispatches, due_place, interrupt,
+    interrupts, is_of_mailbox, is_placed, log_mailbox, mailbox, mailbox_list, mailbox_made, mailbox_of, mailbox_turned,
+    mailboxes, placed, queue_place, read_available, read_dispatch_place, read_due_place, read_id_place,
+    read_log_mailbox, read_lot, read_mailbox, read_queue_place, read_ready_place, read_timed_place, ready_place,
+    thread_place,
 };
 pub(crate) use self::outbox::{
     all_outbox, is_of_outbox, log_outbox, outbox_list, outbox_of, outbox_payload, outbox_place, outbox_row,
@@ -37,7 +38,7 @@ pub(crate) use self::outbox::{
 };
 pub(crate) use self::threads::{
     all_places, all_runs, all_threads, id, ids, pending_threads, place, read_id, read_pending_thread, read_place,
-    read_run, read_run_place, read_thread, read_thread_place, run, run_list, thread, thread_list, threads,
+    read_run, read_run_place, read_thread, read_thread_place, run, run_list, runs, thread, thread_list, threads,
 };
 use crate::index::{Key, KeyReader};
 
@@ -93,7 +94,7 @@ const LOG_MAILBOX: u8 = 43;
 const DOCUMENT: u8 = 44;
 pub(crate) const COLLECTION: u8 = 45;
 const DOCUMENT_BYTES: u8 = 46;
-const LOG_DOCUMENT: u8 = 47;
+pub(crate) const LOG_DOCUMENT: u8 = 47;
 
 const ERASED: u8 = 48;
 

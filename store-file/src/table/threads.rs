@@ -40,6 +40,11 @@ pub(crate) fn read_id(key: &[u8]) -> Option<(String, String)> {
     read_tenant_and_id(ID, key)
 }
 
+/// The runs of a tenant.
+pub(crate) fn runs(tenant: &TenantId) -> Key {
+    Key::new(RUN).text(tenant.as_str())
+}
+
 /// A run.
 pub(crate) fn run(tenant: &TenantId, id: &RunId) -> Key {
     Key::new(RUN).text(tenant.as_str()).text(id.as_str())

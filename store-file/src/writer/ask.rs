@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use store_core::{
     AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, RedactEvent, Reorder, ThreadPatch,
-    TrimRequest, WriteDocuments, in_flight::WorkGuard,
+    TrimRequest, WriteDocuments, in_flight::WorkGuard, records::StoredRecord,
 };
 
 use super::{MailboxAsk, OutboxAsk};
@@ -25,6 +25,8 @@ pub(crate) enum Ask {
     Trim(Box<TrimRequest>),
     Redact(Vec<RedactEvent>),
     Documents(Box<WriteDocuments>),
+    /// Records of another store.
+    Restore(Vec<StoredRecord>),
     Outbox(OutboxAsk),
     Mailbox(MailboxAsk),
 }

@@ -11,13 +11,15 @@ use store_core::{
 use super::{Answer, Round};
 use crate::{
     codec::Rows,
+    dispatch_rows::MailboxRows as _,
     fold,
     line::{CollectionLine, CommitLine, Line, event_lines},
     names::{Part, documents_log_id, scope_log_id},
+    table,
 };
 
 /// More than the writes of documents of one round: their lines alone would have more bytes than a round.
-const PLACES: u64 = 1 << 16;
+pub(crate) const DOCUMENT_PLACES: u64 = 1 << 16;
 
 /// The lines of a plan.
 #[derive(Debug, Default)]
@@ -26,6 +28,12 @@ pub(super) struct DocumentLines {
     pub(super) of_thread: Vec<Line>,
     /// Of the tenant.
     of_tenant: BTreeMap<CollectionId, Vec<Line>>,
+}
+
+impl DocumentLines {
+    pub(super) fn add_of_tenant(&mut self, collection: CollectionId, line: Line) {
+        self.of_tenant.entry(collection).or_default().push(line);
+    }
 }
 
 impl From<DocumentPlan> for DocumentLines {
@@ -41,7 +49,7 @@ impl From<DocumentPlan> for DocumentLines {
             };
             match is_of_thread {
                 true => lines.of_thread.push(line),
-                false => lines.of_tenant.entry(collection).or_default().push(line),
+                false => lines.add_of_tenant(collection, line),
             }
         }
         lines
@@ -68,14 +76,22 @@ impl Round<'_> {
             return Ok(());
         }
         let used_up = || Error::unavailable("one round of the writer cannot take more writes of documents");
-        let batch = self.next_batch()?;
+        let first = self.first_revision()?;
         let place = self.document_writes;
-        if place == PLACES {
+        if place == DOCUMENT_PLACES {
             return Err(used_up());
         }
         self.document_writes += 1;
-        self.revision = batch.checked_mul(PLACES).ok_or_else(used_up)? + place;
+        self.revision = first + place;
         Ok(())
+    }
+
+    /// The first revision that the round gives: above those of earlier batches, and of what was restored.
+    pub(super) fn first_revision(&mut self) -> Result<u64> {
+        let used_up = || Error::unavailable("one round of the writer cannot take more writes of documents");
+        let restored = self.staged.number(&table::fact("documents"))?.unwrap_or_default();
+        let first = self.next_batch()?.checked_mul(DOCUMENT_PLACES).and_then(|first| first.checked_add(restored));
+        first.ok_or_else(used_up)
     }
 
     fn put_write(&mut self, plan: DocumentWritePlan, request: &WriteDocuments, now: Timestamp) -> Result<()> {

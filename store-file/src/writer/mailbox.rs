@@ -198,6 +198,11 @@ impl Round<'_> {
         Ok(())
     }
 
+    /// Writes lines as one group, unless they are very many.
+    pub(super) fn put_mailbox_lines(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
+        self.one_group(now, |round| round.put_lines(lines, now))
+    }
+
     /// Works lines into the rows that later requests are judged by, and puts them into the group.
     fn put_lines(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
         let owner = self.owner(0)?;

@@ -15,7 +15,8 @@
 //! - `round`: what is planned and not written yet, over any number of logs
 //! - `root_log`: facts about several threads
 //! - `write`: the end of a round: one batch of the journal, then the index
-//! - `commit`, `queue`, `events`, `documents`, `outbox`, `mailbox`, `claims`: what each kind of request writes
+//! - `commit`, `queue`, `events`, `documents`, `outbox`, `mailbox`, `claims`, `restore`: what each kind of request
+//!   writes
 //! - `ask`, `answer`: requests and answers; `give_back`: claims whose answer no caller received
 
 mod answer;
@@ -28,6 +29,7 @@ mod give_back;
 mod mailbox;
 mod outbox;
 mod queue;
+mod restore;
 mod root_log;
 mod round;
 mod write;
@@ -40,6 +42,7 @@ pub(crate) use self::{
     answer::Answer,
     ask::{Ask, Wanted},
     commit::shown,
+    documents::DOCUMENT_PLACES,
     give_back::GiveBack,
     mailbox::{MailboxAnswer, MailboxAsk},
     outbox::{OutboxAnswer, OutboxAsk},
@@ -227,6 +230,7 @@ impl Round<'_> {
             Ask::Append(_) | Ask::Change(_) | Ask::Retract(_) | Ask::Reorder(_) => self.queue(ask, now),
             Ask::Emit(request) => self.emit(request, now),
             Ask::Documents(request) => self.documents(request, now),
+            Ask::Restore(records) => self.restore(records, now).map(|()| Answer::Done),
             Ask::Trim(request) => self.trim(request, now),
             Ask::Redact(requests) => self.redact(requests),
             Ask::Outbox(ask) => self.outbox(ask, now),

@@ -98,6 +98,27 @@ impl ThreadContents {
         self.commit_keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
+    /// Returns the records of all commit keys, in their order.
+    pub(crate) fn commit_keys(&self) -> impl Iterator<Item = &CommitKeyRecord> {
+        self.commit_keys.values()
+    }
+
+    /// Writes the record of a commit key as it was in another store.
+    pub(crate) fn restore_commit_key(&mut self, record: CommitKeyRecord) {
+        self.commit_keys.insert(record.key.clone(), record);
+    }
+
+    /// Adds an entry as it was in another store. An entry that the log has already is replaced.
+    pub(crate) fn restore_entry(&mut self, log_entry: LogEntry) {
+        match entry_at_mut(&mut self.log, log_entry.node.seq) {
+            Some(old) => *old = log_entry,
+            None => {
+                self.derived.append(&self.log, &log_entry);
+                self.log.push(log_entry);
+            }
+        }
+    }
+
     /// Returns the number of items that `remove_up_to` removes: entries, commit keys, pending inputs, runs with
     /// decisions, and documents.
     pub(crate) fn item_count(&self) -> usize {

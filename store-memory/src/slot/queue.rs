@@ -44,6 +44,28 @@ impl InputQueue {
         self.inputs.values()
     }
 
+    /// Returns the inputs with their ranks, in order.
+    pub(crate) fn stored_inputs(&self) -> impl Iterator<Item = StoredInput> {
+        self.inputs.iter().map(|(rank, input)| StoredInput::new(input.clone(), *rank))
+    }
+
+    /// Returns all decisions, in the order of runs and tickets.
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = (&RunId, &str, &DecisionRecord)> {
+        self.decisions
+            .iter()
+            .flat_map(|(run, tickets)| tickets.iter().map(move |(ticket, record)| (run, ticket.as_str(), record)))
+    }
+
+    /// Writes an input as it was in another store.
+    pub(crate) fn restore_input(&mut self, stored: StoredInput) {
+        self.apply(QueueWrite { put: vec![stored], ..QueueWrite::default() });
+    }
+
+    /// Writes what is kept about a decision as it was in another store.
+    pub(crate) fn restore_decision(&mut self, (run, ticket): (RunId, String), record: DecisionRecord) {
+        self.decisions.entry(run).or_default().insert(ticket, record);
+    }
+
     pub(crate) fn get(&self, id: &EntryId) -> Option<StoredInput> {
         let rank = *self.ranks.get(id)?;
         self.inputs.get(&rank).map(|input| StoredInput::new(input.clone(), rank))

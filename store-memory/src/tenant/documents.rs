@@ -98,6 +98,13 @@ impl Documents {
         }
     }
 
+    /// Writes a document as it was in another store.
+    pub(crate) fn restore(&mut self, document: Document) {
+        let collections = &mut self.scopes.entry(document.scope.clone()).or_default().0;
+        let collection = collections.entry(document.key.collection().clone()).or_default();
+        collection.insert(document.key.encoded().to_owned(), document);
+    }
+
     /// Takes the documents of a deleted thread away from all readers (DO-8). The caller frees them.
     pub(crate) fn take_of_thread(&mut self, thread: &ThreadId) -> ScopeDocuments {
         self.scopes.remove(&DocumentScope::Thread(thread.clone())).unwrap_or_default()

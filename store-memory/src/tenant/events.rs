@@ -40,6 +40,11 @@ impl ScopeEvents {
     }
 }
 
+/// Returns the number of an event in a scope.
+fn seq_in(stored: &StoredEvent, scope: &Scope) -> Option<u64> {
+    stored.scope_numbers().find_map(|(other, seq)| (other == *scope).then_some(seq))
+}
+
 impl Events {
     /// Returns whether there are no events.
     pub(crate) fn is_empty(&self) -> bool {
@@ -82,6 +87,57 @@ impl Events {
                 Box::new(ids_backward.map(move |(index, id)| (first_seq + index as u64, id)).filter_map(with_event))
             }
         }
+    }
+
+    /// Returns all scopes, in no particular order.
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = (&Scope, &ScopeState)> {
+        self.scopes.iter().map(|(scope, scope_events)| (scope, &scope_events.state))
+    }
+
+    /// Returns all events, in no particular order.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &StoredEvent> {
+        self.rows.values().map(|row| &row.stored)
+    }
+
+    /// Returns what is kept of the keys of appends, in no particular order.
+    pub(crate) fn key_records(&self) -> impl Iterator<Item = (&WriterKey, &EventKeyRecord)> {
+        self.key_records.iter()
+    }
+
+    /// Writes the state of a scope as it was in another store.
+    pub(crate) fn restore_scope(&mut self, scope: Scope, state: ScopeState) {
+        self.scopes.entry(scope).or_default().state = state;
+    }
+
+    /// Writes an event as it was in another store, after its scopes. Events come in any order.
+    pub(crate) fn restore(&mut self, stored: StoredEvent) {
+        let id = stored.event.id.clone();
+        let mut scope_count = 0;
+        for (scope, seq) in stored.scope_numbers() {
+            let rows = &self.rows;
+            let scope_events = self.scopes.entry(scope.clone()).or_default();
+            if seq <= scope_events.state.floor {
+                continue;
+            }
+            scope_count += 1;
+            let seq_of = |id: &EventId| rows.get(id).and_then(|row| seq_in(&row.stored, &scope)).unwrap_or(u64::MAX);
+            let place = scope_events.ids.partition_point(|other| seq_of(other) < seq);
+            if scope_events.ids.get(place) != Some(&id) {
+                scope_events.ids.insert(place, id.clone());
+            }
+        }
+        let key = self.rows.remove(&id).and_then(|row| row.key);
+        self.rows.insert(id, EventRow { stored, key, scope_count });
+    }
+
+    /// Writes what is kept of the key of an append as it was in another store, after its events.
+    pub(crate) fn restore_key(&mut self, key: WriterKey, record: EventKeyRecord) {
+        for id in &record.events {
+            if let Some(row) = self.rows.get_mut(id) {
+                row.key = Some(key.clone());
+            }
+        }
+        self.key_records.insert(key, record);
     }
 
     /// Applies a plan and notifies the subscribers of its scopes.

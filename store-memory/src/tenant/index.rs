@@ -117,6 +117,11 @@ impl Index {
         self.runs.get(id)
     }
 
+    /// Returns all runs, in no particular order.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.runs.values()
+    }
+
     /// Returns the number of changes of threads so far.
     pub(crate) const fn change_count(&self) -> u64 {
         self.change_count

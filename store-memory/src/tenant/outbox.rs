@@ -28,6 +28,17 @@ impl Outbox {
         Ok(())
     }
 
+    /// Returns all rows with their payloads, in no particular order.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (&StoredOutboxRow, &Json)> {
+        self.rows.iter().filter_map(|(id, row)| Some((row, self.payloads.get(id)?)))
+    }
+
+    /// Writes a row as it was in another store.
+    pub(crate) fn restore(&mut self, row: StoredOutboxRow, payload: Json) -> Result<()> {
+        self.payloads.insert(row.id.clone(), payload);
+        put_row(self, row)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
         "outbox",
         "mailbox",
         "documents",
+        "dump",
         "objects",
         "health",
         "store",

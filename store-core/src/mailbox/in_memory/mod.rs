@@ -2,6 +2,7 @@
 
 mod list;
 mod queue;
+mod restore;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,0 +1,45 @@
+//! A walk through a list of records, page after page.
+
+use std::collections::VecDeque;
+
+use super::{RecordKey, RecordList, RecordPort, RecordQuery, StoredRecord, is_copy_mark};
+use crate::error::Result;
+
+/// The records of a list, without the mark of a copy.
+pub(super) struct RecordWalk<'a> {
+    port: &'a dyn RecordPort,
+    query: RecordQuery,
+    page: VecDeque<StoredRecord>,
+    has_ended: bool,
+}
+
+impl<'a> RecordWalk<'a> {
+    pub(super) fn new(port: &'a dyn RecordPort, list: RecordList, after: Option<RecordKey>) -> Self {
+        let has_ended = !port.holds(list);
+        Self { port, query: RecordQuery::new(list).after(after), page: VecDeque::new(), has_ended }
+    }
+
+    /// Returns the next records, which are never empty before the end. They are read from the store at once.
+    pub(super) async fn next_page(&mut self) -> Result<Vec<StoredRecord>> {
+        while !self.has_ended {
+            let mut records = self.port.dump_records(&self.query).await?;
+            match records.last() {
+                Some(last) => self.query.after = Some(last.key()),
+                None => self.has_ended = true,
+            }
+            records.retain(|record| !is_copy_mark(record));
+            if !records.is_empty() {
+                return Ok(records);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns the next record.
+    pub(super) async fn next(&mut self) -> Result<Option<StoredRecord>> {
+        if self.page.is_empty() {
+            self.page = self.next_page().await?.into();
+        }
+        Ok(self.page.pop_front())
+    }
+}
