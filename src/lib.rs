@@ -8,6 +8,7 @@
 //! - [`Retried`], [`Limited`], `Traced` (cargo feature `worker`): decorators over a whole store
 //! - [`Compactor`], [`ContextCache`], [`copy_thread`]: summaries of long histories, contexts that are kept, and threads
 //!   that begin as a copy of another
+//! - [`copy_stores`]: everything of a store, moved to another one
 //! - [`Worker`], [`Relay`], [`Maintenance`]: loops that handle dispatches, deliver outbox rows, and remove finished
 //!   work
 //! - `memory`, `file`, `postgres`, `sqlite_mailbox`, `nats`: the backends, one cargo feature each
@@ -54,6 +55,7 @@ mod backend;
 mod backoff;
 mod composed;
 mod decorators;
+mod copy;
 mod history;
 mod log_files;
 mod options;
@@ -71,6 +73,7 @@ pub use store_core::*;
 pub use self::{
     backoff::Backoff,
     decorators::{Decorator, Limited, Rate, Retried, TenantLimits},
+    copy::{CopiedTenant, CopyStep, copy_stores, digest_stores},
     history::{
         COPIED_FROM, CacheCounts, CachedContext, Compacted, CompactionOutcome, CompactionPlan, Compactor, ContextCache,
         ContextSource, ContextTokens, PlannedCompaction, Summary, SummaryError, ThreadCopy, copy_thread,
@@ -137,6 +140,12 @@ pub struct BlobsPage;
 #[doc = include_str!("../docs/effects.md")]
 #[derive(Debug)]
 pub struct EffectsPage;
+
+/// Runs the example of the page about copies as a test.
+#[cfg(all(doctest, feature = "memory"))]
+#[doc = include_str!("../docs/copy.md")]
+#[derive(Debug)]
+pub struct CopyPage;
 
 /// Runs the example of the page about traces as a test.
 #[cfg(doctest)]

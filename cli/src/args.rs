@@ -144,7 +144,14 @@ pub(crate) struct PartUrls {
 /// A URL, or the reason why the text is not a valid URL. Parsing never fails here: the command-line parser would quote
 /// the text in its error, and a URL may contain a password.
 #[derive(Debug, Clone)]
-struct StoreArg(Result<StoreUrl, String>);
+pub(crate) struct StoreArg(Result<StoreUrl, String>);
+
+impl StoreArg {
+    /// Returns the URL, or the reason why the text is not a valid URL.
+    pub(crate) fn url(&self) -> Result<&StoreUrl, &str> {
+        self.0.as_ref().map_err(String::as_str)
+    }
+}
 
 impl FromStr for StoreArg {
     type Err = Infallible;

@@ -25,6 +25,11 @@ impl TerminalProgress {
         Self::with_template(label, "{msg} [{bar:40}] {bytes}/{total_bytes} {eta}")
     }
 
+    /// Makes a bar that also shows how many pieces are done in a second.
+    pub(crate) fn with_rate(label: &'static str) -> Self {
+        Self::with_template(label, "{msg} [{bar:40}] {pos}/{len} {per_sec} {eta}")
+    }
+
     fn with_template(label: &'static str, template: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(label);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}") {

@@ -30,6 +30,7 @@
 //! - [`history`]: histories of many concurrent tasks, and a checker of linearizability
 //! - [`blob_bugs`]: planted bugs of objects and blobs, which their cases must find
 //! - [`layer_bugs`]: planted bugs of the layers, which the cases of the layers must find
+//! - [`copies`]: checks of copies from one store to another
 //! - [`model`]: a simple store that follows the contract, to compare other stores with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, `document`, `object`, `blob`, `config`, `profile`, `registry`, `audit`, `effect`,
@@ -49,6 +50,7 @@ mod case;
 mod case_list;
 pub mod check;
 mod closed_store;
+pub mod copies;
 mod coverage;
 mod drop_points;
 mod fixture;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Page, PageRequest, Processes, Progress, ReclaimedSpace, Result, Store, StoreIdentity, TenantId,
-    TenantStores, health::StoreHealth, inspect::Inspector,
+    TenantStores, health::StoreHealth, inspect::{Inspection, Inspector}, records::JoinedRecords,
 };
 
 pub(crate) use self::audit::MergedAudit;
@@ -47,6 +47,10 @@ pub(crate) struct ComposedStore {
 }
 
 impl ComposedStore {
+    fn inspectors(&self) -> impl Iterator<Item = &dyn Inspector> + Send {
+        [&self.thread_store, &self.other_store].into_iter().filter_map(|store| store.inspector())
+    }
+
     /// Combines the threads of one store with a part of another.
     pub(crate) fn new(thread_store: Arc<dyn Store>, other_store: Arc<dyn Store>, part: OtherPart) -> Self {
         let mut capabilities = combined_capabilities(thread_store.capabilities(), other_store.capabilities());
@@ -80,7 +84,8 @@ impl Store for ComposedStore {
             }
             OtherPart::Mailbox => {}
         }
-        let TenantStores { mailbox, live, wake_ups, .. } = self.other_store.tenant(tenant)?;
+        let TenantStores { mailbox, live, wake_ups, records, .. } = self.other_store.tenant(tenant)?;
+        stores.records = Some(Arc::new(JoinedRecords::new(stores.records, records)));
         // Wake-ups announce work in a mailbox. Those of the thread store would announce work in a mailbox that is not
         // used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
@@ -147,8 +152,27 @@ impl Store for ComposedStore {
         other.and(threads)
     }
 
-    /// Returns the inspector of the thread store. To inspect the other one, open it alone.
+    /// Returns an inspector of both stores, if either has one.
     fn inspector(&self) -> Option<&dyn Inspector> {
-        self.thread_store.inspector()
+        self.thread_store.inspector().or_else(|| self.other_store.inspector()).map(|_| self as _)
+    }
+}
+
+#[async_trait]
+impl Inspector for ComposedStore {
+    async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
+        let mut inspection = Inspection::default();
+        for inspector in self.inspectors() {
+            inspection = inspection.and(inspector.verify(progress).await?);
+        }
+        Ok(inspection)
+    }
+
+    async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        let mut inspection = Inspection::default();
+        for inspector in self.inspectors() {
+            inspection = inspection.and(inspector.repair(dry_run, progress).await?);
+        }
+        Ok(inspection)
     }
 }

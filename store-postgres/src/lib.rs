@@ -35,6 +35,7 @@ mod notifications;
 mod objects;
 mod outbox;
 mod pending;
+mod records;
 mod runs;
 mod schema;
 mod sql;

@@ -11,13 +11,13 @@ macro_rules! statements {
         #[derive(Debug)]
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
-            pub(crate) lists: ListStatements,
+            pub(crate) lists: ListStatements, pub(crate) records: crate::records::RecordStatements,
             schema: Box<str>,
         }
 
         impl Sql {
             pub(crate) fn new(schema: &str) -> Self {
-                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: ListStatements::new(schema), schema: schema.into() }
+                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: ListStatements::new(schema), records: crate::records::RecordStatements::new(schema), schema: schema.into() }
             }
 
             pub(crate) fn in_schema(&self, text: &str) -> String {

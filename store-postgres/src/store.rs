@@ -27,6 +27,7 @@ use crate::{
     mailbox::PostgresMailbox,
     notifications::{self, BackgroundTasks, Notifications, TenantMap},
     objects::PostgresObjects,
+    records::PostgresRecords,
     schema::{self, Migrated, SchemaMeta},
     tenant::{SharedState, Tenant},
 };
@@ -180,6 +181,7 @@ impl Store for PostgresStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let tenant = self.open_tenant(tenant)?;
         let stores = TenantStores::from_coordinator(Arc::new(PostgresCommits::new(tenant.clone())));
+        let stores = stores.with_records(Arc::new(PostgresRecords::new(tenant.clone())));
         let stores = stores.with_objects(Arc::new(PostgresObjects::new(tenant.clone())));
         let (live, mailbox) = (PostgresLive::new(tenant.clone()), Arc::new(PostgresMailbox::new(tenant)));
         let wake_ups = Arc::clone(&mailbox);

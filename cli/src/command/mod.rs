@@ -13,6 +13,7 @@ mod conformance;
 mod context;
 mod continue_in;
 mod convert;
+mod copy;
 mod dataset;
 mod delete;
 mod demo;
@@ -63,6 +64,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Session(Box<SessionCommand>),
     Migrate(migrate::Args),
+    Copy(copy::Args),
     Conformance(conformance::Args),
     Bench(bench::Args),
     #[command(hide = true)]
@@ -138,6 +140,7 @@ impl Command {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
             Self::Migrate(_) => global.check_one_store("migrate"),
+            Self::Copy(_) => global.check_one_store("copy"),
             Self::Conformance(_) => global.check_one_store("conformance"),
             Self::Bench(_) => global.check_one_store("bench"),
         }
@@ -151,7 +154,12 @@ impl Command {
                 matches!(command.access(), Access::Read | Access::ReadOrEmpty)
                     && !matches!(**command, SessionCommand::Verify(_) | SessionCommand::Doctor(_))
             }
-            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) | Self::Supervise(_) => false,
+            Self::Demo(_)
+            | Self::Migrate(_)
+            | Self::Copy(_)
+            | Self::Conformance(_)
+            | Self::Bench(_)
+            | Self::Supervise(_) => false,
         }
     }
 }
@@ -275,6 +283,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let ending = match command {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
+        Command::Copy(args) => copy::run(args, &global, out).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,

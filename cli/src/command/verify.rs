@@ -1,9 +1,13 @@
 //! `verify`: reads the whole store and reports all damage.
 
+use std::collections::BTreeMap;
+
 use agentstore::{
-    Detail, Error,
+    Detail, Error, digest_stores,
     inspect::{Finding, Inspection, Inspector, Note, RepairStatus},
+    records::TenantDigest,
 };
+use serde::Serialize;
 
 use super::Ending;
 use crate::{
@@ -18,20 +22,45 @@ use crate::{
 /// Read all data of all tenants and report all damage; nothing is changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  agentstore verify --store file:./agentstore-data\n\n\
-    The exit code is 1 if something is wrong.")]
-pub(crate) struct Args {}
+    The exit code is 1 if something is wrong. Two stores with equal data have equal digests, of whatever backends they are.")]
+pub(crate) struct Args {
+    /// Also print the digest of the data of each tenant
+    #[arg(long)]
+    digest: bool,
+}
 
-pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+/// The document that the command prints.
+#[derive(Debug, Serialize)]
+struct Verified<'a> {
+    #[serde(flatten)]
+    inspection: &'a Inspection,
+    /// The digest of each tenant, if it was asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    digests: BTreeMap<String, TenantDigest>,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let bar = TerminalProgress::new("verifying");
     let inspection = inspector(session)?.verify(&bar).await;
     bar.finish();
     let inspection = inspection?;
+    let mut digests = BTreeMap::new();
+    if args.digest {
+        let bar = TerminalProgress::new("computing digests");
+        let found = digest_stores(session.stores(), None, &bar).await;
+        bar.finish();
+        digests.extend(found?.into_iter().map(|(tenant, digest)| (tenant.to_string(), digest)));
+    }
     let header = session.header();
     if out.is_json() {
-        out.print_document(&merge_objects(&header, &inspection)?)?;
+        out.print_document(&merge_objects(&header, &Verified { inspection: &inspection, digests })?)?;
     } else {
         out.print_line(out.style(header.line()).dim())?;
         print(&inspection, out)?;
+        for (tenant, digest) in digests {
+            let records = with_noun(digest.records(), "record");
+            out.print_line(format!("tenant {}: digest {} of {records}", terminal_safe(&tenant), digest.digest))?;
+        }
     }
     Ok(if inspection.findings.is_empty() { Ending::Success } else { Ending::Problem })
 }

@@ -36,6 +36,7 @@ mod tree;
 
 pub(crate) use self::bug::bugs;
 #[cfg(feature = "random")]
+pub(crate) use self::random::fill_at_random;
 pub use self::random::{Divergence, ModelTest, model_test};
 pub use self::{
     bug::Bug,

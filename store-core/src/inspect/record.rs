@@ -37,6 +37,22 @@ impl Inspection {
         self.notes.extend(checked.notes);
         self.stopped |= checked.stopped;
     }
+
+    /// Adds what the inspection of another part of a composition read and found. A tenant that both parts have counts
+    /// once.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.tenants = self.tenants.max(other.tenants);
+        self.threads += other.threads;
+        self.entries += other.entries;
+        self.runs += other.runs;
+        self.documents += other.documents;
+        self.objects += other.objects;
+        self.findings.extend(other.findings);
+        self.notes.extend(other.notes);
+        self.stopped |= other.stopped;
+        self
+    }
 }
 
 /// What is not damage: derived data that the store rebuilds by itself when it is opened for writing, or what an

@@ -172,6 +172,24 @@ pub async fn copy_tenant(
     Ok(report)
 }
 
+/// Compares everything that two stores keep for a tenant, record by record, as a copy does at its end. Changes nothing.
+///
+/// With [`CopyOptions::merge`] the target may have records that the source does not have.
+///
+/// # Errors
+/// `Unsupported` if a store has no records to dump; any error of reading.
+pub async fn compare_tenants(
+    from: &TenantStores,
+    to: &TenantStores,
+    options: &CopyOptions,
+    progress: &dyn Progress,
+) -> Result<CopyReport> {
+    let copy = Copy { from, to, source: port_of(from)?, target: port_of(to)?, options };
+    let mut report = CopyReport { left_out: copy.places_missing().await?, ..CopyReport::default() };
+    copy.compare(Vec::new(), &mut report, progress).await?;
+    Ok(report)
+}
+
 struct Copy<'a> {
     from: &'a TenantStores,
     to: &'a TenantStores,

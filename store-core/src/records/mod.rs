@@ -17,7 +17,7 @@ mod walk;
 
 pub use self::{
     compare::{Difference, DifferenceKind},
-    copy::{CopyOptions, CopyReport, ListCount, MissingPlace, copy_tenant},
+    copy::{CopyOptions, CopyReport, ListCount, MissingPlace, compare_tenants, copy_tenant},
     digest::{ListDigest, TenantDigest, digest_tenant},
     key::{KeyPart, RecordKey},
     list::{RecordList, RecordPart},

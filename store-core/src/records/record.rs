@@ -175,6 +175,22 @@ impl StoredRecord {
         }
     }
 
+    /// Returns the thread that the record belongs to, if it is in a list of records of threads: an entry, a run, a value
+    /// of a state, an input, a decision, a commit key, a document of a thread.
+    #[must_use]
+    pub fn thread(&self) -> Option<&ThreadId> {
+        match self {
+            Self::Entry { thread, .. }
+            | Self::State { thread, .. }
+            | Self::Decision { thread, .. }
+            | Self::CommitKey { thread, .. } => Some(thread),
+            Self::Run(run) => Some(&run.thread),
+            Self::Input(stored) => Some(&stored.input.thread),
+            Self::Document(document) => document.scope.thread(),
+            _ => None,
+        }
+    }
+
     /// Returns the key of the record in its list.
     #[must_use]
     pub fn key(&self) -> RecordKey {

@@ -27,9 +27,8 @@ use crate::{
 impl Round<'_> {
     /// Writes records of any lists.
     pub(super) fn restore(&mut self, records: &[StoredRecord], now: Timestamp) -> Result<()> {
-        let together = |left: &StoredRecord, right: &StoredRecord| {
-            left.list() == right.list() && thread_of(left) == thread_of(right)
-        };
+        let together =
+            |left: &StoredRecord, right: &StoredRecord| left.list() == right.list() && left.thread() == right.thread();
         for records in records.chunk_by(together) {
             let restored = self.restore_of_list(records, now);
             // The records of a call are written together or not at all.
@@ -67,7 +66,7 @@ impl Round<'_> {
                 self.restore_mailbox(records, now)
             }
             Some(_) => {
-                let thread = records.first().and_then(thread_of).cloned().ok_or_else(Error::closed)?;
+                let thread = records.first().and_then(StoredRecord::thread).cloned().ok_or_else(Error::closed)?;
                 self.restore_of_thread(thread, records)
             }
         }
@@ -294,18 +293,4 @@ fn dispatch_lines(stored: &StoredDispatch) -> impl Iterator<Item = Line> {
 
 fn first_scope(stored: &StoredEvent) -> Option<Scope> {
     stored.scope_numbers().map(|(scope, _)| scope).min()
-}
-
-/// The thread that a record belongs to, if its list has records of threads.
-fn thread_of(record: &StoredRecord) -> Option<&ThreadId> {
-    match record {
-        StoredRecord::Entry { thread, .. }
-        | StoredRecord::State { thread, .. }
-        | StoredRecord::Decision { thread, .. }
-        | StoredRecord::CommitKey { thread, .. } => Some(thread),
-        StoredRecord::Run(run) => Some(&run.thread),
-        StoredRecord::Input(stored) => Some(&stored.input.thread),
-        StoredRecord::Document(document) => document.scope.thread(),
-        _ => None,
-    }
 }

@@ -18,19 +18,11 @@ use crate::{
 pub(super) fn check(tenant: &Tenant, records: &[StoredRecord]) -> Result<()> {
     let mut known: BTreeSet<&ThreadId> = BTreeSet::new();
     for record in records {
-        let thread = match record {
-            StoredRecord::Thread(record) => {
-                known.extend(record.thread.as_ref().map(|_| &record.id));
-                continue;
-            }
-            StoredRecord::Run(run) => &run.thread,
-            StoredRecord::Input(stored) => &stored.input.thread,
-            StoredRecord::Entry { thread, .. }
-            | StoredRecord::State { thread, .. }
-            | StoredRecord::Decision { thread, .. }
-            | StoredRecord::CommitKey { thread, .. } => thread,
-            _ => continue,
-        };
+        if let StoredRecord::Thread(record) = record {
+            known.extend(record.thread.as_ref().map(|_| &record.id));
+        }
+        // A document of a thread needs the thread, too.
+        let Some(thread) = record.thread() else { continue };
         if known.insert(thread) && !tenant.slots.read(thread, |slot| slot.contents.is_some()) {
             return Err(Error::not_found("thread", thread));
         }

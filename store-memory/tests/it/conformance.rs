@@ -9,6 +9,7 @@ conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());
 conformance_tests::document_store!(crate::fixture());
 conformance_tests::object_store!(crate::fixture());
+conformance_tests::copies!(crate::fixture());
 conformance_tests::layers!(crate::fixture());
 conformance_tests::model!(crate::fixture(), in long 2_000);
 conformance_tests::histories!(crate::fixture());

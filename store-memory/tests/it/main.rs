@@ -5,6 +5,7 @@
 
 mod bounds;
 mod conformance;
+mod copies;
 mod documents;
 mod fixture;
 mod race;

@@ -5,7 +5,7 @@ mod arguments;
 mod documents;
 mod fast_path;
 mod group_commit;
-mod rows;
+pub(crate) mod rows;
 mod statement;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -188,15 +188,15 @@ pub(super) struct MailboxRow {
 
 /// The position of a dispatch in the queue of its thread.
 #[derive(Debug)]
-pub(super) struct QueuedRow {
-    pub(super) thread: String,
-    pub(super) at: QueuePosition,
-    pub(super) created_at: Timestamp,
-    pub(super) id: String,
+pub(crate) struct QueuedRow {
+    pub(crate) thread: String,
+    pub(crate) at: QueuePosition,
+    pub(crate) created_at: Timestamp,
+    pub(crate) id: String,
 }
 
 impl QueuedRow {
-    pub(super) fn of(stored: &StoredDispatch) -> Option<Self> {
+    pub(crate) fn of(stored: &StoredDispatch) -> Option<Self> {
         let (at, body) = (queue_position(stored)?, &stored.body);
         Some(Self { thread: body.thread.to_string(), at, created_at: body.created_at, id: body.id.to_string() })
     }
@@ -204,15 +204,15 @@ impl QueuedRow {
 
 /// The position of a dispatch in the list of dispatches that have ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct EndedRow {
-    pub(super) status: &'static str,
-    pub(super) created_at: Timestamp,
-    pub(super) id: String,
-    pub(super) finished_at: Timestamp,
+pub(crate) struct EndedRow {
+    pub(crate) status: &'static str,
+    pub(crate) created_at: Timestamp,
+    pub(crate) id: String,
+    pub(crate) finished_at: Timestamp,
 }
 
 impl EndedRow {
-    pub(super) fn of(stored: &StoredDispatch) -> Option<Self> {
+    pub(crate) fn of(stored: &StoredDispatch) -> Option<Self> {
         let (body, state) = (&stored.body, &stored.state);
         let finished_at = state.finished_at?;
         Some(Self { status: state.status.name(), created_at: body.created_at, id: body.id.to_string(), finished_at })

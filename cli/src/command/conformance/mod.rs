@@ -1,5 +1,7 @@
 //! `conformance`: runs the suite that every store must pass, on new stores next to the named store.
 
+#[cfg(test)]
+pub(crate) mod copies;
 mod fixture;
 
 use agentstore::{Detail, Error, ErrorKind, PageRequest, StoreUrl};

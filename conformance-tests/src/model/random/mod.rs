@@ -18,7 +18,10 @@ mod requests;
 
 use std::{env, fmt, sync::Arc};
 
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::{
+    strategy::{Strategy as _, ValueTree as _},
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
+};
 use store_core::{ContextRequest, Direction, DispatchOrder, ThreadOrder};
 use tokio::runtime::Builder;
 
@@ -28,7 +31,8 @@ use self::{
     pair::{StepResult, StoreModelPair},
 };
 use crate::{
-    fixture::Fixture,
+    check::Failure,
+    fixture::{Fixture, OpenedStore},
     random::{random_seed, seed_from_env},
     test_length::TestLength,
 };
@@ -191,6 +195,29 @@ async fn run_history(fixture: &Arc<dyn Fixture>, history: &[Op]) -> StepResult {
     }
     compare_all(&mut pair).await.map_err(|difference| difference.about("at the end"))?;
     pair.close().await
+}
+
+/// Opens a store, and runs so many random operations on it, which the seed chooses. The store stays open.
+pub(crate) async fn fill_at_random(
+    fixture: &Arc<dyn Fixture>,
+    seed: u64,
+    steps: usize,
+) -> Result<OpenedStore, Failure> {
+    let history = random_history(seed, steps)?;
+    let mut pair = StoreModelPair::open(Arc::clone(fixture)).await?;
+    for op in &history {
+        pair.run_step(op).await?;
+    }
+    pair.into_opened().ok_or_else(|| Failure::new("the store is not open"))
+}
+
+fn random_history(seed: u64, steps: usize) -> Result<Vec<Op>, Failure> {
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes.iter_mut().zip(seed.to_le_bytes()).for_each(|(byte, seed_byte)| *byte = seed_byte);
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let tree = generate::histories(steps).new_tree(&mut runner);
+    Ok(tree.map_err(|reason| Failure::new(reason.to_string()))?.current())
 }
 
 /// Compares every list, every entry and the context of every entry.

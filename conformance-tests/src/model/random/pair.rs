@@ -113,6 +113,11 @@ impl StoreModelPair {
         })
     }
 
+    /// Returns the store under test.
+    pub(super) fn into_opened(self) -> Option<OpenedStore> {
+        self.opened_store
+    }
+
     /// Closes the store under test.
     pub(super) async fn close(mut self) -> StepResult {
         if let Some(opened_store) = self.opened_store.take() {

@@ -1,0 +1,54 @@
+//! Copies between stores of different backends (VF-2, VF-3, VF-4, VF-6).
+
+use std::sync::Arc;
+
+use agentstore::StoreUrl;
+use conformance_tests::{Fixture, copies::CopyingFixture};
+
+use super::fixture::UrlFixture;
+
+fn fixtures(urls: &[&str]) -> CopyingFixture {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let fixture = |url: &&str| -> Arc<dyn Fixture> {
+        let url: StoreUrl = url.parse().unwrap();
+        Arc::new(runtime.block_on(UrlFixture::new(url)).unwrap())
+    };
+    CopyingFixture::new(urls.iter().map(fixture).collect())
+}
+
+fn postgres() -> String {
+    let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
+    let separator = if server.contains('?') { '&' } else { '?' };
+    format!("{server}{separator}allow_unsafe=true")
+}
+
+fn file() -> String {
+    format!("file:{}", std::env::temp_dir().join("agentstore-copies").display())
+}
+
+/// From memory to files, from there to PostgreSQL, and from there to memory.
+pub(crate) fn from_memory() -> CopyingFixture {
+    fixtures(&["memory:", &file(), &postgres()])
+}
+
+/// From files to PostgreSQL, and back to files.
+pub(crate) fn from_files() -> CopyingFixture {
+    fixtures(&[&file(), &postgres(), &file()])
+}
+
+/// From PostgreSQL to files and memory.
+pub(crate) fn from_postgres() -> CopyingFixture {
+    fixtures(&[&postgres(), &file(), "memory:"])
+}
+
+mod memory_first {
+    conformance_tests::copies!(crate::command::conformance::copies::from_memory());
+}
+
+mod files_first {
+    conformance_tests::copies!(crate::command::conformance::copies::from_files());
+}
+
+mod postgres_first {
+    conformance_tests::copies!(crate::command::conformance::copies::from_postgres());
+}

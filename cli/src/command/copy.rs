@@ -1,0 +1,161 @@
+//! `copy`: moves everything from one store to another, and compares both.
+
+use agentstore::{
+    CopiedTenant, CopyStep, StoreUrl, TenantId, copy_stores,
+    records::{CopyOptions, CopyReport},
+};
+use serde::Serialize;
+
+use super::Ending;
+use crate::{
+    args::{GlobalArgs, StoreArg},
+    failure::{Failure, Result},
+    output::Output,
+    progress::TerminalProgress,
+    session::{Access, Session},
+    text::{terminal_safe, with_noun},
+};
+
+/// Copy everything of a tenant, or of all tenants, from one store to another, and compare both
+///
+/// Threads with their entries, runs, state and pending input, events, outbox rows, dispatches, documents and blobs are
+/// copied with their ids, numbers, versions and times. Cursors are not: they belong to a store.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  agentstore copy --from file:./agentstore-data --to postgres://localhost/agents\n  \
+    agentstore copy --from file:./agentstore-data --to postgres://localhost/agents --all --dry-run\n  \
+    agentstore copy --from postgres://localhost/agents --to file:./backup --compare\n\n\
+    Stop everything that writes to the source. A copy that was interrupted continues if the command is repeated. The \
+    target must be empty, or `--merge` must be given. At the end every record of both stores is compared, and the digest \
+    of both is printed: it is the same for equal data, whatever stores keep it.\n\n\
+    Exit codes: 0 both stores have the same records, 1 refused, failed or not equal, 2 invalid command line."
+)]
+pub(crate) struct Args {
+    /// The URL of the store to copy from
+    #[arg(long, value_name = "URL")]
+    from: StoreArg,
+    /// The URL of the store that has the mailbox to copy from, if it is another one
+    #[arg(long, value_name = "URL")]
+    from_mailbox: Option<StoreArg>,
+    /// The URL of the store to copy to; it is created if it does not exist
+    #[arg(long, value_name = "URL")]
+    to: StoreArg,
+    /// The URL of the store to copy the mailbox to, if it is another one
+    #[arg(long, value_name = "URL")]
+    to_mailbox: Option<StoreArg>,
+    /// Copy all tenants, not only that of `--tenant`
+    #[arg(long)]
+    all: bool,
+    /// Copy into a store with other data; no record of it may have the key of another record of the source
+    #[arg(long)]
+    merge: bool,
+    /// Leave out what the target has no place for, such as threads in a store that keeps mailboxes only
+    #[arg(long)]
+    partial: bool,
+    /// Only count what would be copied, and what the target has no place for
+    #[arg(long, conflicts_with = "compare")]
+    dry_run: bool,
+    /// Only compare both stores
+    #[arg(long)]
+    compare: bool,
+}
+
+/// The document that the command prints.
+#[derive(Debug, Serialize)]
+struct Copied<'a> {
+    from: String,
+    to: String,
+    tenants: &'a [CopiedTenant],
+}
+
+pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
+    let (from, to) = (url_of("--from", &args.from)?, url_of("--to", &args.to)?);
+    if from.is_same_store(to) {
+        return Err(Failure::Usage("`--from` and `--to` name the same store".to_owned()));
+    }
+    let from_mailbox = args.from_mailbox.as_ref().map(|url| url_of("--from-mailbox", url)).transpose()?;
+    let to_mailbox = args.to_mailbox.as_ref().map(|url| url_of("--to-mailbox", url)).transpose()?;
+    let tenant = &global.tenant;
+    // The source is opened for writing, so that no other process can write to it.
+    let source = Session::open_at(from.clone(), from_mailbox, tenant.clone(), Access::Write).await?;
+    let access = if args.dry_run || args.compare { Access::ReadOrEmpty } else { Access::Create };
+    let target = match Session::open_at(to.clone(), to_mailbox, tenant.clone(), access).await {
+        Ok(target) => target,
+        Err(error) => {
+            source.close().await?;
+            return Err(error);
+        }
+    };
+    let ended = copy(&args, (&source, &target), (!args.all).then_some(tenant), out).await;
+    let closed = (target.close().await, source.close().await);
+    let ending = ended?;
+    closed.0?;
+    closed.1?;
+    Ok(ending)
+}
+
+fn url_of<'a>(name: &str, url: &'a StoreArg) -> Result<&'a StoreUrl> {
+    url.url().map_err(|reason| Failure::Usage(format!("invalid value for `{name}`: {reason}")))
+}
+
+async fn copy(
+    args: &Args,
+    (source, target): (&Session, &Session),
+    tenant: Option<&TenantId>,
+    out: &mut Output,
+) -> Result<Ending> {
+    let header = source.header();
+    let name = header.mailbox.as_ref().map_or_else(String::new, |mailbox| format!(" with {mailbox}"));
+    let options = CopyOptions::new(format!("{}{name}", header.store))
+        .merging(args.merge)
+        .leaving_out(args.partial)
+        .dry_run(args.dry_run);
+    let step = if args.compare { CopyStep::Compare } else { CopyStep::Copy };
+    let bar = TerminalProgress::with_rate(if args.compare { "comparing" } else { "copying" });
+    let copied = copy_stores((source.stores(), target.stores()), tenant, step, &options, &bar).await;
+    bar.finish();
+    let copied = copied?;
+    if out.is_json() {
+        let (from, to) = (header.store, target.header().store);
+        out.print_document(&Copied { from, to, tenants: &copied })?;
+    } else {
+        for CopiedTenant { tenant, report, .. } in &copied {
+            print(tenant, report, out)?;
+        }
+        if copied.is_empty() {
+            out.print_line("the source has no tenants")?;
+        }
+    }
+    let is_equal = |tenant: &CopiedTenant| tenant.report.difference_count == 0 && !tenant.report.stopped;
+    Ok(if copied.iter().all(is_equal) { Ending::Success } else { Ending::Problem })
+}
+
+fn print(tenant: &TenantId, report: &CopyReport, out: &mut Output) -> Result<()> {
+    let what = match (report.dry_run, report.continued) {
+        (true, _) => "would be copied",
+        (false, true) => "copied, after what an interrupted copy had copied",
+        (false, false) => "copied",
+    };
+    let title = format!("tenant {}: {} {what}", terminal_safe(tenant.as_str()), with_noun(report.records(), "record"));
+    out.print_line(out.style(title).bold())?;
+    for list in &report.copied {
+        out.print_line(format!("  {:<18} {:>12}", list.list.replace('_', " "), list.records))?;
+    }
+    for list in &report.left_out {
+        let text = format!("  {} {}: the target has no place for them", with_noun(list.records, "record"), list.list);
+        out.print_line(out.style(text).red())?;
+    }
+    for difference in &report.differences {
+        out.print_line(out.style(format!("  {}", terminal_safe(&difference.to_string()))).red())?;
+    }
+    if let (Some(source), Some(target)) = (&report.source, &report.target) {
+        out.print_line(format!("  digest of the source  {}", source.digest))?;
+        out.print_line(format!("  digest of the target  {}", target.digest))?;
+        let verdict = match report.difference_count {
+            0 => out.style("  every record of the source is in the target".to_owned()).green(),
+            number => out.style(format!("  {} not the same", with_noun(number, "record"))).red(),
+        };
+        out.print_line(verdict)?;
+    }
+    Ok(())
+}
