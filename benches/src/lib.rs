@@ -11,6 +11,7 @@
 //! - `bin/horizon`: the mailbox in PostgreSQL during a long transaction
 //! - `bin/sqlite`: the SQLite mailbox compared with direct writes to SQLite
 //! - `bin/news`: the time until a process receives what another process wrote
+//! - `bin/copies`: a copy from files to PostgreSQL compared with COPY of the same rows
 //! - `bin/opening`: the time and memory that it takes to open a large file store
 //!
 //! Figures can be compared only if one machine measured them in one run. To run a program, for example `cost`:

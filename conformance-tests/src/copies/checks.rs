@@ -208,7 +208,8 @@ pub async fn changed_records_are_found(fixture: Arc<dyn Fixture>) -> Verdict {
     write_what_is_remembered(&source).await?;
     let (_target, target) = empty_store(&fixture).await?;
     copy(&source, &target).await?;
-    let compare = || compare_tenants(&source, &target, &options(), &IgnoreProgress);
+    let options = options();
+    let compare = || compare_tenants(&source, &target, &options, &IgnoreProgress);
     expect_equal(&compare().await?)?;
     let threads = expect_some(target.threads.clone(), "threads")?;
     threads.update_thread(&id("t"), ThreadPatch::default().with_title("changed"), Expect::Any).await?;

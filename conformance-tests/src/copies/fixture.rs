@@ -21,8 +21,8 @@ use crate::{
     given::id,
 };
 
-/// Opens stores of several fixtures in turn. A store is opened again by opening it and copying everything to a new store
-/// of the next fixture.
+/// Opens stores of several fixtures in turn. A store is opened again by opening it and copying everything to a new
+/// store of the next fixture.
 pub struct CopyingFixture {
     fixtures: Vec<Arc<dyn Fixture>>,
     next: AtomicUsize,
@@ -35,8 +35,8 @@ struct Copied {
 }
 
 impl CopyingFixture {
-    /// Opens stores of the first fixture, of the second one and so on, in turn. A check of copies with these stores copies
-    /// from one backend to the next one. The capabilities are those of the first fixture.
+    /// Opens stores of the first fixture, of the second one and so on, in turn. A check of copies with these stores
+    /// copies from one backend to the next one. The capabilities are those of the first fixture.
     #[must_use]
     pub fn new(fixtures: Vec<Arc<dyn Fixture>>) -> Self {
         Self { fixtures, next: AtomicUsize::new(0) }

@@ -60,6 +60,12 @@ where
 /// `crate`: `crate::fixture()`.
 #[macro_export]
 macro_rules! copies {
+    (@tests $fixture:expr; $($check:ident)*) => {$(
+        #[test]
+        fn $check() {
+            $crate::copies::run_as_test($fixture, $crate::copies::$check);
+        }
+    )*};
     ($fixture:expr) => {
         mod copies {
             $crate::copies! { @tests $fixture;
@@ -69,10 +75,4 @@ macro_rules! copies {
             }
         }
     };
-    (@tests $fixture:expr; $($check:ident)*) => {$(
-        #[test]
-        fn $check() {
-            $crate::copies::run_as_test($fixture, $crate::copies::$check);
-        }
-    )*};
 }

@@ -177,6 +177,13 @@ pub struct StoredDocument {
 record!(StoredDocument { value: req, revision: req, created_at: req, updated_at: req });
 
 impl StoredDocument {
+    /// Makes the record of a document from its parts. Only implementations of a store need this.
+    #[must_use]
+    pub fn new(value: Json, state: DocumentState) -> Self {
+        let DocumentState { revision, created_at, updated_at } = state;
+        Self { value, revision, created_at, updated_at, extra: Extra::default() }
+    }
+
     /// Makes the record of a document that is put at `now` over the document in `found`, if there is one.
     pub(super) fn put(value: Json, revision: u64, found: Option<&DocumentState>, now: Timestamp) -> Self {
         let created_at = found.map_or(now, |found| found.created_at);

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{Detail, Error, Result},
     limits::length,
+    mailbox::DispatchStatus,
     object::ObjectStore,
     progress::Progress,
     store::TenantStores,
@@ -75,7 +76,7 @@ pub struct ListCount {
     pub records: u64,
 }
 
-/// Records that the target has no place for.
+/// Records that the target has no place for, or that the source cannot dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MissingPlace {
@@ -120,18 +121,18 @@ impl CopyReport {
 /// Copies everything that a store keeps for a tenant to a tenant of another store, and compares both.
 ///
 /// # Guarantees
-/// - The target has the ids, sequence numbers, versions, times, keys and counters of the source (VF-4, VF-6). Cursors of
-///   the source do not work on it.
+/// - The target has the ids, sequence numbers, versions, times, keys and counters of the source (VF-4, VF-6). Cursors
+///   of the source do not work on it.
 /// - If the call ends before its end, for whatever reason, the same call continues it (VF-2). The memory that it needs
 ///   does not depend on how much is copied.
-/// - Nobody writes to the source meanwhile ([`RecordPort::hold_writes`]). At the end every record of both sides is read
-///   and compared (VF-3). The target counts as complete only if there is no difference.
+/// - No other process writes to the source meanwhile ([`RecordPort::hold_writes`]). At the end both sides are compared,
+///   record by record (VF-3). The target counts as complete only if there is no difference.
 ///
 /// While it runs, no caller should read or write the tenant in the target.
 ///
 /// # Errors
-/// - `Unsupported` if a store has no records to dump or restore, or if the target has no place for records of the source
-///   and the options do not leave them out.
+/// - `Unsupported` if a store has no records to dump or restore, or if the target has no place for records of the
+///   source and the options do not leave them out.
 /// - `AlreadyExists` if the target has data: any, or with [`CopyOptions::merge`] another record under a key of the
 ///   source; or if it is the target of an unfinished copy of another source.
 /// - `Invalid` if the source itself is the target of an unfinished copy.
@@ -252,6 +253,14 @@ impl Copy<'_> {
             let records = count(self.source, *list).await?;
             if records > 0 {
                 missing.push(MissingPlace { list: list.name(), records });
+            }
+        }
+        // A mailbox that cannot be dumped is not left out silently.
+        if let (Some(mailbox), false) = (&self.from.mailbox, self.source.holds(RecordList::Dispatches)) {
+            let counts = mailbox.count_dispatches(None).await?;
+            let records = DispatchStatus::ALL.iter().map(|status| counts.of(*status)).sum();
+            if records > 0 {
+                missing.push(MissingPlace { list: RecordList::Dispatches.name(), records });
             }
         }
         if let (Some(objects), None) = (&self.from.objects, &self.to.objects) {

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{RecordKey, RecordList, StoredRecord};
 use crate::{
-    codec::{Codec, Extra},
+    codec::Codec,
     document::{
-        Document, DocumentChange, DocumentKey, DocumentRef, DocumentStore, KeySegment, StoredDocument, WriteDocuments,
+        Document, DocumentChange, DocumentKey, DocumentRef, DocumentState, DocumentStore, KeySegment, StoredDocument,
+        WriteDocuments,
     },
     error::{Error, Result},
     id::CollectionId,
@@ -58,8 +59,8 @@ impl CopyMark {
     pub(super) fn to_record(&self) -> Result<StoredRecord> {
         let text = serde_json::to_string(self).map_err(|error| Error::invalid("mark of a copy", error.to_string()))?;
         let value = Json::parse(&text)?;
-        let (revision, created_at, updated_at) = (1, Timestamp::MIN, Timestamp::MIN);
-        let stored = StoredDocument { value, revision, created_at, updated_at, extra: Extra::default() };
+        let state = DocumentState { revision: 1, created_at: Timestamp::MIN, updated_at: Timestamp::MIN };
+        let stored = StoredDocument::new(value, state);
         Ok(StoredRecord::Document(Box::new(Document::new(name()?, stored))))
     }
 

@@ -1,5 +1,5 @@
-//! The objects of a tenant in a copy. Their keys and bytes are copied through the contract of objects; when an upload was
-//! finished is not kept.
+//! The objects of a tenant in a copy. Their keys and bytes are copied through the contract of objects. The time of an
+//! upload is not kept.
 
 use futures_util::StreamExt as _;
 use sha2::{Digest as _, Sha256};

@@ -175,8 +175,8 @@ impl StoredRecord {
         }
     }
 
-    /// Returns the thread that the record belongs to, if it is in a list of records of threads: an entry, a run, a value
-    /// of a state, an input, a decision, a commit key, a document of a thread.
+    /// Returns the thread that the record belongs to, if it is in a list of records of threads: an entry, a run, a
+    /// value of a state, an input, a decision, a commit key, a document of a thread.
     #[must_use]
     pub fn thread(&self) -> Option<&ThreadId> {
         match self {

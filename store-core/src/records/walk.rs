@@ -3,14 +3,22 @@
 use std::collections::VecDeque;
 
 use super::{RecordKey, RecordList, RecordPort, RecordQuery, StoredRecord, is_copy_mark};
-use crate::error::Result;
+use crate::{error::Result, thread::ThreadIdRecord};
 
-/// The records of a list, without the mark of a copy.
+/// The records of a list, without the mark of a copy, and without ids of which nothing is kept.
 pub(super) struct RecordWalk<'a> {
     port: &'a dyn RecordPort,
     query: RecordQuery,
     page: VecDeque<StoredRecord>,
     has_ended: bool,
+}
+
+/// Whether a record says nothing: some stores keep a row for an id of which nothing is known any more.
+fn is_blank(record: &StoredRecord) -> bool {
+    match record {
+        StoredRecord::Thread(record) => record.thread.is_none() && record.id_record == ThreadIdRecord::default(),
+        _ => false,
+    }
 }
 
 impl<'a> RecordWalk<'a> {
@@ -27,7 +35,7 @@ impl<'a> RecordWalk<'a> {
                 Some(last) => self.query.after = Some(last.key()),
                 None => self.has_ended = true,
             }
-            records.retain(|record| !is_copy_mark(record));
+            records.retain(|record| !is_copy_mark(record) && !is_blank(record));
             if !records.is_empty() {
                 return Ok(records);
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
     Document, DocumentKey, DocumentScope, Entry, Event, Json, Result, Run, Scope, ThreadId, Timestamp,
-    codec::{Codec, Extra},
-    document::{DocumentRef, StoredDocument},
+    codec::Codec,
+    document::{DocumentRef, DocumentState, StoredDocument},
     event::StoredEvent,
     log::EntryMarks,
     mailbox::StoredDispatch,
@@ -184,14 +184,9 @@ impl Columns<'_> {
         let [revision, created_at, updated_at] = numbers[..] else { return Err(corrupt("a document")) };
         let key = DocumentKey::from_encoded(self.text(1)?.parse()?, &self.text(2)?)?;
         let scope = thread.map_or(DocumentScope::Tenant, DocumentScope::Thread);
-        let stored = StoredDocument {
-            value: self.json(3)?,
-            revision,
-            created_at: Timestamp::from_millis(created_at)?,
-            updated_at: Timestamp::from_millis(updated_at)?,
-            extra: Extra::default(),
-        };
-        Ok(Document::new(DocumentRef { scope, key }, stored))
+        let (created_at, updated_at) = (Timestamp::from_millis(created_at)?, Timestamp::from_millis(updated_at)?);
+        let state = DocumentState { revision, created_at, updated_at };
+        Ok(Document::new(DocumentRef { scope, key }, StoredDocument::new(self.json(3)?, state)))
     }
 
     fn scope(&self) -> Result<Scope> {

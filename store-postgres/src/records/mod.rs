@@ -42,8 +42,8 @@ impl RecordPort for PostgresRecords {
         true
     }
 
-    /// A transaction holds the lock of the tenant, which every write takes but those to threads that exist, and the rows
-    /// of all threads, which those writes change.
+    /// A transaction holds the lock of the tenant, which every write takes but those to threads that exist, and the
+    /// rows of all threads, which those writes change.
     async fn hold_writes(&self) -> Result<WriteHold> {
         let tenant = Arc::clone(&self.tenant);
         tenant.check_open()?;

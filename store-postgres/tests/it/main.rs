@@ -11,6 +11,7 @@
 mod caller;
 mod claim_order;
 mod conformance;
+mod copies;
 mod deletions;
 mod enqueues;
 mod fast_path;
