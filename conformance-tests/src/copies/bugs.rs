@@ -63,7 +63,8 @@ impl CopyBug {
                 if records.len() > 2
                     && let [StoredRecord::Event(first), StoredRecord::Event(second), ..] = &mut records[..]
                 {
-                    std::mem::swap(&mut first.event.kind, &mut second.event.kind);
+                    std::mem::swap(&mut first.thread_seq, &mut second.thread_seq);
+                    std::mem::swap(&mut first.topic_seqs, &mut second.topic_seqs);
                 }
             }
             Self::ChangesTimes | Self::CountsAgain | Self::ForgetsFences => {

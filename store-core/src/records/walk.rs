@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use super::{RecordKey, RecordList, RecordPort, RecordQuery, StoredRecord, is_copy_mark};
-use crate::{error::Result, thread::ThreadIdRecord};
+use crate::{
+    error::{Error, Result},
+    thread::ThreadIdRecord,
+};
 
 /// The records of a list, without the mark of a copy, and without ids of which nothing is kept.
 pub(super) struct RecordWalk<'a> {
@@ -31,9 +34,13 @@ impl<'a> RecordWalk<'a> {
     pub(super) async fn next_page(&mut self) -> Result<Vec<StoredRecord>> {
         while !self.has_ended {
             let mut records = self.port.dump_records(&self.query).await?;
-            match records.last() {
-                Some(last) => self.query.after = Some(last.key()),
-                None => self.has_ended = true,
+            self.has_ended = records.is_empty();
+            for record in &records {
+                let key = record.key();
+                if self.query.after.as_ref().is_some_and(|before| *before >= key) {
+                    return Err(Error::corrupt(format!("list of {}: `{key}` is not in order", self.query.list)));
+                }
+                self.query.after = Some(key);
             }
             records.retain(|record| !is_copy_mark(record) && !is_blank(record));
             if !records.is_empty() {

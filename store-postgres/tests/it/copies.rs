@@ -69,7 +69,8 @@ async fn a_hold_keeps_all_writers_of_a_tenant_away_vf_6() {
 /// finds (VF-1, VF-3).
 #[tokio::test]
 async fn a_record_that_was_changed_behind_the_store_is_found_vf_3() {
-    let (from, to) = (SchemaGuard::new(Limits::default()).await.unwrap(), SchemaGuard::new(Limits::default()).await.unwrap());
+    let (from, to) =
+        (SchemaGuard::new(Limits::default()).await.unwrap(), SchemaGuard::new(Limits::default()).await.unwrap());
     let (source, target) = (from.open().await.unwrap(), to.open().await.unwrap());
     let tenant = TenantId::default_tenant();
     let (stores, copy) = (source.tenant(&tenant).unwrap(), target.tenant(&tenant).unwrap());
@@ -81,10 +82,7 @@ async fn a_record_that_was_changed_behind_the_store_is_found_vf_3() {
     assert_eq!(report.difference_count, 0, "{:?}", report.differences);
     assert_eq!(target.verify(&IgnoreProgress).await.unwrap().findings, Vec::new());
     let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let sql = format!(
-        "UPDATE {}.entry SET body = replace(body, '\"x\"', '\"y\"') WHERE seq = 2",
-        to.config().schema()
-    );
+    let sql = format!("UPDATE {}.entry SET body = replace(body, '\"x\"', '\"y\"') WHERE seq = 2", to.config().schema());
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
     let report = compare_tenants(&stores, &copy, &options, &IgnoreProgress).await.unwrap();
     let found: Vec<_> = report.differences.iter().map(|found| (found.list, found.key.as_str())).collect();
