@@ -54,8 +54,8 @@
 mod backend;
 mod backoff;
 mod composed;
-mod decorators;
 mod copy;
+mod decorators;
 mod history;
 mod log_files;
 mod options;
@@ -72,8 +72,8 @@ pub use store_core::*;
 
 pub use self::{
     backoff::Backoff,
-    decorators::{Decorator, Limited, Rate, Retried, TenantLimits},
     copy::{CopiedTenant, CopyStep, copy_stores, digest_stores},
+    decorators::{Decorator, Limited, Rate, Retried, TenantLimits},
     history::{
         COPIED_FROM, CacheCounts, CachedContext, Compacted, CompactionOutcome, CompactionPlan, Compactor, ContextCache,
         ContextSource, ContextTokens, PlannedCompaction, Summary, SummaryError, ThreadCopy, copy_thread,

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Page, PageRequest, Processes, Progress, ReclaimedSpace, Result, Store, StoreIdentity, TenantId,
-    TenantStores, health::StoreHealth, inspect::{Inspection, Inspector}, records::JoinedRecords,
+    TenantStores,
+    health::StoreHealth,
+    inspect::{Inspection, Inspector},
+    records::JoinedRecords,
 };
 
 pub(crate) use self::audit::MergedAudit;
