@@ -230,12 +230,11 @@ fn check_sizes(request: Request<'_>, limits: &Limits) -> Result<()> {
         Request::ThreadPatch(patch) => thread::check_patch(patch, limits),
         Request::Dispatches(dispatches) => {
             mailbox::check_item_count(dispatches.len(), limits)?;
-            let each = dispatches.iter().enumerate();
-            each.map(|(at, dispatch)| {
+            let mut each = dispatches.iter().enumerate();
+            each.try_for_each(|(at, dispatch)| {
                 let checked = mailbox::check_new_dispatch(dispatch, limits);
                 checked.map_err(|error| error.in_part(format!("dispatches[{at}]")))
             })
-            .collect()
         }
         Request::Upload => Ok(()),
     }
@@ -261,13 +260,13 @@ impl Hook for Limited {
         }
     }
 
-    fn around<'a, A, T, F>(&'a self, _method: Method, args: A, call: F) -> impl Future<Output = Result<T>> + Send + 'a
+    async fn around<'a, A, T, F>(&'a self, _method: Method, args: A, call: F) -> Result<T>
     where
         A: Clone + Send + Sync + 'a,
         T: Send + 'a,
         F: Fn(A) -> Answer<'a, T> + Send + Sync + 'a,
     {
-        async move { call(args).await }
+        call(args).await
     }
 
     fn upload(&self, upload: Box<dyn ObjectUpload>) -> Box<dyn ObjectUpload> {

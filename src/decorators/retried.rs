@@ -84,28 +84,26 @@ impl Hook for Retried {
         Ok(())
     }
 
-    fn around<'a, A, T, F>(&'a self, _method: Method, args: A, call: F) -> impl Future<Output = Result<T>> + Send + 'a
+    async fn around<'a, A, T, F>(&'a self, _method: Method, args: A, call: F) -> Result<T>
     where
         A: Clone + Send + Sync + 'a,
         T: Send + 'a,
         F: Fn(A) -> Answer<'a, T> + Send + Sync + 'a,
     {
-        async move {
-            let mut unknown: Option<Error> = None;
-            for failures in 1..self.attempts {
-                match call(args.clone()).await {
-                    Err(error) if error.is_retryable() => {
-                        if error.outcome() == Outcome::Unknown {
-                            unknown = Some(error);
-                        }
+        let mut unknown: Option<Error> = None;
+        for failures in 1..self.attempts {
+            match call(args.clone()).await {
+                Err(error) if error.is_retryable() => {
+                    if error.outcome() == Outcome::Unknown {
+                        unknown = Some(error);
                     }
-                    answer => return with_outcome_of(unknown, answer),
                 }
-                let delay = self.backoff.delay(failures);
-                self.clock.sleep_until(self.clock.now().saturating_add(delay)).await;
+                answer => return with_outcome_of(unknown, answer),
             }
-            with_outcome_of(unknown, call(args).await)
+            let delay = self.backoff.delay(failures);
+            self.clock.sleep_until(self.clock.now().saturating_add(delay)).await;
         }
+        with_outcome_of(unknown, call(args).await)
     }
 
     fn upload(&self, upload: Box<dyn ObjectUpload>) -> Box<dyn ObjectUpload> {

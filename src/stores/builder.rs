@@ -174,8 +174,8 @@ impl StoresBuilder {
     }
 
     fn with_part(mut self, part: OtherPart, source: PartSource) -> Self {
-        for (_, other) in self.others.iter_mut().filter(|(other, _)| *other == part) {
-            *other = Some(source.clone());
+        if let Some((_, place)) = self.others.iter_mut().find(|(other, _)| *other == part) {
+            *place = Some(source);
         }
         self
     }
@@ -216,7 +216,7 @@ impl PartSource {
         match self.0 {
             Source::Opened(stores) => Ok(stores),
             Source::Url(url, own_options) => {
-                let url = url.map_err(invalid_url)?;
+                let url = url.map_err(|reason| invalid_url(&reason))?;
                 Box::pin(own_options.as_ref().unwrap_or(options).open_url(&url)).await
             }
         }
@@ -231,7 +231,7 @@ impl PartSource {
     ) -> Result<OpenedPart> {
         let mut url = None;
         if let Source::Url(parsed, _) = &self.0 {
-            let parsed = parsed.as_ref().as_ref().map_err(|reason| in_part(invalid_url(reason.clone()), part, None))?;
+            let parsed = parsed.as_ref().as_ref().map_err(|reason| in_part(invalid_url(reason), part, None))?;
             let same = opened.iter().find(|(other, _)| other.as_ref().is_some_and(|other| other.is_same_store(parsed)));
             if let Some((_, same)) = same {
                 return Ok(same.clone());
@@ -250,8 +250,8 @@ impl PartSource {
 }
 
 /// The reason was made when the text was parsed. The text itself may contain a password.
-fn invalid_url(reason: String) -> Error {
-    Error::invalid("store url", reason.strip_prefix("invalid store url: ").unwrap_or(&reason))
+fn invalid_url(reason: &str) -> Error {
+    Error::invalid("store url", reason.strip_prefix("invalid store url: ").unwrap_or(reason))
 }
 
 fn in_part(error: Error, part: OtherPart, url: Option<&StoreUrl>) -> Error {

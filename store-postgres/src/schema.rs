@@ -179,7 +179,7 @@ fn check_version(version: usize) -> Result<()> {
         return Ok(());
     }
     let found = if version == 0 { "none".to_owned() } else { format!("version {version}") };
-    let supported = format!("version {}, which `agentstore migrate` creates", NEWEST_MIGRATION);
+    let supported = format!("version {NEWEST_MIGRATION}, which `agentstore migrate` creates");
     Err(Error::schema_mismatch(found, supported, SchemaRemedy::Migrate))
 }
 

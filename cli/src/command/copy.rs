@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Ending;
 use crate::{
-    args::{GlobalArgs, StoreArg},
+    args::{GlobalArgs, PartUrls, StoreArg},
     failure::{Failure, Result},
     output::Output,
     progress::TerminalProgress,
@@ -30,6 +30,7 @@ use crate::{
     of both is printed: it is the same for equal data, whatever stores keep it.\n\n\
     Exit codes: 0 both stores have the same records, 1 refused, failed or not equal, 2 invalid command line."
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(crate) struct Args {
     /// The URL of the store to copy from
     #[arg(long, value_name = "URL")]
@@ -77,9 +78,9 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
     let to_mailbox = args.to_mailbox.as_ref().map(|url| url_of("--to-mailbox", url)).transpose()?;
     let tenant = &global.tenant;
     // The source is opened for writing, so that no other process can write to it.
-    let source = Session::open_at(from.clone(), from_mailbox, tenant.clone(), Access::Write).await?;
+    let source = Session::open_at(parts(from, from_mailbox), tenant.clone(), Access::Write).await?;
     let access = if args.dry_run || args.compare { Access::ReadOrEmpty } else { Access::Create };
-    let target = match Session::open_at(to.clone(), to_mailbox, tenant.clone(), access).await {
+    let target = match Session::open_at(parts(to, to_mailbox), tenant.clone(), access).await {
         Ok(target) => target,
         Err(error) => {
             source.close().await?;
@@ -96,6 +97,10 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
 
 fn url_of<'a>(name: &str, url: &'a StoreArg) -> Result<&'a StoreUrl> {
     url.url().map_err(|reason| Failure::Usage(format!("invalid value for `{name}`: {reason}")))
+}
+
+fn parts(store: &StoreUrl, mailbox: Option<&StoreUrl>) -> PartUrls {
+    PartUrls { store: store.clone(), mailbox: mailbox.cloned(), settings: None, blobs: None }
 }
 
 async fn copy(

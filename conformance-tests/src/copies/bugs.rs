@@ -4,8 +4,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Limits, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores,
-    Timestamp,
+    Capabilities, Limits, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity, TenantId,
+    TenantStores, Timestamp,
+    health::StoreHealth,
     inspect::Inspector,
     records::{RecordList, RecordPort, RecordQuery, StoredRecord, WriteHold},
 };
@@ -133,6 +134,14 @@ impl Store for BuggyStore {
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.inner.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.inner.health().await
     }
 
     async fn sync(&self) -> Result<()> {

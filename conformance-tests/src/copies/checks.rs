@@ -1,5 +1,7 @@
 //! The checks of copies.
 
+#![expect(clippy::missing_errors_doc, reason = "every error is the failure of the check")]
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},

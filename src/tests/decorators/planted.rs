@@ -34,26 +34,24 @@ impl Hook for Mistake {
         Ok(())
     }
 
-    fn around<'a, A, T, F>(&'a self, method: Method, args: A, call: F) -> impl Future<Output = Result<T>> + Send + 'a
+    async fn around<'a, A, T, F>(&'a self, method: Method, args: A, call: F) -> Result<T>
     where
         A: Clone + Send + Sync + 'a,
         T: Send + 'a,
         F: Fn(A) -> Answer<'a, T> + Send + Sync + 'a,
     {
-        async move {
-            match self {
-                Self::KindLost => call(args).await.map_err(|_| Error::unavailable("the call failed")),
-                Self::OutcomeLost => call(args).await.map_err(|error| match error.kind() {
-                    ErrorKind::Closed => Error::commit_unknown(None),
-                    _ => error,
-                }),
-                Self::MadeTwice if method.name == "append_events" => {
-                    drop(call(args.clone()).await?);
-                    call(args).await
-                }
-                Self::CallForgotten if method.name == "delete_tenant" => Err(Error::closed()),
-                _ => call(args).await,
+        match self {
+            Self::KindLost => call(args).await.map_err(|_| Error::unavailable("the call failed")),
+            Self::OutcomeLost => call(args).await.map_err(|error| match error.kind() {
+                ErrorKind::Closed => Error::commit_unknown(None),
+                _ => error,
+            }),
+            Self::MadeTwice if method.name == "append_events" => {
+                drop(call(args.clone()).await?);
+                call(args).await
             }
+            Self::CallForgotten if method.name == "delete_tenant" => Err(Error::closed()),
+            _ => call(args).await,
         }
     }
 

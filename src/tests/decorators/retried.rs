@@ -34,30 +34,23 @@ impl Hook for Failing {
         Ok(())
     }
 
-    fn around<'a, A, T, F>(
-        &'a self,
-        method: Method,
-        args: A,
-        call: F,
-    ) -> impl Future<Output = store_core::Result<T>> + Send + 'a
+    async fn around<'a, A, T, F>(&'a self, method: Method, args: A, call: F) -> store_core::Result<T>
     where
         A: Clone + Send + Sync + 'a,
         T: Send + 'a,
         F: Fn(A) -> Answer<'a, T> + Send + Sync + 'a,
     {
-        async move {
-            if method.name != "commit" {
-                return call(args).await;
-            }
-            *self.attempts.lock().unwrap() += 1;
-            let fault = self.faults.lock().unwrap().pop_front();
-            match fault {
-                None => call(args).await,
-                Some((error, false)) => Err(error()),
-                Some((error, true)) => {
-                    call(args).await?;
-                    Err(error())
-                }
+        if method.name != "commit" {
+            return call(args).await;
+        }
+        *self.attempts.lock().unwrap() += 1;
+        let fault = self.faults.lock().unwrap().pop_front();
+        match fault {
+            None => call(args).await,
+            Some((error, false)) => Err(error()),
+            Some((error, true)) => {
+                call(args).await?;
+                Err(error())
             }
         }
     }

@@ -146,7 +146,7 @@ async fn compare_list(
             }
             right = Side::read(to).await?;
         }
-        if comparison.records % 1_000 == 0 && !progress.advance(comparison.records, None) {
+        if comparison.records.is_multiple_of(1_000) && !progress.advance(comparison.records, None) {
             comparison.stopped = true;
             return Ok(());
         }

@@ -66,8 +66,8 @@ impl Round<'_> {
                 self.restore_mailbox(records, now)
             }
             Some(_) => {
-                let thread = records.first().and_then(StoredRecord::thread).cloned().ok_or_else(Error::closed)?;
-                self.restore_of_thread(thread, records)
+                let thread = records.first().and_then(StoredRecord::thread).cloned();
+                thread.map_or(Ok(()), |thread| self.restore_of_thread(&thread, records))
             }
         }
     }
@@ -157,9 +157,9 @@ impl Round<'_> {
     }
 
     /// Writes records of one list of one thread.
-    fn restore_of_thread(&mut self, thread: ThreadId, records: &[StoredRecord]) -> Result<()> {
+    fn restore_of_thread(&mut self, thread: &ThreadId, records: &[StoredRecord]) -> Result<()> {
         self.enter((self.key.0.clone(), thread.clone(), Part::Thread))?;
-        let stored = self.told.stored.clone().ok_or_else(|| Error::not_found("thread", &thread))?;
+        let stored = self.told.stored.clone().ok_or_else(|| Error::not_found("thread", thread))?;
         let (mut lines, mut texts) = (Vec::new(), Vec::new());
         for record in records {
             match record {

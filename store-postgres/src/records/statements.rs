@@ -77,10 +77,12 @@ impl RecordStatements {
 
     /// The statement that returns the next records of a list. Its arguments: the tenant, a number of bytes after which
     /// it returns no more, a number of records, and the parts of the key after which it begins.
+    #[expect(clippy::indexing_slicing, reason = "each list has its statement")]
     pub(crate) fn dump(&self, list: RecordList) -> &Arc<str> {
         &self.dumps[list as usize]
     }
 
+    #[expect(clippy::indexing_slicing, reason = "each place has its statement, as a test checks")]
     pub(crate) fn restore(&self, what: Restored) -> &Arc<str> {
         &self.restores[what as usize]
     }
