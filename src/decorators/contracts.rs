@@ -18,6 +18,7 @@ use store_core::{
     StoredObject, Subscribe, Subscription, TenantStores, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId,
     ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, Timestamp, TrimRequest, Trimmed, WaitResult, WakeUps,
     WriteDocuments, WrittenDocuments,
+    records::{RecordList, RecordPort, RecordQuery, StoredRecord, WriteHold},
 };
 
 use super::forward::{Decorated, Hook, Method, Request, forward};
@@ -36,6 +37,7 @@ pub(super) fn decorate<H: Hook>(stores: TenantStores, hook: &H) -> TenantStores 
     decorated.mailbox = stores.mailbox.map(|inner| with_hook(hook, inner) as _);
     decorated.live = stores.live.map(|inner| with_hook(hook, inner) as _);
     decorated.wake_ups = stores.wake_ups.map(|inner| with_hook(hook, inner) as _);
+    decorated.records = stores.records.map(|inner| with_hook(hook, inner) as _);
     decorated
 }
 
@@ -70,6 +72,29 @@ impl<H: Hook> CommitCoordinator for Decorated<H, dyn CommitCoordinator> {
 
     fn documents(&self) -> Option<Arc<dyn DocumentStore>> {
         self.inner.documents().map(|inner| with_hook(&self.hook, inner) as _)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<H: Hook> RecordPort for Decorated<H, dyn RecordPort> {
+    fn holds(&self, list: RecordList) -> bool {
+        self.inner.holds(list)
+    }
+
+    async fn hold_writes(&self) -> Result<WriteHold> {
+        let method = Method { contract: "records", name: "hold_writes" };
+        self.hook.around(method, (), |()| self.inner.hold_writes()).await
+    }
+
+    async fn dump_records(&self, query: &RecordQuery) -> Result<Vec<StoredRecord>> {
+        let method = Method { contract: "records", name: "dump_records" };
+        self.hook.around(method, query, |query| self.inner.dump_records(query)).await
+    }
+
+    async fn restore_records(&self, records: Vec<StoredRecord>) -> Result<()> {
+        let method = Method { contract: "records", name: "restore_records" };
+        self.hook.around(method, records, |records| self.inner.restore_records(records)).await
     }
 }
 

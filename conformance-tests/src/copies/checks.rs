@@ -92,7 +92,7 @@ async fn write_what_is_remembered(stores: &TenantStores) -> Result<Fence, Failur
     mailbox.enqueue(vec![dispatch]).await?.remove(0)?;
     let claimed = mailbox.claim(ClaimRequest::new(id("w"), std::time::Duration::from_mins(1))).await?;
     let claimed = expect_some(claimed.claimed.into_iter().next(), "a claim")?;
-    let _ = commits.commit(commit_with_message(&thread, Expect::Any, "claimed").fenced(claimed.fence())).await?;
+    let _ = commits.commit(keyed_commit_with_message(&thread, "claimed", "claimed").fenced(claimed.fence())).await?;
     mailbox.settle(vec![(claimed.claim(), Settlement::Ack { result: None })]).await?.remove(0)?;
     let events = expect_some(stores.events.clone(), "events")?;
     let event = || NewEvent::new(id("happened"), [Scope::Thread(thread.clone()), Scope::Topic(id("topic"))]);
@@ -131,7 +131,7 @@ pub async fn a_copy_has_what_was_given(fixture: Arc<dyn Fixture>) -> Verdict {
     expect(repeated.deduplicated, "the commit key is remembered")?;
     let version = repeated.version;
     expect_eq(version.number(), 1)?;
-    let stale = commits.commit(commit_with_message(&thread, Expect::Any, "late").fenced(fence)).await;
+    let stale = commits.commit(keyed_commit_with_message(&thread, "late", "late").fenced(fence)).await;
     expect(stale.is_err(), "the claim ended in the source")?;
     let events = expect_some(target.events.clone(), "events")?;
     let event =

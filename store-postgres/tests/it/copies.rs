@@ -1,6 +1,10 @@
 //! What a copy relies on: writers are kept away, and a record that was changed in a table is found.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
@@ -12,8 +16,11 @@ use store_core::{
 
 use crate::fixture::{SchemaGuard, server_url};
 
+/// Makes a commit with a key of its own.
 fn commit(thread: &str) -> Commit {
-    Commit::new(thread.parse().unwrap()).entry(NewEntry::new(Message::user("x")))
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let key = format!("k{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    Commit::new(thread.parse().unwrap()).entry(NewEntry::new(Message::user("x"))).with_key(key.parse().unwrap())
 }
 
 async fn write_to_everything(stores: &TenantStores, thread: &str) -> store_core::Result<()> {
