@@ -34,7 +34,7 @@ impl RecordPort for Tenant {
             let operation = "holding the writes of a store opened for reading";
             return Err(Error::new(Detail::Unsupported { operation }));
         }
-        Ok(WriteHold::by_opening())
+        Ok(WriteHold::without_lock())
     }
 
     async fn dump_records(&self, query: &RecordQuery) -> Result<Vec<StoredRecord>> {

@@ -34,7 +34,7 @@ impl RecordPort for MemoryRecords {
     /// Only this process has the store.
     async fn hold_writes(&self) -> Result<WriteHold> {
         self.tenant.check_open()?;
-        Ok(WriteHold::by_opening())
+        Ok(WriteHold::without_lock())
     }
 
     async fn dump_records(&self, query: &RecordQuery) -> Result<Vec<StoredRecord>> {

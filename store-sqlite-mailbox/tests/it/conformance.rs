@@ -3,3 +3,4 @@
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());
 conformance_tests::mailbox_histories!(crate::fixture());
+conformance_tests::mailbox_copies!(crate::fixture());

@@ -41,6 +41,24 @@ pub(crate) fn from_postgres() -> CopyingFixture {
     fixtures(&[&postgres(), &file(), "memory:"])
 }
 
+fn sqlite() -> String {
+    format!("sqlite:{}", std::env::temp_dir().join("agentstore-copies.db").display())
+}
+
+fn nats() -> String {
+    std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap()
+}
+
+/// From a mailbox in SQLite to PostgreSQL, and from there to NATS.
+pub(crate) fn from_sqlite() -> CopyingFixture {
+    fixtures(&[&sqlite(), &postgres(), &nats()])
+}
+
+/// From a mailbox on NATS to files, and from there to SQLite.
+pub(crate) fn from_nats() -> CopyingFixture {
+    fixtures(&[&nats(), &file(), &sqlite()])
+}
+
 mod memory_first {
     conformance_tests::copies!(crate::command::conformance::copies::from_memory());
 }
@@ -51,4 +69,12 @@ mod files_first {
 
 mod postgres_first {
     conformance_tests::copies!(crate::command::conformance::copies::from_postgres());
+}
+
+mod sqlite_first {
+    conformance_tests::mailbox_copies!(crate::command::conformance::copies::from_sqlite());
+}
+
+mod nats_first {
+    conformance_tests::mailbox_copies!(crate::command::conformance::copies::from_nats());
 }
