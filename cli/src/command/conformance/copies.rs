@@ -7,13 +7,20 @@ use conformance_tests::{Fixture, copies::CopyingFixture};
 
 use super::fixture::UrlFixture;
 
-fn fixtures(urls: &[&str]) -> CopyingFixture {
+/// Opens stores of the kind of a URL.
+pub(super) fn fixture(url: &str) -> Arc<dyn Fixture> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let fixture = |url: &&str| -> Arc<dyn Fixture> {
-        let url: StoreUrl = url.parse().unwrap();
-        Arc::new(runtime.block_on(UrlFixture::new(url)).unwrap())
-    };
-    CopyingFixture::new(urls.iter().map(fixture).collect())
+    let url: StoreUrl = url.parse().unwrap();
+    Arc::new(runtime.block_on(UrlFixture::new(url)).unwrap())
+}
+
+/// The steps of a round trip that begins in memory: files, PostgreSQL, files.
+pub(super) fn round_trip() -> Vec<Arc<dyn Fixture>> {
+    [file(), postgres(), file()].map(|url| fixture(&url)).to_vec()
+}
+
+fn fixtures(urls: &[&str]) -> CopyingFixture {
+    CopyingFixture::new(urls.iter().map(|url| fixture(url)).collect())
 }
 
 fn postgres() -> String {
@@ -46,7 +53,7 @@ fn sqlite() -> String {
 }
 
 fn nats() -> String {
-    std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap()
+    format!("{}?allow_unsafe=true", std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap())
 }
 
 /// From a mailbox in SQLite to PostgreSQL, and from there to NATS.
