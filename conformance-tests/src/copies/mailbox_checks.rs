@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, IgnoreProgress, Interrupt, Json, MailboxStore, NewDispatch,
-    Settlement, TenantStores, When,
+    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, Expect, IgnoreProgress, Interrupt, Json, MailboxStore, NewDispatch,
+    NewThread, Settlement, TenantStores, When,
     records::{CopyOptions, RecordList, RecordQuery, StoredRecord, compare_tenants, copy_tenant},
 };
 
@@ -12,7 +12,7 @@ use super::checks::{StopAfter, copy, empty_store, expect_equal, options};
 use crate::{
     Failure, Fixture, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::id,
+    given::{commit_with_message, id},
 };
 
 const LEASE: Duration = Duration::from_mins(10);
@@ -180,6 +180,38 @@ pub async fn a_stopped_copy_of_a_mailbox_is_repeated(fixture: Arc<dyn Fixture>) 
     let refused = copy_tenant(&source, &target, &CopyOptions::new("another").merging(true), &IgnoreProgress).await;
     expect_kind(refused, ErrorKind::AlreadyExists)?;
     Ok(())
+}
+
+/// While the writes of a tenant are held, none of them ends, and reads do. Writes go on when the hold is dropped. A store
+/// that cannot hold them says so: its copies are compared with what it has at the end (VF-6).
+pub async fn a_hold_keeps_writers_away(fixture: Arc<dyn Fixture>) -> Verdict {
+    let (_source, source) = empty_store(&fixture).await?;
+    let mailbox = mailbox_of(&source)?;
+    enqueue(&*mailbox, work("t", "before")).await?;
+    let hold = expect_some(source.records.clone(), "records")?.hold_writes().await?;
+    if !hold.is_exclusive() {
+        return enqueue(&*mailbox, work("t", "meanwhile")).await.map(drop);
+    }
+    expect_not_written(mailbox.enqueue(vec![work("t", "meanwhile")])).await?;
+    expect_not_written(mailbox.claim(ClaimRequest::new(id("w"), LEASE))).await?;
+    if let Some(commits) = &source.commits {
+        expect_not_written(commits.commit(commit_with_message(&id("t"), Expect::Any, "meanwhile"))).await?;
+    }
+    if let Some(threads) = &source.threads {
+        expect_not_written(threads.create_thread(NewThread::new(id("new")))).await?;
+    }
+    expect_some(mailbox.load_dispatch(&id("before")).await?, "a dispatch")?;
+    drop(hold);
+    enqueue(&*mailbox, work("t", "after")).await?;
+    expect_some(mailbox.load_dispatch(&id("after")).await?, "a dispatch").map(drop)
+}
+
+/// Expects that a write is refused, or that it waits.
+async fn expect_not_written<T: std::fmt::Debug>(write: impl Future<Output = store_core::Result<T>>) -> Verdict {
+    match tokio::time::timeout(Duration::from_millis(50), write).await {
+        Ok(refused) => expect_kind(refused, ErrorKind::Unavailable).map(drop),
+        Err(_) => Ok(()),
+    }
 }
 
 /// A store refuses records of lists that it does not have, and writes nothing of the call (VF-3, VF-6).

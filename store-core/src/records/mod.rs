@@ -6,6 +6,7 @@
 mod compare;
 mod copy;
 mod digest;
+mod gate;
 mod in_memory_mailbox;
 mod key;
 mod list;
@@ -21,6 +22,7 @@ pub use self::{
     compare::{Difference, DifferenceKind},
     copy::{CopyOptions, CopyReport, ListCount, MissingPlace, compare_tenants, copy_tenant},
     digest::{ListDigest, TenantDigest, digest_tenant},
+    gate::{WriteGate, WriteTicket},
     in_memory_mailbox::dump_mailbox,
     key::{KeyPart, RecordKey},
     list::{RecordList, RecordPart},
