@@ -59,7 +59,7 @@ impl WriteGate {
         self.state.fetch_add(HOLD, Ordering::SeqCst);
         let hold = GateHold(Arc::clone(self));
         poll_fn(|context| {
-            if self.state.load(Ordering::SeqCst) % HOLD == 0 {
+            if self.state.load(Ordering::SeqCst).is_multiple_of(HOLD) {
                 return Poll::Ready(());
             }
             context.waker().wake_by_ref();
