@@ -1,7 +1,7 @@
 //! `copy`: moves everything from one store to another, and compares both.
 
 use agentstore::{
-    CopiedTenant, CopyStep, StoreUrl, TenantId, copy_stores,
+    CopiedTenant, CopyStep, ErrorKind, StoreUrl, TenantId, copy_stores,
     records::{CopyOptions, CopyReport},
 };
 use serde::Serialize;
@@ -127,7 +127,11 @@ async fn copy(
     let bar = TerminalProgress::with_rate(if args.compare { "comparing" } else { "copying" });
     let copied = copy_stores((source.stores(), target.stores()), tenant, step, &options, &bar).await;
     bar.finish();
-    let copied = copied?;
+    let copied = copied.map_err(|error| match error.kind() {
+        ErrorKind::Unsupported if !args.partial => Failure::from(error)
+            .with_advice("`--dry-run` says what the target has no place for, and `--partial` leaves it out"),
+        _ => Failure::from(error),
+    })?;
     if out.is_json() {
         let (from, to) = (header.urls(), target.header().urls());
         out.print_document(&Copied { from, to, tenants: &copied })?;
