@@ -1,5 +1,7 @@
 //! The checks of copies of mailboxes. They need no threads, so stores that keep mailboxes only have them, too.
 
+#![expect(clippy::missing_errors_doc, reason = "every error is the failure of the check")]
+
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
