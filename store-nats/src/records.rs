@@ -10,7 +10,9 @@ use store_core::{
     Error, Result,
     commit::DecisionContext,
     mailbox::StoredDispatch,
-    records::{RecordList, RecordPort, RecordQuery, StoredRecord, WriteHold, dump_mailbox, no_list, restore_to_mailbox},
+    records::{
+        RecordList, RecordPort, RecordQuery, StoredRecord, WriteHold, dump_mailbox, no_list, restore_to_mailbox,
+    },
 };
 
 use crate::{
@@ -73,8 +75,7 @@ async fn dump(tenant: &Tenant, query: &RecordQuery) -> Result<Vec<StoredRecord>>
             return Err(Error::new(unreadable.error.detail().clone()));
         }
         let bytes_of = |part: DataRef| usize::try_from(part.bytes).unwrap_or(usize::MAX);
-        let records =
-            dump_mailbox(&mailbox.records, query, |id| mailbox.large_parts(id).data().map(bytes_of).sum());
+        let records = dump_mailbox(&mailbox.records, query, |id| mailbox.large_parts(id).data().map(bytes_of).sum());
         let parts_of = |record: &StoredRecord| match record {
             StoredRecord::Dispatch(stored) => mailbox.large_parts(stored.id()),
             _ => LargeParts::default(),
@@ -120,7 +121,8 @@ async fn restore(tenant: &Tenant, records: Vec<StoredRecord>) -> Result<()> {
         }
     }
     let thread_of = |record: &StoredRecord| record.mailbox_thread().cloned();
-    let rule = |view: &MailboxDraft<'_>, record: &StoredRecord, _: DecisionContext<'_>| restore_to_mailbox(view, record);
+    let rule =
+        |view: &MailboxDraft<'_>, record: &StoredRecord, _: DecisionContext<'_>| restore_to_mailbox(view, record);
     let answers = decide_by_thread(tenant, &missing, (thread_of, &CatchUpOnly), rule).await;
     answers.into_iter().collect()
 }

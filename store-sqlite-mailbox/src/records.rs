@@ -64,8 +64,7 @@ impl RecordPort for SqliteRecords {
             return Err(no_list(other));
         }
         let records = Arc::new(records);
-        let restore =
-            move |rows: &Rows<'_>, context: DecisionContext<'_>| rows.restore(&records, context.now).map(Ok);
+        let restore = move |rows: &Rows<'_>, context: DecisionContext<'_>| rows.restore(&records, context.now).map(Ok);
         self.tenant.write(None, restore).await
     }
 }

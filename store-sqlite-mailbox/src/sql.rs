@@ -114,8 +114,7 @@ pub(crate) const DUMP_INTERRUPTS: &str = "SELECT m.thread, i.epoch, i.record, i.
     FROM mailboxes m INDEXED BY mailbox_of_thread CROSS JOIN interrupts i ON i.mailbox = m.no
     WHERE m.tenant = ?1 AND m.thread >= ?2 AND (m.thread > ?2 OR i.epoch > ?3) ORDER BY m.thread, i.epoch LIMIT ?4";
 pub(crate) const RAISE_TENANT: &str = "UPDATE tenants SET incarnation = ?2 WHERE no = ?1";
-pub(crate) const RAISE_INCARNATION: &str =
-    "UPDATE meta SET last_incarnation = max(last_incarnation, ?1) WHERE one = 1";
+pub(crate) const RAISE_INCARNATION: &str = "UPDATE meta SET last_incarnation = max(last_incarnation, ?1) WHERE one = 1";
 
 pub(crate) const INTEGRITY_CHECK: &str = "PRAGMA integrity_check(10)";
 pub(crate) const TENANTS: &str = "SELECT name, no, incarnation FROM tenants WHERE name > ?1 ORDER BY name LIMIT 1000";

@@ -76,7 +76,8 @@ struct Copied<'a> {
 }
 
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
-    let from = parts([("--from-mailbox", &args.from_mailbox), ("--from-blobs", &args.from_blobs)], ("--from", &args.from))?;
+    let from =
+        parts([("--from-mailbox", &args.from_mailbox), ("--from-blobs", &args.from_blobs)], ("--from", &args.from))?;
     let to = parts([("--to-mailbox", &args.to_mailbox), ("--to-blobs", &args.to_blobs)], ("--to", &args.to))?;
     if from.store.is_same_store(&to.store) {
         return Err(Failure::Usage("`--from` and `--to` name the same store".to_owned()));
@@ -107,8 +108,7 @@ fn url_of<'a>(name: &str, url: &'a StoreArg) -> Result<&'a StoreUrl> {
 /// Returns where the parts of one side are: the mailbox, and the bytes of blobs. Config, profiles and audit log in a store of
 /// their own are copied as that store.
 fn parts(others: [(&str, &Option<StoreArg>); 2], (name, store): (&str, &StoreArg)) -> Result<PartUrls> {
-    let [mailbox, blobs] =
-        others.map(|(name, url)| url.as_ref().map(|url| url_of(name, url).cloned()).transpose());
+    let [mailbox, blobs] = others.map(|(name, url)| url.as_ref().map(|url| url_of(name, url).cloned()).transpose());
     Ok(PartUrls { store: url_of(name, store)?.clone(), mailbox: mailbox?, settings: None, blobs: blobs? })
 }
 
@@ -119,10 +119,7 @@ async fn copy(
     out: &mut Output,
 ) -> Result<Ending> {
     let header = source.header();
-    let options = CopyOptions::new(header.urls())
-        .merging(args.merge)
-        .leaving_out(args.partial)
-        .dry_run(args.dry_run);
+    let options = CopyOptions::new(header.urls()).merging(args.merge).leaving_out(args.partial).dry_run(args.dry_run);
     let step = if args.compare { CopyStep::Compare } else { CopyStep::Copy };
     let bar = TerminalProgress::with_rate(if args.compare { "comparing" } else { "copying" });
     let copied = copy_stores((source.stores(), target.stores()), tenant, step, &options, &bar).await;

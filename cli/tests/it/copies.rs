@@ -33,7 +33,9 @@ async fn fill(store: &TestStore) {
             let entry = |entry: usize| NewEntry::new(Message::user(format!("message {commit} {entry} of {thread}")));
             let topic = Scope::Topic("topic".parse().unwrap());
             let event = NewEvent::new("happened".parse().unwrap(), [Scope::Thread(thread.parse().unwrap()), topic]);
-            let new = Commit::new(thread.parse().unwrap()).with_key(format!("k-{commit}").parse().unwrap()).with_events(AppendEvents::new([event]));
+            let new = Commit::new(thread.parse().unwrap())
+                .with_key(format!("k-{commit}").parse().unwrap())
+                .with_events(AppendEvents::new([event]));
             let new = (0..ENTRIES_OF_COMMIT).fold(new, |new, number| new.entry(entry(number)));
             let _receipt = commits.commit(new).await.unwrap();
         }
@@ -75,6 +77,7 @@ fn digest(store: &TestStore) -> Value {
 }
 
 /// Copies to new targets, kills the copies, and repeats each until it ends.
+#[expect(clippy::print_stdout, reason = "a test of faults prints what it did")]
 async fn check_killed_copies<T: std::ops::Deref<Target = TestStore>>(new_target: fn() -> T, kills: usize) {
     let source = TestStore::new();
     fill(&source).await;
@@ -201,7 +204,10 @@ fn a_mailbox_is_copied_between_compositions_vf_2() {
     let queue = format!("sqlite:{}", back.sibling_path("queue.db").display());
     run(&[&copy_args(to.url(), back.url())[..], &["--to-mailbox", &queue]].concat(), "").expect_success();
     assert_eq!(value_at(&counts(&back, &["--mailbox", &queue]), "/dispatches").as_array().unwrap().len(), 1);
-    assert_eq!(digest(&to), value_at(&back.json(&["--mailbox", &queue, "verify", "--digest"]), "/digests/default").clone());
+    assert_eq!(
+        digest(&to),
+        value_at(&back.json(&["--mailbox", &queue, "verify", "--digest"]), "/digests/default").clone()
+    );
     // Threads have no place in a store that keeps mailboxes only.
     let other = format!("sqlite:{}", back.sibling_path("other.db").display());
     run(&copy_args(to.url(), &other), "").expect_failure(1, &["threads", "partial"]);

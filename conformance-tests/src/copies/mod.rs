@@ -24,8 +24,8 @@ pub use self::{
     },
     fixture::CopyingFixture,
     mailbox_checks::{
-        a_copied_mailbox_has_every_record, a_hold_keeps_writers_away, a_stopped_copy_of_a_mailbox_is_repeated, records_without_a_place_are_refused,
-        work_goes_on_in_a_copied_mailbox,
+        a_copied_mailbox_has_every_record, a_hold_keeps_writers_away, a_stopped_copy_of_a_mailbox_is_repeated,
+        records_without_a_place_are_refused, work_goes_on_in_a_copied_mailbox,
     },
     random_store::RandomStore,
 };

@@ -11,10 +11,7 @@ use crate::{
 ///
 /// # Errors
 /// Any error of the view.
-pub fn restore_to_mailbox(
-    view: &(impl MailboxView + ?Sized),
-    record: &StoredRecord,
-) -> Result<MailboxDecision<()>> {
+pub fn restore_to_mailbox(view: &(impl MailboxView + ?Sized), record: &StoredRecord) -> Result<MailboxDecision<()>> {
     let is_known = match record {
         StoredRecord::Mailbox { thread, record } => view.mailbox(thread)?.as_ref() == Some(&**record),
         StoredRecord::Interrupt { thread, interrupt } => {

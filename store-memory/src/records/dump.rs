@@ -21,7 +21,9 @@ pub(super) fn dump(tenant: &Tenant, query: &RecordQuery) -> Vec<StoredRecord> {
         | RecordList::Inputs
         | RecordList::Decisions
         | RecordList::CommitKeys => of_threads(tenant, query),
-        RecordList::Mailboxes | RecordList::Interrupts | RecordList::Dispatches => dump_mailbox(&tenant.mailbox.read(), query, |_| 0),
+        RecordList::Mailboxes | RecordList::Interrupts | RecordList::Dispatches => {
+            dump_mailbox(&tenant.mailbox.read(), query, |_| 0)
+        }
         _ => of_index(tenant, query),
     }
 }

@@ -157,7 +157,12 @@ impl Rows<'_> {
         Ok(row_number)
     }
 
-    pub(super) fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailboxThread, columns: PositionColumns) -> Result<i64> {
+    pub(super) fn add_mailbox(
+        &self,
+        thread: &ThreadId,
+        record: &StoredMailboxThread,
+        columns: PositionColumns,
+    ) -> Result<i64> {
         let tenant = self.ensure_tenant_row()?;
         let (text, crc) = self.record_name(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;

@@ -201,7 +201,8 @@ impl InMemoryMailbox {
         }
         // This also applies to a claimed dispatch: a backend that reads a log may have read the claim only, and not the
         // enqueue.
-        if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !is_superseded && !stored.state.status.is_final()) {
+        if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !is_superseded && !stored.state.status.is_final())
+        {
             self.dispatch_by_dedupe_key.insert((thread.clone(), key.clone()), id.clone());
         }
         self.by_creation.insert(list_keys_of(&stored), created_at, &id);
