@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Error, IgnoreProgress, Limits, NewThread, PageRequest, Result, Store, TenantId, Timestamp,
+    Capabilities, Error, IgnoreProgress, Limits, NewDispatch, NewThread, PageRequest, Result, Store, TenantId, Timestamp,
     records::{CopyOptions, copy_tenant},
 };
 
@@ -59,12 +59,19 @@ impl fmt::Debug for CopyingFixture {
     }
 }
 
-/// Store time, from a thread of a tenant that nothing else uses. The tenant is deleted afterwards.
+/// Store time, from a thread or a dispatch of a tenant that nothing else uses. The tenant is deleted afterwards.
 async fn time_of(store: &dyn Store) -> Result<Timestamp> {
     let tenant: TenantId = id("time");
-    let threads = store.tenant(&tenant)?.threads.ok_or_else(|| Error::unavailable("the store has no threads"))?;
-    let time = threads.create_thread(NewThread::new(id("time"))).await?.created_at;
-    drop(threads);
+    let stores = store.tenant(&tenant)?;
+    let time = match (&stores.threads, &stores.mailbox) {
+        (Some(threads), _) => threads.create_thread(NewThread::new(id("time"))).await?.created_at,
+        (None, Some(mailbox)) => {
+            let enqueued = mailbox.enqueue(vec![NewDispatch::new(id("time"), id("time"))]).await?;
+            enqueued.into_iter().next().ok_or_else(Error::closed)??.created_at
+        }
+        (None, None) => return Err(Error::unavailable("the store has neither threads nor a mailbox")),
+    };
+    drop(stores);
     store.delete_tenant(&tenant).await?;
     Ok(time)
 }
