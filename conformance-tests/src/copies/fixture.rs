@@ -26,6 +26,7 @@ use crate::{
 pub struct CopyingFixture {
     fixtures: Vec<Arc<dyn Fixture>>,
     next: AtomicUsize,
+    gaps: Vec<Gap>,
 }
 
 /// An opened store, and the fixture that opened it.
@@ -39,7 +40,14 @@ impl CopyingFixture {
     /// copies from one backend to the next one. The capabilities are those of the first fixture.
     #[must_use]
     pub fn new(fixtures: Vec<Arc<dyn Fixture>>) -> Self {
-        Self { fixtures, next: AtomicUsize::new(0) }
+        Self { fixtures, next: AtomicUsize::new(0), gaps: Vec::new() }
+    }
+
+    /// Declares cases that fail because a copy is another store.
+    #[must_use]
+    pub fn with_gaps(mut self, gaps: impl IntoIterator<Item = Gap>) -> Self {
+        self.gaps.extend(gaps);
+        self
     }
 
     fn fixture(&self, place: usize) -> Result<&Arc<dyn Fixture>> {
@@ -115,7 +123,7 @@ impl Fixture for CopyingFixture {
     }
 
     fn gaps(&self) -> Vec<Gap> {
-        Vec::new()
+        self.gaps.clone()
     }
 
     async fn open(&self, limits: Limits) -> Result<OpenedStore> {

@@ -16,5 +16,5 @@ pub(crate) mod copied {
         CopyingFixture::new(vec![Arc::new(crate::fixture())])
     }
 
-    conformance_tests::mailbox_store!(crate::conformance::copied::fixture());
+    conformance_tests::area_tests! { [MailboxStore crate::conformance::copied::fixture()] mailbox }
 }
