@@ -262,6 +262,14 @@ fn url_for_child_process(url: &StoreUrl) -> Result<OsString> {
 }
 
 impl StoreHeader {
+    /// Returns the URLs of the store and of the stores of its parts.
+    pub(crate) fn urls(&self) -> String {
+        let parts = [("mailbox", &self.mailbox), ("settings", &self.settings), ("blobs", &self.blobs)];
+        let others: String =
+            parts.into_iter().filter_map(|(name, url)| Some(format!(", {name} {}", url.as_ref()?))).collect();
+        format!("{}{others}", self.store)
+    }
+
     /// Returns the header as one line of text.
     pub(crate) fn line(&self) -> String {
         let survives = match self.capabilities.survives {
@@ -269,9 +277,6 @@ impl StoreHeader {
             Survives::Process => "a killed process, but not a power cut",
             Survives::Power => "a power cut",
         };
-        let parts = [("mailbox", &self.mailbox), ("settings", &self.settings), ("blobs", &self.blobs)];
-        let others: String =
-            parts.into_iter().filter_map(|(name, url)| Some(format!(", {name} {}", url.as_ref()?))).collect();
-        format!("store {}{others}, tenant {}; acknowledged data survives {survives}", self.store, self.tenant)
+        format!("store {}, tenant {}; acknowledged data survives {survives}", self.urls(), self.tenant)
     }
 }

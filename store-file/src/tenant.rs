@@ -60,9 +60,10 @@ impl Tenant {
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.check_open()?;
+        let ticket = self.state.write_gate.enter()?;
         let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, None);
         let changing = move |shared: &Arc<Shared>, tenant: &TenantId| {
-            let _work_guard = work_guard;
+            let (_work_guard, _ticket) = (work_guard, ticket);
             job(shared, tenant)
         };
         let answer = self.run(&None, changing).await?;
@@ -111,9 +112,10 @@ impl Tenant {
             Ask::Commit(commit) => commit.key.clone(),
             _ => None,
         };
+        let ticket = self.state.write_gate.enter()?;
         let (work_guard, caller_guard) = in_flight::start_call(&self.state.abandoned, about);
         let key = (self.id.clone(), thread, part);
-        let wanted = Wanted { ask, key, tenant: Arc::clone(&self.state), work: work_guard };
+        let wanted = Wanted { ask, key, tenant: Arc::clone(&self.state), work: work_guard, ticket };
         let answer = self.writers.push(wanted).await;
         caller_guard.answered();
         match answer {

@@ -37,7 +37,7 @@ impl MemoryCommits {
 #[async_trait]
 impl CommitCoordinator for MemoryCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         commit::check(&commit, tenant.decision_context().limits)?;
         let needs = commit::needed_keys(&commit);
         let family_guard = needs.parent_thread.is_some().then(|| tenant.family_lock.lock());

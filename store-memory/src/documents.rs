@@ -54,7 +54,7 @@ impl DocumentStore for MemoryDocuments {
     }
 
     async fn write_documents(&self, request: WriteDocuments) -> Result<WrittenDocuments> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         document::check_write(&request, tenant.decision_context().limits)?;
         match request.thread() {
             Some(thread) => tenant.slots.write(thread, |slot| plan_and_apply(tenant, Some(slot), &request)),

@@ -40,7 +40,7 @@ impl MemoryEvents {
 #[async_trait]
 impl EventWriter for MemoryEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let Some(thread) = event::fenced_thread(&request)? else {
             return append(tenant, &mut tenant.index.write(), &request, AppendOptions::default());
         };
@@ -161,7 +161,7 @@ impl EventSource for SubscriptionSource {
 #[async_trait]
 impl EventRetention for MemoryEvents {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let TrimRequest { scope, before, dry_run, .. } = request;
         let mut index = tenant.index.write();
         let state = index.events.scope_state(&scope);
@@ -179,7 +179,7 @@ impl EventRetention for MemoryEvents {
     }
 
     async fn redact_events(&self, requests: Vec<RedactEvent>) -> Result<u64> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         event::check_redactions(&requests)?;
         let mut index = tenant.index.write();
         Ok(requests.iter().map(|request| u64::from(index.events.redact(request))).sum())

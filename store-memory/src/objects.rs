@@ -74,7 +74,7 @@ impl ObjectUpload for MemoryUpload {
     }
 
     async fn finish(self: Box<Self>, key: &ObjectKey) -> Result<()> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let object = MemoryObject { parts: self.parts, created_at: tenant.now() };
         tenant.objects.write().insert(key.clone(), object);
         Ok(())
@@ -95,7 +95,8 @@ impl ObjectStore for MemoryObjects {
     }
 
     async fn delete_objects(&self, keys: &[ObjectKey]) -> Result<()> {
-        let mut objects = self.tenant.check_open()?.objects.write();
+        let (tenant, _ticket) = self.tenant.begin_write()?;
+        let mut objects = tenant.objects.write();
         for key in keys {
             objects.remove(key);
         }

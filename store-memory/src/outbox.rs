@@ -27,19 +27,19 @@ impl MemoryOutbox {
 #[async_trait]
 impl OutboxStore for MemoryOutbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let mut index = tenant.index.write();
         outbox::claim(&mut index.outbox, &request, tenant.decision_context())
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let mut index = tenant.index.write();
         outbox::extend(&mut index.outbox, &request, tenant.decision_context())
     }
 
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let mut index = tenant.index.write();
         outbox::settle(&mut index.outbox, requests, tenant.decision_context())
     }
@@ -95,13 +95,13 @@ impl OutboxStore for MemoryOutbox {
     }
 
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let mut index = tenant.index.write();
         outbox::requeue(&mut index.outbox, request, tenant.decision_context())
     }
 
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let mut index = tenant.index.write();
         outbox::purge(&mut index.outbox, &request)
     }

@@ -33,7 +33,7 @@ impl MemoryPending {
         runs: impl IntoIterator<Item = &'a RunId>,
         plan: impl FnOnce(&PlanView<'_>, &Tenant) -> Result<QueueDecision<T>>,
     ) -> Result<T> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         tenant.slots.write(thread, |slot| {
             // The index contains the runs of all threads. Only those of this thread matter for the plan, and they do
             // not change while the slot is locked. The plan reads no events, no outbox rows and no

@@ -49,6 +49,8 @@ impl Answer for Settled {}
 impl Answer for Interrupted {}
 impl Answer for Reclaimed {}
 impl Answer for bool {}
+/// A restored record.
+impl Answer for () {}
 
 impl Answer for Dispatch {
     fn dispatch_mut(&mut self) -> Option<&mut Dispatch> {
@@ -87,7 +89,7 @@ impl LargeParts {
     }
 }
 
-async fn load_large_part(tenant: &Tenant, data_ref: DataRef) -> Result<Json> {
+pub(crate) async fn load_large_part(tenant: &Tenant, data_ref: DataRef) -> Result<Json> {
     let connection = &tenant.log().connection;
     let damaged = || Error::corrupt(format!("message {} of the data stream", data_ref.sequence));
     let text = connection.load(&connection.names.data_stream(), data_ref.sequence).await?.ok_or_else(damaged)?;
@@ -223,7 +225,7 @@ impl<I: Sync, R, P: Preparation<I>> DecisionCall<'_, I, R, P> {
             return Ok(TryResult::Answers(answers));
         };
         let Some((log_subject, last)) = subject_and_last_message.flatten() else {
-            create_tenant(tenant).await?;
+            create_tenant(tenant, 0).await?;
             return Ok(TryResult::Conflict);
         };
         let decision = write_large_parts(tenant, decision, written_parts, &log_subject).await?;
@@ -352,8 +354,9 @@ async fn write_large_part(
     }
 }
 
-/// Creates the tenant if it does not exist. Of several callers that try at the same time, the first one creates it.
-pub(crate) async fn create_tenant(tenant: &Tenant) -> Result<()> {
+/// Creates the tenant if it does not exist, with an incarnation of at least `at_least`. Of several callers that try at the
+/// same time, the first one creates it.
+pub(crate) async fn create_tenant(tenant: &Tenant, at_least: u64) -> Result<()> {
     let log = tenant.log();
     let now = log.now()?;
     let (last, record) = {
@@ -364,7 +367,7 @@ pub(crate) async fn create_tenant(tenant: &Tenant) -> Result<()> {
         let earlier_tenant = view.tenants.get(&tenant.name);
         // The incarnation is above that of any earlier mailbox, including those of an earlier store (MB-25).
         let next = earlier_tenant.map_or(0, |tenant| tenant.record.incarnation.saturating_add(1));
-        let incarnation = now.as_millis().max(next);
+        let incarnation = now.as_millis().max(next).max(at_least);
         (earlier_tenant.map_or(0, |tenant| tenant.sequence), TenantRecord { incarnation, is_deleted: false })
     };
     match log.write(&LogSubject::Tenant(tenant.name.clone()), last, record.encode()).await {

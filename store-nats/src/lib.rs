@@ -23,6 +23,7 @@
 //! - `error`: converts errors
 //! - `inspect`: checks of what the servers store
 //! - `health`: versions, settings of the streams, replicas, the leader's clock
+//! - `records`: dumps and restores, for copies
 //! - `testing`: stores for tests
 //!
 //! ```no_run
@@ -52,6 +53,7 @@ mod inspect;
 mod live;
 mod log;
 mod mailbox;
+mod records;
 mod server_names;
 mod store;
 mod streams;

@@ -25,6 +25,7 @@ use crate::{
     live::{LiveState, NatsLive},
     log::{self, Log},
     mailbox::NatsMailbox,
+    records::NatsRecords,
     server_names::LogSubject,
     streams,
     tenant::{SharedState, Tenant},
@@ -171,9 +172,10 @@ impl NatsStore {
 impl Store for NatsStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let tenant = self.open_tenant(tenant)?;
-        let (live, mailbox) = (NatsLive::new(tenant.clone()), Arc::new(NatsMailbox::new(tenant)));
+        let (live, records) = (NatsLive::new(tenant.clone()), Arc::new(NatsRecords::new(tenant.clone())));
+        let mailbox = Arc::new(NatsMailbox::new(tenant));
         let wake_ups = Arc::clone(&mailbox);
-        let stores = TenantStores::default().with_mailbox(mailbox);
+        let stores = TenantStores::default().with_mailbox(mailbox).with_records(records);
         Ok(stores.with_wake_ups(wake_ups).with_live(Arc::new(live)))
     }
 

@@ -9,6 +9,7 @@
 //! - `readers`: the threads that read
 //! - `tenant`: passes calls to these threads and returns their results
 //! - `notifications`: wakes waiting callers in this process and in other processes
+//! - `records`: dumps and restores, for copies
 //! - `inspect`: checks, and repairs of derived data
 //! - `health`: versions, settings, free space
 //! - `schema`, `sql`: connections, the schema, statements
@@ -38,6 +39,7 @@ mod inspect;
 mod mailbox;
 mod notifications;
 mod readers;
+mod records;
 mod rows;
 mod schema;
 mod sql;

@@ -139,6 +139,11 @@ impl Readers {
         shared.as_ref().map(Arc::clone).ok_or_else(Error::closed)
     }
 
+    /// Returns the file that is read.
+    pub(crate) fn database_file(&self) -> Result<Arc<DatabaseFile>> {
+        Ok(Arc::clone(&self.shared()?.database_file))
+    }
+
     /// Runs a read on one snapshot, for no longer than a read may take (SQ-5).
     pub(crate) async fn read<T: Send + 'static>(
         &self,

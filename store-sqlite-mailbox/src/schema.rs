@@ -121,6 +121,13 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
+/// Opens a connection that keeps all others from writing to the file until it is dropped.
+pub(crate) fn lock_for_reading(path: &Path) -> Result<Connection> {
+    let conn = connect(path)?;
+    conn.execute_batch(sql::BEGIN_WRITE).map_err(sql_error)?;
+    Ok(conn)
+}
+
 /// Opens the connection that writes. The schema is created if the file is empty.
 pub(crate) fn open_writer(database_file: &DatabaseFile, config: &SqliteConfig) -> Result<(Connection, OpenedDatabase)> {
     let conn = connect(&database_file.path)?;

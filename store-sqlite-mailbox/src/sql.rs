@@ -106,6 +106,16 @@ pub(crate) const NEXT_CLAIM_TIMES: &str = "SELECT
     (SELECT due FROM mailboxes INDEXED BY due WHERE tenant = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1),
     (SELECT lease FROM mailboxes INDEXED BY leases WHERE tenant = ?1 AND lease IS NOT NULL ORDER BY lease LIMIT 1)";
 
+/// The next dispatches of a dump.
+pub(crate) const DUMP_DISPATCHES: &str = "SELECT body, body_crc, state, state_crc, payload, id FROM dispatches
+    WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+/// The next interrupts of a dump, in the order of threads and epochs.
+pub(crate) const DUMP_INTERRUPTS: &str = "SELECT m.thread, i.epoch, i.record, i.crc
+    FROM mailboxes m INDEXED BY mailbox_of_thread CROSS JOIN interrupts i ON i.mailbox = m.no
+    WHERE m.tenant = ?1 AND m.thread >= ?2 AND (m.thread > ?2 OR i.epoch > ?3) ORDER BY m.thread, i.epoch LIMIT ?4";
+pub(crate) const RAISE_TENANT: &str = "UPDATE tenants SET incarnation = ?2 WHERE no = ?1";
+pub(crate) const RAISE_INCARNATION: &str = "UPDATE meta SET last_incarnation = max(last_incarnation, ?1) WHERE one = 1";
+
 pub(crate) const INTEGRITY_CHECK: &str = "PRAGMA integrity_check(10)";
 pub(crate) const TENANTS: &str = "SELECT name, no, incarnation FROM tenants WHERE name > ?1 ORDER BY name LIMIT 1000";
 pub(crate) const IDS_OF_MAILBOX: &str = "SELECT created, id FROM dispatches INDEXED BY by_thread
@@ -245,6 +255,10 @@ mod tests {
             DUE_THREADS,
             EXPIRED_LEASES,
             NEXT_CLAIM_TIMES,
+            DUMP_DISPATCHES,
+            DUMP_INTERRUPTS,
+            RAISE_TENANT,
+            RAISE_INCARNATION,
         ];
         for text in others.into_iter().chain(lists) {
             let steps = query_plan(&conn, text);

@@ -28,6 +28,7 @@ use crate::{
     mailbox::TenantMailbox,
     notifications::Notifications,
     readers::{ReadGate, Readers},
+    records::SqliteRecords,
     rows::{get, query_all, query_one},
     schema, sql,
     tenant::{SharedState, StoreContext, Tenant},
@@ -197,9 +198,10 @@ impl Store for SqliteMailbox {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         self.state.shared.check_open()?;
         let tenant = self.open_tenant(tenant);
+        let records = Arc::new(SqliteRecords::new(tenant.clone()));
         let mailbox = Arc::new(TenantMailbox::new(tenant));
         let wake_ups = Arc::clone(&mailbox);
-        Ok(TenantStores::default().with_mailbox(mailbox).with_wake_ups(wake_ups))
+        Ok(TenantStores::default().with_mailbox(mailbox).with_wake_ups(wake_ups).with_records(records))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

@@ -116,9 +116,10 @@ impl Tenant {
     }
 
     /// Whether this handle belongs to the tenant with this row. If the tenant was removed and created again, an earlier
-    /// handle does not.
+    /// handle does not. A restore may have raised the incarnation of the row.
     pub(crate) fn matches_row(&self, found_row: Option<TenantRow>) -> bool {
-        self.tenant_row().is_none_or(|tenant_row| found_row == Some(tenant_row))
+        let number = |row: TenantRow| row.row_number;
+        self.tenant_row().is_none_or(|tenant_row| found_row.map(number) == Some(number(tenant_row)))
     }
 
     /// Returns the row of the tenant as a transaction sees it, `None` if there is none yet, or `Closed` if the tenant

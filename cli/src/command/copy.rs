@@ -1,7 +1,7 @@
 //! `copy`: moves everything from one store to another, and compares both.
 
 use agentstore::{
-    CopiedTenant, CopyStep, StoreUrl, TenantId, copy_stores,
+    CopiedTenant, CopyStep, ErrorKind, StoreUrl, TenantId, copy_stores,
     records::{CopyOptions, CopyReport},
 };
 use serde::Serialize;
@@ -38,12 +38,18 @@ pub(crate) struct Args {
     /// The URL of the store that has the mailbox to copy from, if it is another one
     #[arg(long, value_name = "URL")]
     from_mailbox: Option<StoreArg>,
+    /// The URL of the store that has the bytes of blobs to copy from, if it is another one
+    #[arg(long, value_name = "URL")]
+    from_blobs: Option<StoreArg>,
     /// The URL of the store to copy to; it is created if it does not exist
     #[arg(long, value_name = "URL")]
     to: StoreArg,
     /// The URL of the store to copy the mailbox to, if it is another one
     #[arg(long, value_name = "URL")]
     to_mailbox: Option<StoreArg>,
+    /// The URL of the store to copy the bytes of blobs to, if it is another one
+    #[arg(long, value_name = "URL")]
+    to_blobs: Option<StoreArg>,
     /// Copy all tenants, not only that of `--tenant`
     #[arg(long)]
     all: bool,
@@ -70,17 +76,17 @@ struct Copied<'a> {
 }
 
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
-    let (from, to) = (url_of("--from", &args.from)?, url_of("--to", &args.to)?);
-    if from.is_same_store(to) {
+    let from =
+        parts([("--from-mailbox", &args.from_mailbox), ("--from-blobs", &args.from_blobs)], ("--from", &args.from))?;
+    let to = parts([("--to-mailbox", &args.to_mailbox), ("--to-blobs", &args.to_blobs)], ("--to", &args.to))?;
+    if from.store.is_same_store(&to.store) {
         return Err(Failure::Usage("`--from` and `--to` name the same store".to_owned()));
     }
-    let from_mailbox = args.from_mailbox.as_ref().map(|url| url_of("--from-mailbox", url)).transpose()?;
-    let to_mailbox = args.to_mailbox.as_ref().map(|url| url_of("--to-mailbox", url)).transpose()?;
     let tenant = &global.tenant;
     // The source is opened for writing, so that no other process can write to it.
-    let source = Session::open_at(parts(from, from_mailbox), tenant.clone(), Access::Write).await?;
+    let source = Session::open_at(from, tenant.clone(), Access::Write).await?;
     let access = if args.dry_run || args.compare { Access::ReadOrEmpty } else { Access::Create };
-    let target = match Session::open_at(parts(to, to_mailbox), tenant.clone(), access).await {
+    let target = match Session::open_at(to, tenant.clone(), access).await {
         Ok(target) => target,
         Err(error) => {
             source.close().await?;
@@ -99,8 +105,11 @@ fn url_of<'a>(name: &str, url: &'a StoreArg) -> Result<&'a StoreUrl> {
     url.url().map_err(|reason| Failure::Usage(format!("invalid value for `{name}`: {reason}")))
 }
 
-fn parts(store: &StoreUrl, mailbox: Option<&StoreUrl>) -> PartUrls {
-    PartUrls { store: store.clone(), mailbox: mailbox.cloned(), settings: None, blobs: None }
+/// Returns where the parts of one side are: the mailbox, and the bytes of blobs. Config, profiles and audit log in a store of
+/// their own are copied as that store.
+fn parts(others: [(&str, &Option<StoreArg>); 2], (name, store): (&str, &StoreArg)) -> Result<PartUrls> {
+    let [mailbox, blobs] = others.map(|(name, url)| url.as_ref().map(|url| url_of(name, url).cloned()).transpose());
+    Ok(PartUrls { store: url_of(name, store)?.clone(), mailbox: mailbox?, settings: None, blobs: blobs? })
 }
 
 async fn copy(
@@ -110,18 +119,18 @@ async fn copy(
     out: &mut Output,
 ) -> Result<Ending> {
     let header = source.header();
-    let name = header.mailbox.as_ref().map_or_else(String::new, |mailbox| format!(" with {mailbox}"));
-    let options = CopyOptions::new(format!("{}{name}", header.store))
-        .merging(args.merge)
-        .leaving_out(args.partial)
-        .dry_run(args.dry_run);
+    let options = CopyOptions::new(header.urls()).merging(args.merge).leaving_out(args.partial).dry_run(args.dry_run);
     let step = if args.compare { CopyStep::Compare } else { CopyStep::Copy };
     let bar = TerminalProgress::with_rate(if args.compare { "comparing" } else { "copying" });
     let copied = copy_stores((source.stores(), target.stores()), tenant, step, &options, &bar).await;
     bar.finish();
-    let copied = copied?;
+    let copied = copied.map_err(|error| match error.kind() {
+        ErrorKind::Unsupported if !args.partial => Failure::from(error)
+            .with_advice("`--dry-run` says what the target has no place for, and `--partial` leaves it out"),
+        _ => Failure::from(error),
+    })?;
     if out.is_json() {
-        let (from, to) = (header.store, target.header().store);
+        let (from, to) = (header.urls(), target.header().urls());
         out.print_document(&Copied { from, to, tenants: &copied })?;
     } else {
         for CopiedTenant { tenant, report, .. } in &copied {

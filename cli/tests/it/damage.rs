@@ -16,14 +16,14 @@ fn store_with_two_threads() -> TestStore {
     store
 }
 
-fn damaged_log(store: &TestStore) -> PathBuf {
+pub(crate) fn damaged_log(store: &TestStore) -> PathBuf {
     let folder = fs::read_dir(store.path().join("tenants")).unwrap().next().unwrap().unwrap().path();
     let mut logs = fs::read_dir(folder).unwrap().map(|log| log.unwrap().path());
     logs.find(|log| log.file_name().unwrap().to_string_lossy().starts_with("damaged.")).unwrap()
 }
 
 /// Changes a bit of a line. The first line has the number 0.
-fn flip_bit(log: PathBuf, line: usize) {
+pub(crate) fn flip_bit(log: PathBuf, line: usize) {
     let mut bytes = fs::read(&log).unwrap();
     let start: usize = bytes.split_inclusive(|byte| *byte == b'\n').take(line).map(<[u8]>::len).sum();
     bytes[start + 9] ^= 1;
@@ -31,7 +31,7 @@ fn flip_bit(log: PathBuf, line: usize) {
 }
 
 /// Changes the groups of a log and writes them with correct checksums. Each commit of the log must have one entry.
-fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
+pub(crate) fn rewrite_groups(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
     let text = fs::read_to_string(&log).unwrap();
     let (header, lines) = text.split_once('\n').unwrap();
     // A group ends with its commit line. The first group has more lines than the others: one is for the thread.

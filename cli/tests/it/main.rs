@@ -15,6 +15,7 @@ mod branches;
 mod compositions;
 mod config;
 mod conformance;
+mod copies;
 mod damage;
 mod definitions_page;
 mod demo;

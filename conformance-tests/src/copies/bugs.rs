@@ -33,6 +33,8 @@ pub enum CopyBug {
     CountsAgain,
     /// The claim that wrote last is not remembered.
     ForgetsFences,
+    /// A claim that goes on is forgotten.
+    ForgetsClaims,
     /// A dump begins a page with the record with which the page before ended.
     RepeatsRecords,
 }
@@ -47,6 +49,7 @@ impl CopyBug {
         Self::GivesNumbersAgain,
         Self::CountsAgain,
         Self::ForgetsFences,
+        Self::ForgetsClaims,
         Self::RepeatsRecords,
     ];
 
@@ -68,7 +71,7 @@ impl CopyBug {
                     std::mem::swap(&mut first.topic_seqs, &mut second.topic_seqs);
                 }
             }
-            Self::ChangesTimes | Self::CountsAgain | Self::ForgetsFences => {
+            Self::ChangesTimes | Self::CountsAgain | Self::ForgetsFences | Self::ForgetsClaims => {
                 records.iter_mut().for_each(|record| self.change_record(record));
             }
             Self::RepeatsRecords => {}
@@ -86,6 +89,7 @@ impl CopyBug {
             }
             (Self::CountsAgain, StoredRecord::Scope { state, .. }) => state.floor = 0,
             (Self::ForgetsFences, StoredRecord::Thread(record)) => record.id_record.fence = None,
+            (Self::ForgetsClaims, StoredRecord::Mailbox { record, .. }) => record.running = None,
             _ => {}
         }
     }

@@ -26,21 +26,21 @@ use crate::{
 /// How many random operations a store is filled with.
 const STEPS: usize = 160;
 
-async fn empty_store(fixture: &Arc<dyn Fixture>) -> Result<(OpenedStore, TenantStores), Failure> {
+pub(super) async fn empty_store(fixture: &Arc<dyn Fixture>) -> Result<(OpenedStore, TenantStores), Failure> {
     let opened = fixture.open(Limits::default()).await?;
     let stores = opened.store.tenant(&TenantId::default_tenant())?;
     Ok((opened, stores))
 }
 
-fn options() -> CopyOptions {
+pub(super) fn options() -> CopyOptions {
     CopyOptions::new("the source")
 }
 
-async fn copy(from: &TenantStores, to: &TenantStores) -> Result<CopyReport, Failure> {
+pub(super) async fn copy(from: &TenantStores, to: &TenantStores) -> Result<CopyReport, Failure> {
     Ok(copy_tenant(from, to, &options(), &IgnoreProgress).await?)
 }
 
-fn expect_equal(report: &CopyReport) -> Verdict {
+pub(super) fn expect_equal(report: &CopyReport) -> Verdict {
     expect_eq(&report.differences, &Vec::new())?;
     expect_eq(report.difference_count, 0)?;
     expect_eq(&report.source, &report.target)
@@ -155,7 +155,13 @@ pub async fn a_copy_has_what_was_given(fixture: Arc<dyn Fixture>) -> Verdict {
 
 /// Stops after so many calls.
 #[derive(Debug)]
-struct StopAfter(AtomicU64);
+pub(super) struct StopAfter(AtomicU64);
+
+impl StopAfter {
+    pub(super) const fn pages(pages: u64) -> Self {
+        Self(AtomicU64::new(pages))
+    }
+}
 
 impl Progress for StopAfter {
     fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
@@ -171,7 +177,7 @@ pub async fn a_stopped_copy_continues(fixture: Arc<dyn Fixture>) -> Verdict {
     let digest = copy(&source, &whole).await?.target;
     let (_target, target) = empty_store(&fixture).await?;
     for batches in [1, 2, 1] {
-        let stopped = copy_tenant(&source, &target, &options(), &StopAfter(AtomicU64::new(batches))).await?;
+        let stopped = copy_tenant(&source, &target, &options(), &StopAfter::pages(batches)).await?;
         expect(stopped.stopped, "the copy stops when its progress says so")?;
         // It is no copy of another store, and not complete.
         let other = copy_tenant(&source, &target, &CopyOptions::new("another source"), &IgnoreProgress).await;

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Error, IgnoreProgress, Limits, NewThread, PageRequest, Result, Store, TenantId, Timestamp,
+    Capabilities, Error, IgnoreProgress, Limits, NewDispatch, NewThread, PageRequest, Result, Store, TenantId, Timestamp,
     records::{CopyOptions, copy_tenant},
 };
 
@@ -26,6 +26,7 @@ use crate::{
 pub struct CopyingFixture {
     fixtures: Vec<Arc<dyn Fixture>>,
     next: AtomicUsize,
+    gaps: Vec<Gap>,
 }
 
 /// An opened store, and the fixture that opened it.
@@ -39,7 +40,14 @@ impl CopyingFixture {
     /// copies from one backend to the next one. The capabilities are those of the first fixture.
     #[must_use]
     pub fn new(fixtures: Vec<Arc<dyn Fixture>>) -> Self {
-        Self { fixtures, next: AtomicUsize::new(0) }
+        Self { fixtures, next: AtomicUsize::new(0), gaps: Vec::new() }
+    }
+
+    /// Declares cases that fail because a copy is another store.
+    #[must_use]
+    pub fn with_gaps(mut self, gaps: impl IntoIterator<Item = Gap>) -> Self {
+        self.gaps.extend(gaps);
+        self
     }
 
     fn fixture(&self, place: usize) -> Result<&Arc<dyn Fixture>> {
@@ -59,12 +67,19 @@ impl fmt::Debug for CopyingFixture {
     }
 }
 
-/// Store time, from a thread of a tenant that nothing else uses. The tenant is deleted afterwards.
+/// Store time, from a thread or a dispatch of a tenant that nothing else uses. The tenant is deleted afterwards.
 async fn time_of(store: &dyn Store) -> Result<Timestamp> {
     let tenant: TenantId = id("time");
-    let threads = store.tenant(&tenant)?.threads.ok_or_else(|| Error::unavailable("the store has no threads"))?;
-    let time = threads.create_thread(NewThread::new(id("time"))).await?.created_at;
-    drop(threads);
+    let stores = store.tenant(&tenant)?;
+    let time = match (&stores.threads, &stores.mailbox) {
+        (Some(threads), _) => threads.create_thread(NewThread::new(id("time"))).await?.created_at,
+        (None, Some(mailbox)) => {
+            let enqueued = mailbox.enqueue(vec![NewDispatch::new(id("time"), id("time"))]).await?;
+            enqueued.into_iter().next().ok_or_else(Error::closed)??.created_at
+        }
+        (None, None) => return Err(Error::unavailable("the store has neither threads nor a mailbox")),
+    };
+    drop(stores);
     store.delete_tenant(&tenant).await?;
     Ok(time)
 }
@@ -108,7 +123,7 @@ impl Fixture for CopyingFixture {
     }
 
     fn gaps(&self) -> Vec<Gap> {
-        Vec::new()
+        self.gaps.clone()
     }
 
     async fn open(&self, limits: Limits) -> Result<OpenedStore> {

@@ -1,12 +1,14 @@
 //! Tests of copies from one store to another (promises VF of the contract).
 //!
-//! [`copies!`](crate::copies) defines them for a backend. [`CopyingFixture`] copies a store each time that it is opened
+//! [`copies!`](crate::copies) defines them for a backend, and [`mailbox_copies!`](crate::mailbox_copies) for one that keeps
+//! mailboxes only. [`CopyingFixture`] copies a store each time that it is opened
 //! again, so that the model and the cases that open a store again test the copy: every answer must be that of the store
 //! that was copied.
 
 mod bugs;
 mod checks;
 mod fixture;
+mod mailbox_checks;
 mod random_store;
 
 use std::{fmt::Debug, future::Future, sync::Arc};
@@ -21,6 +23,10 @@ pub use self::{
         changed_records_are_found, what_has_no_place_is_reported_first,
     },
     fixture::CopyingFixture,
+    mailbox_checks::{
+        a_copied_mailbox_has_every_record, a_hold_keeps_writers_away, a_stopped_copy_of_a_mailbox_is_repeated,
+        records_without_a_place_are_refused, work_goes_on_in_a_copied_mailbox,
+    },
     random_store::RandomStore,
 };
 use crate::{Fixture, Verdict};
@@ -73,6 +79,25 @@ macro_rules! copies {
                 a_target_with_other_data_is_refused changed_records_are_found a_cursor_of_the_source_is_refused
                 a_dry_run_writes_nothing what_has_no_place_is_reported_first
             }
+            $crate::mailbox_copies! { @tests $fixture }
+        }
+    };
+}
+
+/// Defines a test for each check of copies of mailboxes, as [`copies!`](crate::copies) does: for stores that keep mailboxes
+/// only.
+#[macro_export]
+macro_rules! mailbox_copies {
+    (@tests $fixture:expr) => {
+        $crate::copies! { @tests $fixture;
+            a_copied_mailbox_has_every_record work_goes_on_in_a_copied_mailbox
+            records_without_a_place_are_refused a_hold_keeps_writers_away
+        }
+    };
+    ($fixture:expr) => {
+        mod copies {
+            $crate::mailbox_copies! { @tests $fixture }
+            $crate::copies! { @tests $fixture; a_stopped_copy_of_a_mailbox_is_repeated }
         }
     };
 }

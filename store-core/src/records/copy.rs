@@ -125,8 +125,9 @@ impl CopyReport {
 ///   of the source do not work on it.
 /// - If the call ends before its end, for whatever reason, the same call continues it (VF-2). The memory that it needs
 ///   does not depend on how much is copied.
-/// - No other process writes to the source meanwhile ([`RecordPort::hold_writes`]). At the end both sides are compared,
-///   record by record (VF-3). The target counts as complete only if there is no difference.
+/// - No other process writes to the source meanwhile, if the source can lock ([`RecordPort::hold_writes`]). At the end both
+///   sides are compared, record by record (VF-3). If callers could write to the source, it is read again for that. The
+///   target counts as complete only if there is no difference.
 ///
 /// While it runs, no caller should read or write the tenant in the target.
 ///
@@ -159,11 +160,14 @@ pub async fn copy_tenant(
         let list = missing.list.parse::<RecordList>();
         return Err(list.map_or_else(|_| Error::new(Detail::Unsupported { operation: "keeping blobs" }), no_list));
     }
-    let _hold = copy.source.hold_writes().await?;
+    let hold = copy.source.hold_writes().await?;
     let mark = found.unwrap_or_else(|| CopyMark::new(&options.source, options.merge));
     let Some(source) = copy.copy_records(mark, &mut report, progress).await? else { return Ok(report) };
     copy.copy_objects(&mut report).await?;
-    copy.compare(source, &mut report, progress).await?;
+    // What was read is what the source has only if nothing could be written to it.
+    let known = if hold.is_exclusive() { source } else { Vec::new() };
+    copy.compare(known, &mut report, progress).await?;
+    drop(hold);
     if report.difference_count == 0
         && !report.stopped
         && let Some(documents) = &to.documents

@@ -72,6 +72,12 @@ pub enum RecordPart {
 }
 
 impl RecordList {
+    /// Returns whether a store that keeps mailboxes only has the list.
+    #[must_use]
+    pub const fn is_of_mailbox(self) -> bool {
+        matches!(self, Self::Numbers | Self::Mailboxes | Self::Interrupts | Self::Dispatches)
+    }
+
     /// Returns the part that has the list. The numbers belong to both parts.
     #[must_use]
     pub const fn part(self) -> RecordPart {

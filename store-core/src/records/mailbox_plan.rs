@@ -3,8 +3,26 @@
 use super::StoredRecord;
 use crate::{
     error::Result,
-    mailbox::{MailboxPlan, MailboxView},
+    mailbox::{MailboxDecision, MailboxPlan, MailboxView},
 };
+
+/// Decides about a record of a mailbox that is restored: it is written unchanged, unless the mailbox has it already. A
+/// record of another kind changes nothing.
+///
+/// # Errors
+/// Any error of the view.
+pub fn restore_to_mailbox(view: &(impl MailboxView + ?Sized), record: &StoredRecord) -> Result<MailboxDecision<()>> {
+    let is_known = match record {
+        StoredRecord::Mailbox { thread, record } => view.mailbox(thread)?.as_ref() == Some(&**record),
+        StoredRecord::Interrupt { thread, interrupt } => {
+            view.interrupt(thread, interrupt.epoch)?.as_ref() == Some(&**interrupt)
+        }
+        StoredRecord::Dispatch(stored) => view.dispatch(stored.id())?.as_ref() == Some(&**stored),
+        _ => true,
+    };
+    let plan = if is_known { None } else { mailbox_plan(view, record)? };
+    Ok(MailboxDecision { plan: plan.map(Box::new), answer: Ok(()) })
+}
 
 /// Returns the plan that writes a record of a mailbox unchanged; none for a record of another kind.
 ///
@@ -13,11 +31,7 @@ use crate::{
 /// # Errors
 /// Any error of the view.
 pub fn mailbox_plan(view: &(impl MailboxView + ?Sized), record: &StoredRecord) -> Result<Option<MailboxPlan>> {
-    let thread = match record {
-        StoredRecord::Mailbox { thread, .. } | StoredRecord::Interrupt { thread, .. } => thread,
-        StoredRecord::Dispatch(stored) => &stored.body.thread,
-        _ => return Ok(None),
-    };
+    let Some(thread) = record.mailbox_thread() else { return Ok(None) };
     let mailbox = match record {
         StoredRecord::Mailbox { record, .. } => (**record).clone(),
         _ => view.mailbox(thread)?.unwrap_or_default(),

@@ -6,11 +6,14 @@
 mod compare;
 mod copy;
 mod digest;
+mod gate;
+mod in_memory_mailbox;
 mod key;
 mod list;
 mod mailbox_plan;
 mod mark;
 mod objects;
+mod page;
 mod record;
 mod store;
 mod walk;
@@ -19,10 +22,13 @@ pub use self::{
     compare::{Difference, DifferenceKind},
     copy::{CopyOptions, CopyReport, ListCount, MissingPlace, compare_tenants, copy_tenant},
     digest::{ListDigest, TenantDigest, digest_tenant},
+    gate::{WriteGate, WriteTicket},
+    in_memory_mailbox::dump_mailbox,
     key::{KeyPart, RecordKey},
     list::{RecordList, RecordPart},
-    mailbox_plan::mailbox_plan,
+    mailbox_plan::{mailbox_plan, restore_to_mailbox},
     mark::{COPY_COLLECTION, CopyMark, is_copy_mark},
+    page::RecordPage,
     record::{NumbersGiven, StoredRecord, ThreadRecord},
-    store::{JoinedRecords, RecordPort, RecordQuery, WriteHold},
+    store::{JoinedRecords, RecordPort, RecordQuery, WriteHold, no_list},
 };

@@ -191,6 +191,16 @@ impl StoredRecord {
         }
     }
 
+    /// Returns the thread whose mailbox the record belongs to, if it is a record of a mailbox.
+    #[must_use]
+    pub fn mailbox_thread(&self) -> Option<&ThreadId> {
+        match self {
+            Self::Mailbox { thread, .. } | Self::Interrupt { thread, .. } => Some(thread),
+            Self::Dispatch(stored) => Some(&stored.body.thread),
+            _ => None,
+        }
+    }
+
     /// Returns the key of the record in its list.
     #[must_use]
     pub fn key(&self) -> RecordKey {

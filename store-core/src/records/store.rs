@@ -62,28 +62,39 @@ impl RecordQuery {
 
 /// Keeps callers from writing to a tenant as long as it exists.
 #[must_use = "callers can write again when it is dropped"]
-pub struct WriteHold(Option<Box<dyn Any + Send + Sync>>);
+pub struct WriteHold {
+    guard: Option<Box<dyn Any + Send + Sync>>,
+    is_exclusive: bool,
+}
 
 impl WriteHold {
-    /// Makes a hold that ends when `guard` is dropped.
+    /// Makes a hold that ends when `guard` is dropped. Until then nothing of the tenant changes.
     pub fn new(guard: impl Any + Send + Sync) -> Self {
-        Self(Some(Box::new(guard)))
+        Self { guard: Some(Box::new(guard)), is_exclusive: true }
     }
 
-    /// Makes the hold of a store that no other process can write to while it is open.
-    pub const fn by_opening() -> Self {
-        Self(None)
+    /// Makes the hold of a store that keeps other processes away by being open, or that cannot keep writers away at all.
+    /// A copy then reads its source a second time, and so finds what was written in the meantime.
+    pub const fn without_lock() -> Self {
+        Self { guard: None, is_exclusive: false }
     }
 
     /// Makes a hold that ends when both end.
     pub fn and(self, other: Self) -> Self {
-        Self::new((self.0, other.0))
+        let is_exclusive = self.is_exclusive && other.is_exclusive;
+        Self { guard: Some(Box::new((self.guard, other.guard))), is_exclusive }
+    }
+
+    /// Returns whether nothing of the tenant can change until the hold is dropped.
+    #[must_use]
+    pub const fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 }
 
 impl fmt::Debug for WriteHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteHold").field("has_guard", &self.0.is_some()).finish()
+        f.debug_struct("WriteHold").field("is_exclusive", &self.is_exclusive).finish_non_exhaustive()
     }
 }
 
@@ -92,7 +103,9 @@ impl fmt::Debug for WriteHold {
 /// # Guarantees
 /// - What was dumped from one store and restored to another reads there as in the first one, and what was given, such
 ///   as keys, ids and numbers, is not given again (VF-3, VF-4).
-/// - A restore of records is atomic, and durable as a commit is. Restored again, the same records change nothing.
+/// - A restore of records is durable as a commit is. Restored again, the same records change nothing. It is atomic, unless
+///   the store can only write the records of one thread at once: then a restore that failed may have written those of
+///   some threads.
 ///
 /// A restore makes no decision: it neither checks nor derives what records say about each other. While records are
 /// restored, what readers of the tenant see is not complete, and nothing else may write to it.
@@ -104,7 +117,7 @@ pub trait RecordPort: Send + Sync {
     /// Keeps other callers from writing to the tenant, in every process, until the hold is dropped or the process ends.
     ///
     /// A store that only one process can open for writing is held by its opening: only callers of this process could
-    /// still write.
+    /// still write. A store without locks keeps no caller away. The hold of both says so ([`WriteHold::is_exclusive`]).
     ///
     /// # Errors
     /// `Unavailable` if writes of others do not end in time; `Unsupported` if the store was opened only for reading and
@@ -119,16 +132,18 @@ pub trait RecordPort: Send + Sync {
     /// `Unsupported` for a list that the store does not have; `Corrupt` for a record that cannot be read.
     async fn dump_records(&self, query: &RecordQuery) -> Result<Vec<StoredRecord>>;
 
-    /// Writes records unchanged, all of them or none. They come in the order of the lists, and of their keys.
+    /// Writes records unchanged. They come in the order of the lists, and of their keys.
     ///
     /// # Errors
     /// `Unsupported` for a list that the store does not have; `LimitExceeded` for a record that the store cannot keep;
-    /// any error of writing. After an `Unknown` outcome, restore the same records again.
+    /// any error of writing. After an `Unknown` outcome, restore the same records again. A store that is not atomic here
+    /// may have written some of them after any error.
     async fn restore_records(&self, records: Vec<StoredRecord>) -> Result<()>;
 }
 
-/// The error for a list that a store does not have.
-pub(crate) fn no_list(list: RecordList) -> Error {
+/// Returns the error for a list that a store does not have.
+#[must_use]
+pub fn no_list(list: RecordList) -> Error {
     Error::new(Detail::Unsupported { operation: list.operation() })
 }
 
@@ -164,11 +179,15 @@ impl RecordPort for JoinedRecords {
     }
 
     async fn hold_writes(&self) -> Result<WriteHold> {
-        let mut hold = WriteHold::by_opening();
+        let mut hold: Option<WriteHold> = None;
         for part in self.threads.iter().chain(&self.mailbox) {
-            hold = hold.and(part.hold_writes().await?);
+            let next = part.hold_writes().await?;
+            hold = Some(match hold {
+                Some(hold) => hold.and(next),
+                None => next,
+            });
         }
-        Ok(hold)
+        Ok(hold.unwrap_or_else(WriteHold::without_lock))
     }
 
     /// Of the numbers, each part gives its own: the claim numbers belong to the mailbox.

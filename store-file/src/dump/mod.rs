@@ -27,14 +27,14 @@ impl RecordPort for Tenant {
         true
     }
 
-    /// Only the process that has the store open for writing can write to it.
+    /// Only the process that has the store open for writing can write to it. Its callers get `Unavailable`.
     async fn hold_writes(&self) -> Result<WriteHold> {
         self.check_open()?;
         if self.shared.config.read_only {
             let operation = "holding the writes of a store opened for reading";
             return Err(Error::new(Detail::Unsupported { operation }));
         }
-        Ok(WriteHold::by_opening())
+        Ok(self.state.write_gate.hold().await)
     }
 
     async fn dump_records(&self, query: &RecordQuery) -> Result<Vec<StoredRecord>> {

@@ -9,6 +9,7 @@ use store_core::{
     Timestamp,
     in_flight::AbandonedCalls,
     live::{LiveHub, Notifier},
+    records::WriteGate,
 };
 
 /// What all handles of a tenant share.
@@ -24,6 +25,8 @@ pub(crate) struct TenantState {
     pub(crate) live: Arc<LiveHub>,
     /// Rung when something may be claimable.
     pub(crate) notifier: Notifier,
+    /// Through which all writes of callers pass.
+    pub(crate) write_gate: Arc<WriteGate>,
     /// Whether the log of a collection is to be rewritten.
     rewrite_due: AtomicBool,
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use store_core::{
     AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, RedactEvent, Reorder, ThreadPatch,
-    TrimRequest, WriteDocuments, in_flight::WorkGuard, records::StoredRecord,
+    TrimRequest, WriteDocuments,
+    in_flight::WorkGuard,
+    records::{StoredRecord, WriteTicket},
 };
 
 use super::{MailboxAsk, OutboxAsk};
@@ -41,6 +43,9 @@ pub(crate) struct Wanted {
     /// Dropped when the request was answered.
     #[expect(dead_code, reason = "dropping it signals that the request was answered")]
     pub(crate) work: WorkGuard,
+    /// Dropped when the request was answered.
+    #[expect(dead_code, reason = "dropping it lets a copy that keeps writers away begin")]
+    pub(crate) ticket: WriteTicket,
 }
 
 impl Ask {

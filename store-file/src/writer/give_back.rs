@@ -57,8 +57,10 @@ impl<T: Claimed> Drop for OnTheWay<T> {
     fn drop(&mut self) {
         let Some(ask) = self.claimed.take().and_then(|claimed| claimed.release()) else { return };
         let GiveBack { writers, log, tenant } = self.back.clone();
+        // While a copy keeps writers away, the claim goes on until its lease ends.
+        let Ok(ticket) = tenant.write_gate.enter() else { return };
         // Later calls of the caller wait for this release.
         let (work_guard, _caller_guard) = in_flight::start_call(&tenant.abandoned, None);
-        drop(writers.push(Wanted { ask, key: log, tenant, work: work_guard }));
+        drop(writers.push(Wanted { ask, key: log, tenant, work: work_guard, ticket }));
     }
 }

@@ -140,7 +140,7 @@ impl Round<'_> {
     }
 
     /// What the rules of the mailbox read.
-    fn table(&self, now: Timestamp) -> Result<MailboxTable<'_, Staged<'_>>> {
+    pub(super) fn table(&self, now: Timestamp) -> Result<MailboxTable<'_, Staged<'_>>> {
         MailboxTable::new(&self.staged, self.shared, &self.key.0).beside(&self.tails).claiming(now)
     }
 

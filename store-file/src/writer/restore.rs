@@ -7,7 +7,7 @@ use store_core::{
     Error, Result, Scope, ThreadId, Timestamp,
     codec::Codec as _,
     event::StoredEvent,
-    mailbox::StoredDispatch,
+    mailbox::{MailboxView as _, StoredDispatch},
     records::{NumbersGiven, RecordList, StoredRecord, ThreadRecord},
     thread::StoredThread,
 };
@@ -218,6 +218,7 @@ impl Round<'_> {
             lines.push(Line::MailboxMade(self.staged.claims(&tenant, now)?));
         }
         let mut threads = BTreeSet::new();
+        let (mut ended, mut live) = (Vec::new(), Vec::new());
         for record in records {
             match record {
                 StoredRecord::Mailbox { thread, record } => lines.push(mailbox_line(thread, record)),
@@ -226,12 +227,18 @@ impl Round<'_> {
                     let interrupt = Some((**interrupt).clone());
                     lines.push(Line::Interrupt(Box::new(InterruptLine { thread, epoch, interrupt })));
                 }
-                StoredRecord::Dispatch(stored) => {
-                    threads.insert(stored.body.thread.clone());
-                    lines.extend(dispatch_lines(stored));
-                }
+                StoredRecord::Dispatch(stored) if stored.state.status.is_final() => ended.push((**stored).clone()),
+                StoredRecord::Dispatch(stored) => live.push((**stored).clone()),
                 _ => {}
             }
+        }
+        // The line of a dispatch takes its dedupe key. So those that may hold theirs come last.
+        for stored in &ended {
+            live.extend(self.other_holder_of_key(stored, now)?);
+        }
+        for stored in ended.iter().chain(&live) {
+            threads.insert(stored.body.thread.clone());
+            lines.extend(dispatch_lines(stored));
         }
         // The record of the thread comes last: it finds the thread its places among the others.
         for thread in &threads {
@@ -242,6 +249,17 @@ impl Round<'_> {
         self.put_mailbox_lines(lines, now)?;
         self.brings((!threads.is_empty()).then_some(now));
         Ok(())
+    }
+}
+
+impl Round<'_> {
+    /// Returns the dispatch that holds the dedupe key of one that has ended.
+    fn other_holder_of_key(&self, ended: &StoredDispatch, now: Timestamp) -> Result<Option<StoredDispatch>> {
+        let Some(key) = &ended.body.dedupe_key else { return Ok(None) };
+        let view = self.table(now)?.with_payloads();
+        let Some(id) = view.last_dispatch_with_key(&ended.body.thread, key)? else { return Ok(None) };
+        let other = view.dispatch(&id)?.filter(|other| other.id() != ended.id());
+        Ok(other.filter(|other| !other.state.status.is_final()))
     }
 }
 

@@ -33,7 +33,7 @@ impl MemoryMailbox {
 
     /// Changes the mailbox under its exclusive lock. Then wakes the waiting workers if a dispatch has become claimable.
     fn change<T>(&self, change: impl FnOnce(&mut InMemoryMailbox, DecisionContext<'_>) -> Result<T>) -> Result<T> {
-        let tenant = self.tenant.check_open()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let mut mailbox = tenant.mailbox.write();
         let result = change(&mut mailbox, tenant.decision_context());
         let earliest_claim_time = mailbox.take_claimable_from();

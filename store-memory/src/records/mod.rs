@@ -31,10 +31,9 @@ impl RecordPort for MemoryRecords {
         true
     }
 
-    /// Only this process has the store.
+    /// Only this process has the store. Its callers get `Unavailable`.
     async fn hold_writes(&self) -> Result<WriteHold> {
-        self.tenant.check_open()?;
-        Ok(WriteHold::by_opening())
+        Ok(self.tenant.check_open()?.write_gate.hold().await)
     }
 
     async fn dump_records(&self, query: &RecordQuery) -> Result<Vec<StoredRecord>> {

@@ -14,6 +14,7 @@ use store_core::{
     commit::DecisionContext,
     live::{LiveHub, Notifier},
     mailbox::InMemoryMailbox,
+    records::{WriteGate, WriteTicket},
 };
 
 pub(crate) use self::{
@@ -74,6 +75,8 @@ pub(crate) struct Tenant {
     /// Notified when a dispatch may have become claimable. The caller holds no lock of the tenant meanwhile. Only a
     /// commit may hold the `family_lock`.
     pub(crate) worker_notifier: Notifier,
+    /// Through which all writes of callers pass. Restores of a copy do not.
+    pub(crate) write_gate: Arc<WriteGate>,
     is_closed: Flag,
 }
 
@@ -91,6 +94,7 @@ impl Tenant {
             deferred_drops: DeferredDrops::default(),
             live_hub: Arc::default(),
             worker_notifier: Notifier::default(),
+            write_gate: Arc::default(),
             is_closed: Flag::default(),
         }
     }
@@ -98,6 +102,13 @@ impl Tenant {
     /// Returns the tenant, or an error if it was closed.
     pub(crate) fn check_open(&self) -> Result<&Self> {
         if self.is_closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
+    }
+
+    /// Begins a write, which ends when the ticket is dropped. Returns the tenant, or an error if it was closed or a copy
+    /// keeps writers away.
+    pub(crate) fn begin_write(&self) -> Result<(&Self, WriteTicket)> {
+        let tenant = self.check_open()?;
+        Ok((tenant, self.write_gate.enter()?))
     }
 
     pub(crate) fn close(&self) {

@@ -20,26 +20,26 @@ use crate::{
 #[async_trait]
 impl ThreadAdmin for MemoryThreads {
     async fn create_thread(&self, draft: NewThread) -> Result<Thread> {
-        let tenant = self.tenant()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let _family_guard = draft.fields.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
         tenant.slots.write(&draft.id, |slot| create(tenant, slot, &draft))
     }
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
-        let tenant = self.tenant()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let _family_guard = patch.parent_thread_id.is_some().then(|| tenant.family_lock.lock());
         tenant.slots.write(id, |slot| update(tenant, slot, (id, &patch, expect)))
     }
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
-        let tenant = self.tenant()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let deletion = delete::delete_thread(tenant, id, request);
         tenant.deferred_drops.purge_batch_if_many();
         deletion
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
-        let tenant = self.tenant()?;
+        let (tenant, _ticket) = self.tenant.begin_write()?;
         let pruned = prune::prune_threads(tenant, request)?;
         while !request.dry_run && prune::forget_deleted_ids(tenant) {
             yield_now().await;
@@ -62,7 +62,8 @@ impl ThreadAdmin for MemoryThreads {
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
-        self.tenant()?.slots.write(id, |slot| slot.id_record.fence = None);
+        let (tenant, _ticket) = self.tenant.begin_write()?;
+        tenant.slots.write(id, |slot| slot.id_record.fence = None);
         Ok(())
     }
 }

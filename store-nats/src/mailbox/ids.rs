@@ -139,7 +139,7 @@ async fn reserve_ids(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> 
             return Ok(());
         }
         let Some((incarnation, steps)) = needed_steps(tenant, &ids_to_reserve)? else {
-            create_tenant(tenant).await?;
+            create_tenant(tenant, 0).await?;
             continue;
         };
         if steps.is_empty() {

@@ -68,7 +68,7 @@ impl NatsMailbox {
 
 /// Makes a decision about each item, with one call for each thread and several calls at the same time. The answers are
 /// in the order of the items.
-async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
+pub(crate) async fn decide_by_thread<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
     (thread_of, preparation): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Preparation<I>),

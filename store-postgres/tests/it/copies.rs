@@ -11,7 +11,7 @@ use store_core::{
     AppendEvents, Commit, DocumentChange, DocumentKey, IgnoreProgress, Json, KeySegment, Limits, Message, NewDispatch,
     NewEntry, NewEvent, NewThread, Scope, Store, TenantId, TenantStores, WriteDocuments,
     inspect::Inspector,
-    records::{CopyOptions, compare_tenants, copy_tenant},
+    records::{CopyOptions, DifferenceKind, compare_tenants, copy_tenant, digest_tenant},
 };
 
 use crate::fixture::{SchemaGuard, server_url};
@@ -94,6 +94,15 @@ async fn a_record_that_was_changed_behind_the_store_is_found_vf_3() {
     let report = compare_tenants(&stores, &copy, &options, &IgnoreProgress).await.unwrap();
     let found: Vec<_> = report.differences.iter().map(|found| (found.list, found.key.as_str())).collect();
     assert_eq!(found, [("entries", "t 2")]);
+    assert_ne!(report.source, report.target);
+    assert_ne!(Some(digest_tenant(&copy, &IgnoreProgress).await.unwrap()), report.source);
+    // What is not as other rows say is found without the source, too.
+    let sql = format!("DELETE FROM {}.entry WHERE seq = 2", to.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    let report = compare_tenants(&stores, &copy, &options, &IgnoreProgress).await.unwrap();
+    let found: Vec<_> = report.differences.iter().map(|found| (found.key.as_str(), found.kind)).collect();
+    assert_eq!(found, [("t 2", DifferenceKind::Missing)]);
+    assert_ne!(target.verify(&IgnoreProgress).await.unwrap().findings, Vec::new());
     source.close().await.unwrap();
     target.close().await.unwrap();
 }

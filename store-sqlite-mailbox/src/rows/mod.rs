@@ -1,6 +1,8 @@
 //! The stored data of a tenant, as one transaction sees it. The rules of core read it as a `MailboxView`.
 
+mod dump;
 mod read;
+mod restore;
 mod row_cache;
 mod statements;
 mod walk;

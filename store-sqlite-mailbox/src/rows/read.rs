@@ -63,7 +63,7 @@ impl MailboxView for Rows<'_> {
     }
 }
 
-fn parse_dispatch_id(text: &str) -> Result<DispatchId> {
+pub(super) fn parse_dispatch_id(text: &str) -> Result<DispatchId> {
     DispatchId::new(text).map_err(|e| corrupt("the id of a dispatch").with_source(e))
 }
 
@@ -73,7 +73,7 @@ pub(super) fn parse_thread_id(text: &str) -> Result<ThreadId> {
 
 impl Rows<'_> {
     /// Decodes a dispatch from its columns.
-    fn decode_dispatch(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
+    pub(super) fn decode_dispatch(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
         let name = id.as_str();
         let mut body: DispatchBody = self.record_name(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
         let payload_row = get::<Option<i64>>(row, 4)?;

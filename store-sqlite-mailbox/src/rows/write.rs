@@ -28,7 +28,7 @@ fn millis(time: Option<Timestamp>) -> Result<Option<i64>> {
     time.map(|time| signed(time.as_millis())).transpose()
 }
 
-fn position_columns(positions: ThreadPositions) -> Result<PositionColumns> {
+pub(super) fn position_columns(positions: ThreadPositions) -> Result<PositionColumns> {
     let (priority, since) = positions.ready.unzip();
     Ok([priority.map(i64::from), millis(since)?, millis(positions.due)?, millis(positions.lease)?])
 }
@@ -157,7 +157,12 @@ impl Rows<'_> {
         Ok(row_number)
     }
 
-    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailboxThread, columns: PositionColumns) -> Result<i64> {
+    pub(super) fn add_mailbox(
+        &self,
+        thread: &ThreadId,
+        record: &StoredMailboxThread,
+        columns: PositionColumns,
+    ) -> Result<i64> {
         let tenant = self.ensure_tenant_row()?;
         let (text, crc) = self.record_name(MAILBOX, thread.as_str()).encode(record);
         let [priority, since, due, lease] = columns;
@@ -198,7 +203,7 @@ impl Rows<'_> {
         (before, now): (Option<&DispatchState>, Timestamp),
     ) -> Result<()> {
         let (body, columns) = (&*stored.body, DispatchColumns::of(self, stored, now)?);
-        let DispatchColumns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
+        let DispatchColumns { status, epoch, available, due, ended, key, state: (state, crc) } = &columns;
         let (tenant, id) = (self.tenant_row_number(), body.id.as_str());
         // The usual changes write only some columns. The indexes of the other columns are then not updated.
         let is_usual = |before: &&DispatchState| before.epoch == stored.state.epoch && before.finished_at.is_none();
@@ -222,6 +227,13 @@ impl Rows<'_> {
             let parameters = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
             return self.execute(sql::SET_DISPATCH, parameters).map(drop);
         }
+        self.add_dispatch(row_number, stored, columns)
+    }
+
+    /// Adds the row of a dispatch.
+    fn add_dispatch(&self, row_number: i64, stored: &StoredDispatch, columns: DispatchColumns<'_>) -> Result<()> {
+        let (tenant, body, id) = (self.tenant_row_number(), &*stored.body, stored.body.id.as_str());
+        let DispatchColumns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
         let payload = self.add_payload(body)?;
         let (text, body_crc) = self.record_name(BODY, id).encode(&without_payload(body));
         let (created, number) = (signed(body.created_at.as_millis())?, signed(body.number)?);
@@ -231,6 +243,28 @@ impl Rows<'_> {
             text, body_crc, state, crc
         ];
         self.execute(sql::ADD_DISPATCH, parameters).map(drop)
+    }
+
+    /// Writes a dispatch as it was in another mailbox, in any state. `holds_key` says whether it has its dedupe key.
+    pub(super) fn restore_dispatch(
+        &self,
+        row_number: i64,
+        stored: &StoredDispatch,
+        (holds_key, now): (bool, Timestamp),
+    ) -> Result<()> {
+        let mut columns = DispatchColumns::of(self, stored, now)?;
+        columns.key = columns.key.filter(|_| holds_key);
+        let (tenant, id) = (self.tenant_row_number(), stored.body.id.as_str());
+        self.row_cache.remove(tenant, stored.id());
+        if let Some(key) = columns.key {
+            self.execute(sql::FREE_KEY, (row_number, key, id))?;
+        }
+        if self.query_one(sql::DISPATCH, (tenant, id), |_| Ok(()))?.is_none() {
+            return self.add_dispatch(row_number, stored, columns);
+        }
+        let DispatchColumns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
+        let parameters = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
+        self.execute(sql::SET_DISPATCH, parameters).map(drop)
     }
 
     fn add_payload(&self, body: &DispatchBody) -> Result<Option<i64>> {
@@ -250,7 +284,7 @@ impl Rows<'_> {
         }
     }
 
-    fn put_interrupt(
+    pub(super) fn put_interrupt(
         &self,
         (thread, row_number): (&ThreadId, i64),
         epoch: u64,

@@ -3,6 +3,8 @@
 #[cfg(test)]
 pub(crate) mod copies;
 mod fixture;
+#[cfg(test)]
+mod round_trips;
 
 use agentstore::{Detail, Error, ErrorKind, PageRequest, StoreUrl};
 use conformance_tests::{Report, SuiteRefusal};

@@ -183,7 +183,9 @@ impl InMemoryMailbox {
 
     fn put_dispatch(&mut self, thread: &ThreadId, stored: StoredDispatch) {
         let id = stored.id().clone();
-        let queue = &mut self.threads.entry(thread.clone()).or_default().queue;
+        let ThreadMailbox { queue, record, .. } = self.threads.entry(thread.clone()).or_default();
+        // What an interrupt superseded has given its key up. A copy may restore it after the dispatch that has the key.
+        let is_superseded = stored.state.status == DispatchStatus::Queued && stored.state.epoch < record.epoch;
         let created_at = stored.body.created_at;
         if let Some(old_dispatch) = self.dispatches_by_id.get(&id) {
             if let Some(position) = queue_position(old_dispatch) {
@@ -199,7 +201,8 @@ impl InMemoryMailbox {
         }
         // This also applies to a claimed dispatch: a backend that reads a log may have read the claim only, and not the
         // enqueue.
-        if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
+        if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !is_superseded && !stored.state.status.is_final())
+        {
             self.dispatch_by_dedupe_key.insert((thread.clone(), key.clone()), id.clone());
         }
         self.by_creation.insert(list_keys_of(&stored), created_at, &id);
