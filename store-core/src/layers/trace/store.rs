@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
+use futures_util::future::try_join3;
 
 use super::{
     record::{StoredSpan, StoredTrace, Trace, TraceName, TracePin, TraceSummary},
@@ -268,7 +269,7 @@ impl TraceLayer {
     }
 
     async fn load(&self, name: &TraceName) -> Result<Option<Trace>> {
-        let (run, put) = (self.load_run(name).await?, self.load_put_spans(name).await?);
+        let (run, put, pins) = try_join3(self.load_run(name), self.load_put_spans(name), self.load_pins(name)).await?;
         if run.is_none() && put.is_none() {
             return Ok(None);
         }
@@ -281,7 +282,7 @@ impl TraceLayer {
         let by_id: BTreeMap<SpanId, Span> = derived.into_iter().chain(put).map(|span| (span.span_id, span)).collect();
         let mut spans: Vec<_> = by_id.into_values().collect();
         spans.sort_by_key(place_of);
-        Ok(Some(Trace { name: name.clone(), spans, put_spans, pins: self.load_pins(name).await? }))
+        Ok(Some(Trace { name: name.clone(), spans, put_spans, pins }))
     }
 }
 
