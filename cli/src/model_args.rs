@@ -9,7 +9,7 @@ use crate::{
     failure::Result,
 };
 
-const SETTINGS_FLAG: &str = "--settings";
+const SETTINGS_FLAG: &str = "--request-settings";
 
 /// The options that name a model.
 #[derive(Debug, Clone, Args)]
@@ -51,7 +51,7 @@ pub(crate) struct CompileArgs {
     ///
     /// `@FILE` reads the object from a file, and `-` from standard input.
     #[arg(long, value_name = "JSON|@FILE|-", requires = "provider")]
-    settings: Option<DocumentArg>,
+    request_settings: Option<DocumentArg>,
     #[arg(skip)]
     parsed_settings: Option<Json>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct CompileArgs {
 impl CompileArgs {
     /// Reads the settings. A command calls this before it opens the store.
     pub(crate) fn read_document_args(&mut self) -> Result<()> {
-        self.parsed_settings = read_json(self.settings.as_ref(), SETTINGS_FLAG)?;
+        self.parsed_settings = read_json(self.request_settings.as_ref(), SETTINGS_FLAG)?;
         Ok(())
     }
 

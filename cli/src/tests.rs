@@ -56,3 +56,25 @@ fn every_example_in_help_and_docs_can_be_parsed() {
         }
     }
 }
+
+/// Returns the options of a command and of its subcommands that have the name or the id of an option of every command.
+/// The values of both would be mixed up.
+fn options_with_names_of(globals: &[clap::Arg], command: &clap::Command) -> Vec<String> {
+    let own = command.get_arguments().filter(|arg| !arg.is_global_set());
+    let clashes = own.filter(|arg| {
+        globals.iter().any(|global| {
+            global.get_id() == arg.get_id() || (arg.get_long().is_some() && global.get_long() == arg.get_long())
+        })
+    });
+    let mut found: Vec<_> = clashes.map(|arg| format!("{} {}", command.get_name(), arg.get_id())).collect();
+    found.extend(command.get_subcommands().flat_map(|command| options_with_names_of(globals, command)));
+    found
+}
+
+#[test]
+fn no_option_has_the_name_of_an_option_of_every_command() {
+    let command = Cli::command();
+    let globals: Vec<_> = command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    assert!(globals.len() > 5);
+    assert_eq!(options_with_names_of(&globals, &command), Vec::<String>::new());
+}

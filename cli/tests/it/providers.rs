@@ -58,7 +58,7 @@ fn a_thread_switches_to_another_provider_and_back() {
 fn settings_are_part_of_the_body() {
     let store = store_with_answer();
     let settings = r#"{"max_tokens":64,"tools":[]}"#;
-    let args = with_target(&["context", "t", "--settings", settings], CLAUDE);
+    let args = with_target(&["context", "t", "--request-settings", settings], CLAUDE);
     let body: Value = serde_json::from_str(&store.run(&args).expect_success().out).unwrap();
     assert_eq!((value_at(&body, "/max_tokens"), value_at(&body, "/model")), (&json!(64), &json!("claude-sonnet-4-5")));
     for command in ["check", "convert"] {
@@ -143,9 +143,9 @@ fn a_body_that_the_api_refuses_is_printed_with_a_warning() {
         json!({"role": "tool", "blocks": [{"tool_result": {"tool_use_id": "c1", "blocks": [{"text": "4 C"}]}}]});
     store.run_with_input(&["append", "t"], &result.to_string()).expect_success();
     let settings = r#"{"thinking":{"type":"enabled","budget_tokens":1024}}"#;
-    let printed = store.run(&with_target(&["context", "t", "--settings", settings], CLAUDE));
+    let printed = store.run(&with_target(&["context", "t", "--request-settings", settings], CLAUDE));
     assert!(printed.code == 0 && printed.out.contains("\"messages\""), "{printed:?}");
     assert!(printed.err.starts_with("refused: with thinking switched on"), "{printed:?}");
-    let checked = store.run(&with_target(&["check", "t", "--settings", settings], CLAUDE));
+    let checked = store.run(&with_target(&["check", "t", "--request-settings", settings], CLAUDE));
     assert!(checked.code == 1 && checked.out.contains("refused: with thinking switched on"), "{checked:?}");
 }
