@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     task::Poll,
+    time::Duration,
 };
 
 use agentstore::{Done, Effect, EffectQuery, Failure, TenantId, Work, Worker};
@@ -34,8 +35,8 @@ struct Sweep {
     charges: BTreeMap<String, u64>,
 }
 
-/// Polls a call at most `polls` times and drops it. Returns how it ended, or none if it was dropped.
-async fn poll_then_drop(mut call: HandlerCall, polls: usize) -> Option<Result<Done, Failure>> {
+/// Polls a call at most `polls` times, waits for `pause`, and drops it. Returns how it ended, or none if it was dropped.
+async fn poll_then_drop(mut call: HandlerCall, polls: usize, pause: Duration) -> Option<Result<Done, Failure>> {
     let mut remaining_polls = polls;
     let ended = std::future::poll_fn(|context| {
         if remaining_polls == 0 {
@@ -48,7 +49,12 @@ async fn poll_then_drop(mut call: HandlerCall, polls: usize) -> Option<Result<Do
             Poll::Pending => Poll::Pending,
         }
     });
-    ended.await
+    let ended = ended.await;
+    if ended.is_none() {
+        tokio::time::sleep(pause).await;
+    }
+    drop(call);
+    ended
 }
 
 impl Sweep {
@@ -57,6 +63,8 @@ impl Sweep {
     async fn run(store: TestStore, server_arguments: &[&str], with_effects: bool) -> Self {
         let server = PaymentServer::start(&[server_arguments, &["--delay-millis", "1"]].concat());
         let (stores, tenant) = (store.open().await, TenantId::default_tenant());
+        // Without effects, a request that the last poll has begun is to reach the server before the call is dropped.
+        let pause = if with_effects { Duration::ZERO } else { Duration::from_millis(50) };
         let mut points = 0;
         loop {
             place_order(&stores, &order(&format!("order-{points}"), "card")).await.unwrap();
@@ -74,7 +82,7 @@ impl Sweep {
                     if !is_first {
                         return call.await;
                     }
-                    poll_then_drop(call, points).await.unwrap_or_else(|| {
+                    poll_then_drop(call, points, pause).await.unwrap_or_else(|| {
                         was_dropped.store(true, SeqCst);
                         Err(Failure::new("the handler was dropped"))
                     })
