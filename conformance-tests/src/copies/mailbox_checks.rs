@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, Expect, IgnoreProgress, Interrupt, Json, MailboxStore,
+    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, IgnoreProgress, Interrupt, Json, MailboxStore,
     NewDispatch, NewThread, Settlement, TenantStores, When,
     records::{CopyOptions, RecordList, RecordQuery, StoredRecord, compare_tenants, copy_tenant},
 };
@@ -14,7 +14,7 @@ use super::checks::{StopAfter, copy, empty_store, expect_equal, options};
 use crate::{
     Failure, Fixture, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{commit_with_message, id},
+    given::{id, keyed_commit_with_message},
 };
 
 const LEASE: Duration = Duration::from_mins(10);
@@ -197,7 +197,7 @@ pub async fn a_hold_keeps_writers_away(fixture: Arc<dyn Fixture>) -> Verdict {
     expect_not_written(mailbox.enqueue(vec![work("t", "meanwhile")])).await?;
     expect_not_written(mailbox.claim(ClaimRequest::new(id("w"), LEASE))).await?;
     if let Some(commits) = &source.commits {
-        expect_not_written(commits.commit(commit_with_message(&id("t"), Expect::Any, "meanwhile"))).await?;
+        expect_not_written(commits.commit(keyed_commit_with_message(&id("t"), "k", "meanwhile"))).await?;
     }
     if let Some(threads) = &source.threads {
         expect_not_written(threads.create_thread(NewThread::new(id("new")))).await?;
