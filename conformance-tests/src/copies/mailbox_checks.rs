@@ -194,6 +194,8 @@ pub async fn a_hold_keeps_writers_away(fixture: Arc<dyn Fixture>) -> Verdict {
     if !hold.is_exclusive() {
         return enqueue(&*mailbox, work("t", "meanwhile")).await.map(drop);
     }
+    // A read after a write whose caller gave up would wait for it, so it comes first.
+    expect_some(mailbox.load_dispatch(&id("before")).await?, "a dispatch")?;
     expect_not_written(mailbox.enqueue(vec![work("t", "meanwhile")])).await?;
     expect_not_written(mailbox.claim(ClaimRequest::new(id("w"), LEASE))).await?;
     if let Some(commits) = &source.commits {
@@ -202,7 +204,6 @@ pub async fn a_hold_keeps_writers_away(fixture: Arc<dyn Fixture>) -> Verdict {
     if let Some(threads) = &source.threads {
         expect_not_written(threads.create_thread(NewThread::new(id("new")))).await?;
     }
-    expect_some(mailbox.load_dispatch(&id("before")).await?, "a dispatch")?;
     drop(hold);
     enqueue(&*mailbox, work("t", "after")).await?;
     expect_some(mailbox.load_dispatch(&id("after")).await?, "a dispatch").map(drop)
@@ -225,10 +226,13 @@ pub async fn records_without_a_place_are_refused(fixture: Arc<dyn Fixture>) -> V
     expect_kind(records.dump_records(&query).await, ErrorKind::Unsupported)?;
     let mailbox = mailbox_of(&source)?;
     enqueue(&*mailbox, work("t", "d")).await?;
-    let mut page = records.dump_records(&RecordQuery::new(RecordList::Dispatches)).await?;
-    page.push(StoredRecord::State { thread: id("t"), name: "name".to_owned(), value: Json::null() });
-    let (_target, target) = empty_store(&fixture).await?;
-    let to = expect_some(target.records.clone(), "records")?;
-    expect_kind(to.restore_records(page).await, ErrorKind::Unsupported)?;
-    expect_eq(mailbox_of(&target)?.load_dispatch(&id("d")).await?, None)
+    let found = records.dump_records(&RecordQuery::new(RecordList::Dispatches)).await?;
+    let Some(StoredRecord::Dispatch(mut stored)) = found.into_iter().next() else {
+        return Err(Failure::new("the dispatch is not dumped"));
+    };
+    Arc::make_mut(&mut stored.body).id = id("another");
+    let state = StoredRecord::State { thread: id("t"), name: "name".to_owned(), value: Json::null() };
+    let refused = records.restore_records(vec![StoredRecord::Dispatch(stored), state]).await;
+    expect_kind(refused, ErrorKind::Unsupported)?;
+    expect_eq(mailbox.load_dispatch(&id("another")).await?, None)
 }
