@@ -10,7 +10,10 @@ use store_core::{
     records::{CopyOptions, RecordList, RecordQuery, StoredRecord, compare_tenants, copy_tenant},
 };
 
-use super::checks::{StopAfter, copy, empty_store, expect_equal, options};
+use super::{
+    checks::{StopAfter, copy, empty_store, expect_equal, options},
+    fixture::set_clock,
+};
 use crate::{
     Failure, Fixture, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
@@ -120,9 +123,11 @@ pub async fn a_copied_mailbox_has_every_record(fixture: Arc<dyn Fixture>) -> Ver
 /// Work goes on in a copy as it would in its source: claims go on under their tokens, keys are held by who held them,
 /// the queue has its order, and claim numbers go on (VF-6).
 pub async fn work_goes_on_in_a_copied_mailbox(fixture: Arc<dyn Fixture>) -> Verdict {
-    let (_source, source) = empty_store(&fixture).await?;
+    let (opened, source) = empty_store(&fixture).await?;
     let running = fill(&*mailbox_of(&source)?).await?;
-    let (_target, target) = empty_store(&fixture).await?;
+    let (opened_target, target) = empty_store(&fixture).await?;
+    // Otherwise the work might be due later.
+    set_clock(&*fixture, (&opened, &opened_target)).await?;
     expect_equal(&copy(&source, &target).await?)?;
     let mailbox = mailbox_of(&target)?;
     for thread in ["keyed", "running"] {
