@@ -11,7 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Error, IgnoreProgress, Limits, NewDispatch, NewThread, PageRequest, Result, Store, TenantId, Timestamp,
+    Capabilities, Error, IgnoreProgress, Limits, NewDispatch, NewThread, PageRequest, Result, Store, TenantId,
+    Timestamp,
     records::{CopyOptions, copy_tenant},
 };
 

@@ -5,8 +5,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, IgnoreProgress, Interrupt, Json, MailboxStore,
-    NewDispatch, NewThread, Settlement, TenantStores, When,
+    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, IgnoreProgress, Interrupt, Json, MailboxStore, NewDispatch,
+    NewThread, Settlement, TenantStores, When,
     records::{CopyOptions, RecordList, RecordQuery, StoredRecord, compare_tenants, copy_tenant},
 };
 
