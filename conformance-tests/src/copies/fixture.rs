@@ -85,6 +85,17 @@ async fn time_of(store: &dyn Store) -> Result<Timestamp> {
     Ok(time)
 }
 
+/// Sets the clock of the second store to that of the first one, if the clocks of the fixture can be set.
+pub(super) async fn set_clock(fixture: &dyn Fixture, (from, to): (&OpenedStore, &OpenedStore)) -> Result<()> {
+    let (then, now) = (time_of(&*from.store).await?, time_of(&*to.store).await?);
+    let gap = |from: Timestamp, to: Timestamp| Duration::from_millis(to.as_millis().saturating_sub(from.as_millis()));
+    if fixture.capabilities().time == store_core::TimeSource::Injected {
+        fixture.advance(to, gap(now, then)).await;
+        fixture.set_back(to, gap(then, now)).await;
+    }
+    Ok(())
+}
+
 /// Copies all tenants, and fails if a copy is not equal.
 async fn copy_all(from: &dyn Store, to: &dyn Store) -> Result<()> {
     let mut page = PageRequest::first(100);
@@ -138,13 +149,7 @@ impl Fixture for CopyingFixture {
         let from = self.fixture(copied.fixture)?.reopen(copied.opened).await?;
         let place = self.next.fetch_add(1, Ordering::SeqCst);
         let to = self.open_at(place, Limits::default()).await?;
-        let (then, now) = (time_of(&*from.store).await?, time_of(&*to.store).await?);
-        let gap =
-            |from: Timestamp, to: Timestamp| Duration::from_millis(to.as_millis().saturating_sub(from.as_millis()));
-        if self.capabilities().time == store_core::TimeSource::Injected {
-            self.advance(&to, gap(now, then)).await;
-            self.set_back(&to, gap(then, now)).await;
-        }
+        set_clock(self, (&from, &to)).await?;
         copy_all(&*from.store, &*to.store).await?;
         from.store.close().await?;
         Ok(to)

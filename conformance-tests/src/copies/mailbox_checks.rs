@@ -5,16 +5,19 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, Expect, IgnoreProgress, Interrupt, Json, MailboxStore,
-    NewDispatch, NewThread, Settlement, TenantStores, When,
+    ClaimRef, ClaimRequest, DispatchStatus, ErrorKind, IgnoreProgress, Interrupt, Json, MailboxStore, NewDispatch,
+    NewThread, Settlement, TenantStores, When,
     records::{CopyOptions, RecordList, RecordQuery, StoredRecord, compare_tenants, copy_tenant},
 };
 
-use super::checks::{StopAfter, copy, empty_store, expect_equal, options};
+use super::{
+    checks::{StopAfter, copy, empty_store, expect_equal, options},
+    fixture::set_clock,
+};
 use crate::{
     Failure, Fixture, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
-    given::{commit_with_message, id},
+    given::{id, keyed_commit_with_message},
 };
 
 const LEASE: Duration = Duration::from_mins(10);
@@ -120,9 +123,11 @@ pub async fn a_copied_mailbox_has_every_record(fixture: Arc<dyn Fixture>) -> Ver
 /// Work goes on in a copy as it would in its source: claims go on under their tokens, keys are held by who held them,
 /// the queue has its order, and claim numbers go on (VF-6).
 pub async fn work_goes_on_in_a_copied_mailbox(fixture: Arc<dyn Fixture>) -> Verdict {
-    let (_source, source) = empty_store(&fixture).await?;
+    let (opened, source) = empty_store(&fixture).await?;
     let running = fill(&*mailbox_of(&source)?).await?;
-    let (_target, target) = empty_store(&fixture).await?;
+    let (opened_target, target) = empty_store(&fixture).await?;
+    // Otherwise the work might be due later.
+    set_clock(&*fixture, (&opened, &opened_target)).await?;
     expect_equal(&copy(&source, &target).await?)?;
     let mailbox = mailbox_of(&target)?;
     for thread in ["keyed", "running"] {
@@ -194,15 +199,16 @@ pub async fn a_hold_keeps_writers_away(fixture: Arc<dyn Fixture>) -> Verdict {
     if !hold.is_exclusive() {
         return enqueue(&*mailbox, work("t", "meanwhile")).await.map(drop);
     }
+    // A read after a write whose caller gave up would wait for it, so it comes first.
+    expect_some(mailbox.load_dispatch(&id("before")).await?, "a dispatch")?;
     expect_not_written(mailbox.enqueue(vec![work("t", "meanwhile")])).await?;
     expect_not_written(mailbox.claim(ClaimRequest::new(id("w"), LEASE))).await?;
     if let Some(commits) = &source.commits {
-        expect_not_written(commits.commit(commit_with_message(&id("t"), Expect::Any, "meanwhile"))).await?;
+        expect_not_written(commits.commit(keyed_commit_with_message(&id("t"), "k", "meanwhile"))).await?;
     }
     if let Some(threads) = &source.threads {
         expect_not_written(threads.create_thread(NewThread::new(id("new")))).await?;
     }
-    expect_some(mailbox.load_dispatch(&id("before")).await?, "a dispatch")?;
     drop(hold);
     enqueue(&*mailbox, work("t", "after")).await?;
     expect_some(mailbox.load_dispatch(&id("after")).await?, "a dispatch").map(drop)
@@ -225,10 +231,13 @@ pub async fn records_without_a_place_are_refused(fixture: Arc<dyn Fixture>) -> V
     expect_kind(records.dump_records(&query).await, ErrorKind::Unsupported)?;
     let mailbox = mailbox_of(&source)?;
     enqueue(&*mailbox, work("t", "d")).await?;
-    let mut page = records.dump_records(&RecordQuery::new(RecordList::Dispatches)).await?;
-    page.push(StoredRecord::State { thread: id("t"), name: "name".to_owned(), value: Json::null() });
-    let (_target, target) = empty_store(&fixture).await?;
-    let to = expect_some(target.records.clone(), "records")?;
-    expect_kind(to.restore_records(page).await, ErrorKind::Unsupported)?;
-    expect_eq(mailbox_of(&target)?.load_dispatch(&id("d")).await?, None)
+    let found = records.dump_records(&RecordQuery::new(RecordList::Dispatches)).await?;
+    let Some(StoredRecord::Dispatch(mut stored)) = found.into_iter().next() else {
+        return Err(Failure::new("the dispatch is not dumped"));
+    };
+    Arc::make_mut(&mut stored.body).id = id("another");
+    let state = StoredRecord::State { thread: id("t"), name: "name".to_owned(), value: Json::null() };
+    let refused = records.restore_records(vec![StoredRecord::Dispatch(stored), state]).await;
+    expect_kind(refused, ErrorKind::Unsupported)?;
+    expect_eq(mailbox.load_dispatch(&id("another")).await?, None)
 }

@@ -23,6 +23,16 @@ pub(super) fn is_plain(disk: &Disk, folder: &FilePath) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Whether a process was killed while it made the index: fjall writes `version` after the first journal, and refuses to open
+/// a folder that has the journal only.
+pub(super) fn is_unfinished(folder: &Path) -> io::Result<bool> {
+    if folder.join("version").try_exists()? || !folder.join("0.jnl").try_exists()? {
+        return Ok(false);
+    }
+    let keyspaces = folder.join("keyspaces");
+    Ok(!keyspaces.try_exists()? || fs::read_dir(keyspaces)?.next().is_none())
+}
+
 /// Copies files and folders; `false` if there is anything else.
 pub(super) fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
     let entries = match vfs.list(from) {
@@ -90,4 +100,32 @@ pub(super) fn empty_journals(folder: &Path) -> io::Result<()> {
         journal.sync_all()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::{
+        index::{Condition, Index},
+        vfs::Disk,
+    };
+
+    /// If a process is killed while it makes an index, the next one makes it anew.
+    #[test]
+    fn an_unfinished_index_is_made_anew() {
+        let temp = tempfile::tempdir().unwrap();
+        let disk = Disk::create(&temp.path().join("root")).unwrap();
+        let folder = temp.path().join("root/index");
+        fs::create_dir_all(folder.join("keyspaces")).unwrap();
+        fs::write(folder.join("0.jnl"), [0; 64]).unwrap();
+        fs::write(folder.join("lock"), []).unwrap();
+        let (copied, condition) = Index::copied(&disk).unwrap();
+        assert_eq!(condition, Condition::New);
+        drop(copied);
+        let (index, condition) = Index::open(&disk).unwrap();
+        assert_eq!(condition, Condition::New);
+        drop(index);
+        assert_eq!(Index::open(&disk).unwrap().1, Condition::Ready);
+    }
 }

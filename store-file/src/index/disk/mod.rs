@@ -24,7 +24,7 @@ pub(crate) use self::failure::is_known_damaged;
 pub(super) use self::view::DiskView;
 use self::{
     failure::{DAMAGED, guarded, is_damage, report},
-    folder::{copy_plain, empty_journals, is_plain, remove},
+    folder::{copy_plain, empty_journals, is_plain, is_unfinished, remove},
 };
 use super::temporary::TemporaryFolder;
 use crate::{
@@ -92,7 +92,10 @@ impl DiskIndex {
         let place = FilePath::new("index")?;
         ensure_dir(disk, &place).map_err(fail)?;
         let folder = disk.path().join("index");
-        let failure = if is_plain(disk, &place).map_err(fail)? && !is_known_damaged(disk) {
+        let is_unfinished = is_plain(disk, &place).map_err(fail)? && is_unfinished(&folder).map_err(fail)?;
+        let failure = if is_unfinished {
+            fjall::Error::Unrecoverable
+        } else if is_plain(disk, &place).map_err(fail)? && !is_known_damaged(disk) {
             match Self::try_open(&folder) {
                 Ok(opened) => return Ok(opened),
                 Err(failure) => failure,
@@ -109,8 +112,9 @@ impl DiskIndex {
         fs::rename(&folder, &gone).map_err(fail)?;
         remove(&gone).map_err(fail)?;
         ensure_dir(disk, &place).map_err(fail)?;
-        let (index, _) = Self::try_open(&folder).map_err(report)?;
-        Ok((index, Condition::Damaged))
+        let (index, condition) = Self::try_open(&folder).map_err(report)?;
+        // Nothing was in one that was never finished.
+        Ok((index, if is_unfinished { condition } else { Condition::Damaged }))
     }
 
     /// An empty index in a temporary folder.
@@ -134,6 +138,9 @@ impl DiskIndex {
         fs::create_dir(folder.index()).map_err(fail)?;
         if !copy_plain(vfs, &place, &folder.index()).map_err(fail)? {
             return is_damaged();
+        }
+        if is_unfinished(&folder.index()).map_err(fail)? {
+            return Ok((Self::temporary()?, Condition::New));
         }
         match Self::try_open(&folder.index()) {
             Ok((index, condition)) => Ok((Self { temporary: Some(folder), ..index }, condition)),
