@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     Capabilities, Error, IgnoreProgress, Limits, NewDispatch, NewThread, PageRequest, Result, Store, TenantId,
-    Timestamp,
+    TimeSource, Timestamp,
     records::{CopyOptions, copy_tenant},
 };
 
@@ -38,7 +38,8 @@ struct Copied {
 
 impl CopyingFixture {
     /// Opens stores of the first fixture, of the second one and so on, in turn. A check of copies with these stores
-    /// copies from one backend to the next one. The capabilities are those of the first fixture.
+    /// copies from one backend to the next one. The capabilities are those of the first fixture, but
+    /// the time is that of a server if it is for one of them.
     #[must_use]
     pub fn new(fixtures: Vec<Arc<dyn Fixture>>) -> Self {
         Self { fixtures, next: AtomicUsize::new(0), gaps: Vec::new() }
@@ -85,14 +86,12 @@ async fn time_of(store: &dyn Store) -> Result<Timestamp> {
     Ok(time)
 }
 
-/// Sets the clock of the second store to that of the first one, if the clocks of the fixture can be set.
+/// Sets the clock of the second store to that of the first one.
 pub(super) async fn set_clock(fixture: &dyn Fixture, (from, to): (&OpenedStore, &OpenedStore)) -> Result<()> {
     let (then, now) = (time_of(&*from.store).await?, time_of(&*to.store).await?);
     let gap = |from: Timestamp, to: Timestamp| Duration::from_millis(to.as_millis().saturating_sub(from.as_millis()));
-    if fixture.capabilities().time == store_core::TimeSource::Injected {
-        fixture.advance(to, gap(now, then)).await;
-        fixture.set_back(to, gap(then, now)).await;
-    }
+    fixture.advance(to, gap(now, then)).await;
+    fixture.set_back(to, gap(then, now)).await;
     Ok(())
 }
 
@@ -124,7 +123,12 @@ impl Fixture for CopyingFixture {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.fixtures[0].capabilities()
+        let mut capabilities = self.fixtures[0].capabilities();
+        // The time of a server goes on between two steps, so the model has to follow the time of each answer.
+        if self.fixtures.iter().any(|fixture| fixture.capabilities().time == TimeSource::Server) {
+            capabilities.time = TimeSource::Server;
+        }
+        capabilities
     }
 
     fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
