@@ -354,8 +354,8 @@ async fn write_large_part(
     }
 }
 
-/// Creates the tenant if it does not exist, with an incarnation of at least `at_least`. Of several callers that try at the
-/// same time, the first one creates it.
+/// Creates the tenant if it does not exist, with an incarnation of at least `at_least`. Of several callers that try at
+/// the same time, the first one creates it.
 pub(crate) async fn create_tenant(tenant: &Tenant, at_least: u64) -> Result<()> {
     let log = tenant.log();
     let now = log.now()?;

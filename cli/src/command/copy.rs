@@ -105,8 +105,8 @@ fn url_of<'a>(name: &str, url: &'a StoreArg) -> Result<&'a StoreUrl> {
     url.url().map_err(|reason| Failure::Usage(format!("invalid value for `{name}`: {reason}")))
 }
 
-/// Returns where the parts of one side are: the mailbox, and the bytes of blobs. Config, profiles and audit log in a store of
-/// their own are copied as that store.
+/// Returns where the parts of one side are: the mailbox, and the bytes of blobs. Config, profiles and audit log in a
+/// store of their own are copied as that store.
 fn parts(others: [(&str, &Option<StoreArg>); 2], (name, store): (&str, &StoreArg)) -> Result<PartUrls> {
     let [mailbox, blobs] = others.map(|(name, url)| url.as_ref().map(|url| url_of(name, url).cloned()).transpose());
     Ok(PartUrls { store: url_of(name, store)?.clone(), mailbox: mailbox?, settings: None, blobs: blobs? })

@@ -1,5 +1,5 @@
-//! `copy`: killed at any moment it goes on, it takes blobs of other stores along, and a comparison finds what was changed
-//! behind a store.
+//! `copy`: killed at any moment it goes on, it takes blobs of other stores along, and a comparison finds what was
+//! changed behind a store.
 
 use std::{
     process::{Command, Stdio},
@@ -126,8 +126,8 @@ impl std::ops::Deref for FileTarget {
     }
 }
 
-/// A copy from files to files that is killed at any moment (`kill -9`) goes on when it is repeated, and has every record
-/// once (VF-2).
+/// A copy from files to files that is killed at any moment (`kill -9`) goes on when it is repeated, and has every
+/// record once (VF-2).
 #[test]
 fn a_killed_copy_to_files_goes_on_vf_2() {
     check_killed_copies(|| FileTarget(TestStore::new()), TestLength::pick_by_env(6, 40, 200));
@@ -144,8 +144,8 @@ fn compare(from: &TestStore, to: &TestStore) -> CommandOutput {
     run(&[&copy_args(from.url(), to.url())[..], &["--compare"]].concat(), "")
 }
 
-/// A line of a log that was changed behind the store is found by a comparison and by `verify`, also if its checksums are
-/// right (VF-1, VF-3).
+/// A line of a log that was changed behind the store is found by a comparison and by `verify`, also if its checksums
+/// are right (VF-1, VF-3).
 #[test]
 fn a_line_that_was_changed_behind_a_store_is_found_vf_3() {
     let (source, whole) = (TestStore::new(), TestStore::new());

@@ -52,8 +52,8 @@ fn large(text: &str) -> Result<Json, Failure> {
 
 /// Puts dispatches in every state into a mailbox, and returns a claim that goes on.
 ///
-/// The ids are not in the order of creation: a store that restores dispatches in the order of their ids meets the one that
-/// has a dedupe key before others that had it.
+/// The ids are not in the order of creation: a store that restores dispatches in the order of their ids meets the one
+/// that has a dedupe key before others that had it.
 async fn fill(mailbox: &dyn MailboxStore) -> Result<ClaimRef, Failure> {
     let key = || id("key");
     for how in [
@@ -158,8 +158,8 @@ pub async fn work_goes_on_in_a_copied_mailbox(fixture: Arc<dyn Fixture>) -> Verd
     expect(next.number > extended.number, "claim numbers go on")
 }
 
-/// A copy of a mailbox that was stopped is repeated with `merge`, and has each record once; another record under a key of
-/// the source is refused (VF-2).
+/// A copy of a mailbox that was stopped is repeated with `merge`, and has each record once; another record under a key
+/// of the source is refused (VF-2).
 pub async fn a_stopped_copy_of_a_mailbox_is_repeated(fixture: Arc<dyn Fixture>) -> Verdict {
     let (_source, source) = empty_store(&fixture).await?;
     fill(&*mailbox_of(&source)?).await?;
@@ -189,8 +189,8 @@ pub async fn a_stopped_copy_of_a_mailbox_is_repeated(fixture: Arc<dyn Fixture>) 
     Ok(())
 }
 
-/// While the writes of a tenant are held, none of them ends, and reads do. Writes go on when the hold is dropped. A store
-/// that cannot hold them says so: its copies are compared with what it has at the end (VF-6).
+/// While the writes of a tenant are held, none of them ends, and reads do. Writes go on when the hold is dropped. A
+/// store that cannot hold them says so: its copies are compared with what it has at the end (VF-6).
 pub async fn a_hold_keeps_writers_away(fixture: Arc<dyn Fixture>) -> Verdict {
     let (_source, source) = empty_store(&fixture).await?;
     let mailbox = mailbox_of(&source)?;

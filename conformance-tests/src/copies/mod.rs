@@ -1,9 +1,8 @@
 //! Tests of copies from one store to another (promises VF of the contract).
 //!
-//! [`copies!`](crate::copies) defines them for a backend, and [`mailbox_copies!`](crate::mailbox_copies) for one that keeps
-//! mailboxes only. [`CopyingFixture`] copies a store each time that it is opened
-//! again, so that the model and the cases that open a store again test the copy: every answer must be that of the store
-//! that was copied.
+//! [`copies!`](crate::copies) defines them for a backend, and [`mailbox_copies!`](crate::mailbox_copies) for one that
+//! keeps mailboxes only. [`CopyingFixture`] copies a store each time that it is opened again, so that the model and the
+//! cases that open a store again test the copy: every answer must be that of the store that was copied.
 
 mod bugs;
 mod checks;
@@ -84,8 +83,8 @@ macro_rules! copies {
     };
 }
 
-/// Defines a test for each check of copies of mailboxes, as [`copies!`](crate::copies) does: for stores that keep mailboxes
-/// only.
+/// Defines a test for each check of copies of mailboxes, as [`copies!`](crate::copies) does: for stores that keep
+/// mailboxes only.
 #[macro_export]
 macro_rules! mailbox_copies {
     (@tests $fixture:expr) => {

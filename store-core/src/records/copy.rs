@@ -125,9 +125,9 @@ impl CopyReport {
 ///   of the source do not work on it.
 /// - If the call ends before its end, for whatever reason, the same call continues it (VF-2). The memory that it needs
 ///   does not depend on how much is copied.
-/// - No other process writes to the source meanwhile, if the source can lock ([`RecordPort::hold_writes`]). At the end both
-///   sides are compared, record by record (VF-3). If callers could write to the source, it is read again for that. The
-///   target counts as complete only if there is no difference.
+/// - No caller writes to the source meanwhile, in any process, if the source can lock ([`RecordPort::hold_writes`]). At
+///   the end both sides are compared, record by record (VF-3). If callers could write to the source, it is read again
+///   for that. The target counts as complete only if there is no difference.
 ///
 /// While it runs, no caller should read or write the tenant in the target.
 ///

@@ -73,8 +73,8 @@ impl WriteHold {
         Self { guard: Some(Box::new(guard)), is_exclusive: true }
     }
 
-    /// Makes the hold of a store that keeps other processes away by being open, or that cannot keep writers away at all.
-    /// A copy then reads its source a second time, and so finds what was written in the meantime.
+    /// Makes the hold of a store that cannot keep writers away. A copy then reads its source a second time, and so finds
+    /// what was written in the meantime.
     pub const fn without_lock() -> Self {
         Self { guard: None, is_exclusive: false }
     }
@@ -103,9 +103,9 @@ impl fmt::Debug for WriteHold {
 /// # Guarantees
 /// - What was dumped from one store and restored to another reads there as in the first one, and what was given, such
 ///   as keys, ids and numbers, is not given again (VF-3, VF-4).
-/// - A restore of records is durable as a commit is. Restored again, the same records change nothing. It is atomic, unless
-///   the store can only write the records of one thread at once: then a restore that failed may have written those of
-///   some threads.
+/// - A restore of records is durable as a commit is. Restored again, the same records change nothing. It is atomic,
+///   unless the store can only write the records of one thread at once: then a restore that failed may have written
+///   those of some threads.
 ///
 /// A restore makes no decision: it neither checks nor derives what records say about each other. While records are
 /// restored, what readers of the tenant see is not complete, and nothing else may write to it.
@@ -116,8 +116,7 @@ pub trait RecordPort: Send + Sync {
 
     /// Keeps other callers from writing to the tenant, in every process, until the hold is dropped or the process ends.
     ///
-    /// A store that only one process can open for writing is held by its opening: only callers of this process could
-    /// still write. A store without locks keeps no caller away. The hold of both says so ([`WriteHold::is_exclusive`]).
+    /// A store without locks keeps no caller away, and its hold says so ([`WriteHold::is_exclusive`]).
     ///
     /// # Errors
     /// `Unavailable` if writes of others do not end in time; `Unsupported` if the store was opened only for reading and
@@ -136,8 +135,8 @@ pub trait RecordPort: Send + Sync {
     ///
     /// # Errors
     /// `Unsupported` for a list that the store does not have; `LimitExceeded` for a record that the store cannot keep;
-    /// any error of writing. After an `Unknown` outcome, restore the same records again. A store that is not atomic here
-    /// may have written some of them after any error.
+    /// any error of writing. After an `Unknown` outcome, restore the same records again. A store that is not atomic
+    /// here may have written some of them after any error.
     async fn restore_records(&self, records: Vec<StoredRecord>) -> Result<()>;
 }
 

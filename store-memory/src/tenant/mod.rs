@@ -104,8 +104,8 @@ impl Tenant {
         if self.is_closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
     }
 
-    /// Begins a write, which ends when the ticket is dropped. Returns the tenant, or an error if it was closed or a copy
-    /// keeps writers away.
+    /// Begins a write, which ends when the ticket is dropped. Returns the tenant, or an error if it was closed or a
+    /// copy keeps writers away.
     pub(crate) fn begin_write(&self) -> Result<(&Self, WriteTicket)> {
         let tenant = self.check_open()?;
         Ok((tenant, self.write_gate.enter()?))

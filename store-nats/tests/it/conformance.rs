@@ -5,8 +5,8 @@ conformance_tests::live_channel!(crate::fixture());
 conformance_tests::mailbox_histories!(crate::fixture());
 conformance_tests::mailbox_copies!(crate::fixture());
 
-/// Everything that follows when a mailbox is opened again, by mailboxes that are copied to a new one each time (VF-3, VF-4,
-/// VF-6).
+/// Everything that follows when a mailbox is opened again, by mailboxes that are copied to a new one each time (VF-3,
+/// VF-4, VF-6).
 pub(crate) mod copied {
     use std::sync::Arc;
 

@@ -38,8 +38,8 @@ pub(crate) fn from_memory() -> CopyingFixture {
     fixtures(&["memory:", &file(), &postgres()])
 }
 
-/// From files to PostgreSQL, and back to files. Stores in memory cannot be opened again, so no store is copied while it is
-/// filled: the model expects the claim numbers of one store.
+/// From files to PostgreSQL, and back to files. Stores in memory cannot be opened again, so no store is copied while it
+/// is filled: the model expects the claim numbers of one store.
 pub(crate) fn from_files() -> CopyingFixture {
     fixtures(&[&file(), &postgres(), &file(), "memory:"])
 }

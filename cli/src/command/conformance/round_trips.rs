@@ -69,7 +69,8 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     sources
 }
 
-/// Imports all sources of a folder into a new store in memory, and checks its round trip. Returns how many were imported.
+/// Imports all sources of a folder into a new store in memory, and checks its round trip. Returns how many were
+/// imported.
 async fn check_imported(root: &Path, (memory, steps): (&dyn Fixture, &[Arc<dyn Fixture>])) -> usize {
     let memory = memory.open(Limits::default()).await.unwrap();
     let stores = memory.store.tenant(&TenantId::default_tenant()).unwrap();
@@ -88,8 +89,8 @@ async fn check_imported(root: &Path, (memory, steps): (&dyn Fixture, &[Arc<dyn F
 
 /// Imported sessions have one digest in memory, in files, in PostgreSQL and in files again (VF-3).
 ///
-/// `AGENTSTORE_FIXTURES` names a folder whose subfolder `sessions` has session files of other projects. Without it they are
-/// looked for beside the repository.
+/// `AGENTSTORE_FIXTURES` names a folder whose subfolder `sessions` has session files of other projects. Without it they
+/// are looked for beside the repository.
 #[test]
 fn a_round_trip_of_imported_sessions_has_equal_digests_vf_3() {
     let (memory, steps) = (fixture("memory:"), round_trip());

@@ -23,8 +23,8 @@ pub(super) fn is_plain(disk: &Disk, folder: &FilePath) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a process was killed while it made the index: fjall writes `version` after the first journal, and refuses to open
-/// a folder that has the journal only.
+/// Whether a process was killed while it made the index: fjall writes `version` after the first journal, and refuses to
+/// open a folder that has the journal only.
 pub(super) fn is_unfinished(folder: &Path) -> io::Result<bool> {
     if folder.join("version").try_exists()? || !folder.join("0.jnl").try_exists()? {
         return Ok(false);
