@@ -73,8 +73,8 @@ impl WriteHold {
         Self { guard: Some(Box::new(guard)), is_exclusive: true }
     }
 
-    /// Makes the hold of a store that cannot keep writers away. A copy then reads its source a second time, and so finds
-    /// what was written in the meantime.
+    /// Makes the hold of a store that cannot keep writers away. A copy then reads its source a second time, and so
+    /// finds what was written in the meantime.
     pub const fn without_lock() -> Self {
         Self { guard: None, is_exclusive: false }
     }
