@@ -8,6 +8,7 @@
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`, `document`, `object`: a
 //!   folder for each domain, usually with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the
 //!   contract)
+//! - [`buffer`]: what a write buffer in front of a store needs of core and of that store
 //! - [`live`]: commands to running attempts, and wake-ups for workers that wait for work; it also implements both for
 //!   stores that only one process uses
 //! - [`in_flight`]: keeps track of calls that still run although their callers have stopped waiting; for stores
@@ -56,6 +57,7 @@ mod time;
 mod version;
 mod waiters;
 
+pub mod buffer;
 pub mod commit;
 pub mod context;
 pub mod document;

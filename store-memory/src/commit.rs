@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, Run,
-    ThreadRunStore,
+    ThreadId, ThreadRunStore,
     commit::{self, CommitDecision, NeededKeys, Plan},
     mailbox::InMemoryMailbox,
     thread::StoredThread,
@@ -88,9 +88,9 @@ fn plan_and_apply(tenant: &Tenant, slot: &mut ThreadSlot, commit: &Commit, needs
 
 /// The parts of a tenant that a commit has locked before the index: the slot of its thread, and the mailbox if the
 /// commit names a claim.
-struct LockedParts<'a> {
-    slot: &'a mut ThreadSlot,
-    mailbox: Option<&'a mut InMemoryMailbox>,
+pub(crate) struct LockedParts<'a> {
+    pub(crate) slot: &'a mut ThreadSlot,
+    pub(crate) mailbox: Option<&'a mut InMemoryMailbox>,
 }
 
 /// Plans a commit without a lock on the index, and locks the index only to apply the plan. The commit has no events,
@@ -121,7 +121,7 @@ fn write_optimistically(
         };
         let mut index = tenant.index.write();
         if index.are_run_owners_unchanged(needs, &index_records) {
-            return apply(&mut index, parts, commit, *plan);
+            return apply(&mut index, parts, &commit.thread, *plan);
         }
     }
 }
@@ -150,17 +150,22 @@ fn write_with_index_locked(
     };
     match commit::plan(&view, commit, tenant.decision_context())? {
         CommitDecision::Repeat(receipt) => Ok(*receipt),
-        CommitDecision::Write(plan) => apply(&mut index, parts, commit, *plan),
+        CommitDecision::Write(plan) => apply(&mut index, parts, &commit.thread, *plan),
     }
 }
 
-/// Applies a plan. Readers see all of its changes at once.
-fn apply(index: &mut Index, parts: &mut LockedParts<'_>, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
+/// Applies a plan for a thread. Readers see all of its changes at once.
+pub(crate) fn apply(
+    index: &mut Index,
+    parts: &mut LockedParts<'_>,
+    thread_id: &ThreadId,
+    mut plan: Plan,
+) -> Result<Receipt> {
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();
     index.outbox.apply(std::mem::take(&mut plan.outbox))?;
     index.documents.apply(std::mem::take(&mut plan.documents));
-    index.put_id_record(&commit.thread, slot, std::mem::take(&mut plan.id_record));
+    index.put_id_record(thread_id, slot, std::mem::take(&mut plan.id_record));
     let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
     let (events, settlement) = (plan.events.take(), plan.mailbox.take());
     if let Some(thread) = plan.thread.take().map(Arc::new) {

@@ -12,6 +12,7 @@
 //! - `view`: the views through which the rules of `store-core` read the stored data
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and the data derived from it
+//! - `buffer`: the store behind a write buffer
 //! - `inspect`: checks and repairs of the stored data
 //! - `locks`: all locks, and the order in which they are taken
 //! - `yield_now`: the points at which long work yields to other tasks
@@ -34,6 +35,7 @@
 //! }
 //! ```
 
+mod buffer;
 mod commit;
 mod config;
 mod documents;

@@ -57,8 +57,40 @@ impl MemoryStore {
             cursor_key: CursorKey::new(key),
             newest_incarnation: Lock::default(),
             newest_document_revision: Lock::default(),
+            attached_buffer: Lock::default(),
         });
         Ok(Self { state: Arc::new(StoreState { shared, capabilities, tenants: Lock::default() }) })
+    }
+
+    /// Returns what all tenants share.
+    pub(crate) fn shared(&self) -> Result<&SharedState> {
+        self.state.tenants.lock().check_open()?;
+        Ok(&self.state.shared)
+    }
+
+    /// Returns a tenant, which is created if it does not exist.
+    pub(crate) fn open_tenant(&self, name: &TenantId) -> Result<Arc<Tenant>> {
+        let mut tenants = self.state.tenants.lock();
+        tenants.check_open()?;
+        let new_tenant = || Arc::new(Tenant::new(name.clone(), Arc::clone(&self.state.shared)));
+        Ok(Arc::clone(tenants.by_name.entry(name.clone()).or_insert_with(new_tenant)))
+    }
+
+    /// Closes a tenant and removes its data.
+    pub(crate) fn remove_tenant(&self, name: &TenantId) -> Result<()> {
+        let removed_tenant = {
+            let mut tenants = self.state.tenants.lock();
+            tenants.check_open()?;
+            let removed_tenant = tenants.by_name.remove(name);
+            if let Some(tenant) = &removed_tenant {
+                tenant.close();
+            }
+            removed_tenant
+        };
+        if let Some(tenant) = removed_tenant {
+            tenant.clear();
+        }
+        Ok(())
     }
 
     /// Returns the tenants that hold data, in the order of their names.
@@ -78,16 +110,12 @@ impl TenantMap {
 #[async_trait]
 impl Store for MemoryStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
-        let mut tenants = self.state.tenants.lock();
-        tenants.check_open()?;
-        let new_tenant = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.shared)));
-        let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new_tenant);
-        let stores = TenantStores::from_coordinator(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
-        let (live, mailbox) = (Arc::clone(&tenant.live_hub), Arc::new(MemoryMailbox::new(Arc::clone(tenant))));
+        let tenant = self.open_tenant(tenant)?;
+        let stores = TenantStores::from_coordinator(Arc::new(MemoryCommits::new(Arc::clone(&tenant))));
+        let (live, mailbox) = (Arc::clone(&tenant.live_hub), Arc::new(MemoryMailbox::new(Arc::clone(&tenant))));
         let wake_ups = Arc::clone(&mailbox);
-        let objects = Arc::new(MemoryObjects::new(Arc::clone(tenant)));
-        let records = Arc::new(MemoryRecords::new(Arc::clone(tenant)));
-        let stores = stores.with_records(records);
+        let objects = Arc::new(MemoryObjects::new(Arc::clone(&tenant)));
+        let stores = stores.with_records(Arc::new(MemoryRecords::new(tenant)));
         Ok(stores.with_objects(objects).with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(live))
     }
 
@@ -111,19 +139,7 @@ impl Store for MemoryStore {
     }
 
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
-        let removed_tenant = {
-            let mut tenants = self.state.tenants.lock();
-            tenants.check_open()?;
-            let removed_tenant = tenants.by_name.remove(tenant);
-            if let Some(tenant) = &removed_tenant {
-                tenant.close();
-            }
-            removed_tenant
-        };
-        if let Some(tenant) = removed_tenant {
-            tenant.clear();
-        }
-        Ok(())
+        self.remove_tenant(tenant)
     }
 
     fn capabilities(&self) -> &Capabilities {

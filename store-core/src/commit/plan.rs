@@ -11,12 +11,12 @@ use crate::{
     document::{DocumentChange, DocumentPlan, plan_changes},
     error::{Detail, Error, Result},
     event::{self, AppendEvents, AppendOptions, EventDecision, EventPlan, EventRef, Scope},
-    id::{IdSource, RunId},
+    id::{IdSource, RunId, ThreadId},
     limits::{Limits, check_limit, length},
     log::{EntryMarks, NewEntry, spent_tokens},
     mailbox::{self, MailboxPlan},
     outbox::{self, NewOutboxRow, OutboxPlan},
-    pending::{self, QueueWrite},
+    pending::{self, QueuePlan, QueueWrite},
     run::{self, Run, RunContext},
     thread::{self, NewThread, StoredThread, ThreadIdRecord},
     time::Timestamp,
@@ -94,6 +94,54 @@ impl Plan {
         self.receipt.document_revision = self.documents.revision;
         if let Some(key) = &mut self.key {
             key.receipt.document_revision = self.documents.revision;
+        }
+    }
+
+    /// Makes the plan of a change of a thread's record and queue, in the form of the plan of a commit.
+    pub(crate) fn of_queue(plan: QueuePlan) -> Self {
+        let QueuePlan { thread, creates_thread, id_record, write } = plan;
+        let receipt = build_receipt(&thread, &[], None);
+        Self { thread: Some(thread), creates_thread, queue: write, ..Self::of_receipt(id_record, receipt) }
+    }
+
+    /// Makes the plan that writes nothing but what is kept about the id of a thread.
+    pub(crate) fn of_id_record(thread: ThreadId, id_record: ThreadIdRecord, incarnation: u64, now: Timestamp) -> Self {
+        let version = Version::new(0, id_record.generation, incarnation);
+        let receipt = Receipt {
+            thread,
+            version,
+            first_seq: None,
+            entry_ids: Vec::new(),
+            consumed: Vec::new(),
+            document_revision: None,
+            events: Vec::new(),
+            outbox: Vec::new(),
+            head: None,
+            state_revision: 0,
+            run_status: None,
+            time: now,
+            deduplicated: false,
+            extra: Extra::default(),
+        };
+        Self::of_receipt(id_record, receipt)
+    }
+
+    fn of_receipt(id_record: ThreadIdRecord, receipt: Receipt) -> Self {
+        Self {
+            thread: None,
+            creates_thread: false,
+            id_record,
+            entries: Vec::new(),
+            marks: BTreeMap::new(),
+            runs: Vec::new(),
+            state: StateWrite::default(),
+            queue: QueueWrite::default(),
+            documents: DocumentPlan::default(),
+            events: None,
+            mailbox: None,
+            outbox: OutboxPlan::default(),
+            key: None,
+            receipt,
         }
     }
 }
@@ -206,39 +254,7 @@ fn plan_without_thread(
     id_record: ThreadIdRecord,
     now: Timestamp,
 ) -> Plan {
-    let version = Version::new(0, id_record.generation, view.incarnation());
-    let receipt = Receipt {
-        thread: commit.thread.clone(),
-        version,
-        first_seq: None,
-        entry_ids: Vec::new(),
-        consumed: Vec::new(),
-        document_revision: None,
-        events: Vec::new(),
-        outbox: Vec::new(),
-        head: None,
-        state_revision: 0,
-        run_status: None,
-        time: now,
-        deduplicated: false,
-        extra: Extra::default(),
-    };
-    Plan {
-        thread: None,
-        creates_thread: false,
-        id_record,
-        entries: Vec::new(),
-        marks: BTreeMap::new(),
-        runs: Vec::new(),
-        state: StateWrite::default(),
-        queue: QueueWrite::default(),
-        documents: DocumentPlan::default(),
-        events: None,
-        mailbox: None,
-        outbox: OutboxPlan::default(),
-        key: None,
-        receipt,
-    }
+    Plan::of_id_record(commit.thread.clone(), id_record, view.incarnation(), now)
 }
 
 /// What [`plan_writes`] begins with: the thread before the writes of the commit, and what was decided before.

@@ -156,7 +156,9 @@ impl Events {
         }
         for (scope, state) in plan.scopes {
             self.followers.notify([&scope]);
-            self.scopes.entry(scope).or_default().state = state;
+            let scope_events = self.scopes.entry(scope).or_default();
+            // A delta of a write buffer was planned before a trim that has come first.
+            scope_events.state = state.after_trim(scope_events.state.floor);
         }
     }
 

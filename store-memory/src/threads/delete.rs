@@ -41,18 +41,25 @@ pub(super) fn delete_thread(tenant: &Tenant, id: &ThreadId, request: DeleteReque
     if let Some(slot) = locked_slots.get(id) {
         check(slot)?;
     }
-    apply_deletion(tenant, &mut locked_slots, deletion_set.deleted(), deletion_set.detached());
+    apply_deletion(tenant, &mut locked_slots, (deletion_set.deleted(), deletion_set.detached()), tenant.now());
     Ok(Deletion::from(deletion_set))
+}
+
+/// Deletes and detaches these threads, as a write buffer has decided.
+pub(crate) fn delete_all(tenant: &Tenant, deleted_ids: &[ThreadId], detached_ids: &[ThreadId], now: Timestamp) {
+    let _family_guard = tenant.family_lock.lock();
+    let slots = tenant.slots.slots_in_lock_order(deleted_ids.iter().chain(detached_ids));
+    let mut locked_slots: LockedSlots<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
+    apply_deletion(tenant, &mut locked_slots, (deleted_ids, detached_ids), now);
 }
 
 /// Deletes and detaches locked threads. Readers see all of these changes at once.
 pub(super) fn apply_deletion(
     tenant: &Tenant,
     locked_slots: &mut LockedSlots<'_>,
-    deleted_ids: &[ThreadId],
-    detached_ids: &[ThreadId],
+    (deleted_ids, detached_ids): (&[ThreadId], &[ThreadId]),
+    now: Timestamp,
 ) {
-    let now = tenant.now();
     let mut deleted_contents = Vec::new();
     let mut index = tenant.index.write();
     for id in deleted_ids {

@@ -12,6 +12,7 @@ use store_core::{
     ThreadQuery, ThreadReader, TimeWalk, Timestamp, length, thread,
 };
 
+pub(crate) use self::delete::delete_all;
 use crate::tenant::{Tenant, ThreadListKey};
 
 /// The threads of a tenant, with their logs and runs.

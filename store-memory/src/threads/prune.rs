@@ -32,7 +32,7 @@ pub(super) fn prune_threads(tenant: &Tenant, request: PruneRequest) -> Result<Pr
             is_prunable && pruned_ids.insert(id.clone())
         });
         drop(index);
-        delete::apply_deletion(tenant, &mut locked_slots, &chosen_ids, &[]);
+        delete::apply_deletion(tenant, &mut locked_slots, (&chosen_ids, &[]), tenant.now());
     }
     Ok(selection.pruned(chosen_ids))
 }

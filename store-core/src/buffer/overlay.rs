@@ -1,0 +1,236 @@
+//! The records of the deltas that the store behind a buffer has not applied yet.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Delta,
+    thread_overlay::{Stamped, ThreadOverlay, remove_stamped},
+};
+use crate::{
+    commit::{Plan, PlannedEntry},
+    document::{DocumentPlan, DocumentRef, DocumentWrite, StoredDocument},
+    event::{EventKeyRecord, EventPlan, Scope, ScopeState, StoredEvent},
+    id::{DedupeKey, EntryId, EventId, EventKey, LaneId, OutboxId, OutboxTarget, RunId, ThreadId, WriterId},
+    outbox::{OrderGroup, OutboxPlan, StoredOutboxRow},
+    run::Run,
+    thread::{StoredThread, Thread},
+};
+
+/// The records of the deltas of one tenant that are not applied yet, each as the newest of them wrote it.
+///
+/// ```
+/// use store_core::buffer::Overlay;
+///
+/// let overlay = Overlay::default();
+/// assert_eq!(overlay.newest_of_thread(&"t-1".parse()?), 0);
+/// # Ok::<(), store_core::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Overlay {
+    pub(super) threads: HashMap<ThreadId, ThreadOverlay>,
+    pub(super) runs: HashMap<RunId, Stamped<Run>>,
+    pub(super) scopes: HashMap<Scope, Stamped<ScopeState>>,
+    pub(super) events: HashMap<EventId, Stamped<StoredEvent>>,
+    pub(super) event_keys: HashMap<(WriterId, EventKey), Stamped<EventKeyRecord>>,
+    pub(super) rows: HashMap<OutboxId, Stamped<StoredOutboxRow>>,
+    pub(super) keyed_rows: HashMap<(LaneId, OutboxTarget, DedupeKey), Stamped<OutboxId>>,
+    /// The last row of each order group, with its number in the group.
+    pub(super) last_of_groups: HashMap<OrderGroup, Stamped<(u64, OutboxId)>>,
+    /// Documents that were put, and those that were deleted (none).
+    pub(super) documents: HashMap<DocumentRef, Stamped<Option<StoredDocument>>>,
+    /// The newest deletion of the tenant.
+    tenant_deletion: Option<u64>,
+    /// The number of deltas.
+    deltas: usize,
+}
+
+impl Overlay {
+    /// Adds the delta with the sequence number `at`. Deltas are added in order.
+    pub fn add(&mut self, at: u64, delta: &Delta) {
+        self.deltas += 1;
+        match delta {
+            Delta::Thread(plan) => {
+                self.threads.entry(plan.receipt.thread.clone()).or_default().add(at, plan);
+                self.runs.extend(plan.runs.iter().map(|run| (run.id.clone(), (at, run.clone()))));
+                self.add_rows(at, &plan.outbox);
+                self.add_documents(at, &plan.documents);
+                plan.events.iter().for_each(|events| self.add_events(at, events));
+            }
+            Delta::Documents(plan) => {
+                self.add_documents(at, &plan.documents);
+                plan.events.iter().for_each(|events| self.add_events(at, events));
+                if let Some((thread, record)) = &plan.id_record {
+                    let thread = self.threads.entry(thread.clone()).or_default();
+                    (thread.newest, thread.id_record) = (at, Some((at, record.clone())));
+                }
+            }
+            Delta::Deletion(deletion) => {
+                for (id, record) in &deletion.deleted {
+                    self.threads.entry(id.clone()).or_default().delete(at, record.clone());
+                    self.runs.retain(|_, (_, run)| run.thread != *id);
+                    self.documents.retain(|document, _| document.scope.thread() != Some(id));
+                }
+                for child in &deletion.detached {
+                    self.threads.entry(child.thread.id.clone()).or_default().detach(at, child.clone());
+                }
+            }
+            Delta::TenantDeletion => self.tenant_deletion = Some(at),
+        }
+    }
+
+    fn add_events(&mut self, at: u64, plan: &EventPlan) {
+        self.events.extend(plan.events.iter().map(|stored| (stored.event.id.clone(), (at, stored.clone()))));
+        self.scopes.extend(plan.scopes.iter().map(|(scope, state)| (scope.clone(), (at, state.clone()))));
+        if let Some((writer, key, record)) = &plan.key {
+            self.event_keys.insert((writer.clone(), key.clone()), (at, record.clone()));
+        }
+    }
+
+    fn add_rows(&mut self, at: u64, plan: &OutboxPlan) {
+        for (row, _) in &plan.rows {
+            if let Some(key) = row_key(row) {
+                self.keyed_rows.insert(key, (at, row.id.clone()));
+            }
+            if let Some(group) = row.group() {
+                self.last_of_groups.insert(group, (at, (row.order, row.id.clone())));
+            }
+            self.rows.insert(row.id.clone(), (at, row.clone()));
+        }
+    }
+
+    fn add_documents(&mut self, at: u64, plan: &DocumentPlan) {
+        for change in &plan.changes {
+            let written = match &change.write {
+                DocumentWrite::Put(stored) => Some(stored.clone()),
+                DocumentWrite::Delete => None,
+                DocumentWrite::Keep => continue,
+            };
+            self.documents.insert(change.document.clone(), (at, written));
+        }
+    }
+
+    /// Removes a delta that the store behind has applied, unless later deltas have replaced its records.
+    pub fn remove(&mut self, at: u64, delta: &Delta) {
+        self.deltas = self.deltas.saturating_sub(1);
+        match delta {
+            Delta::Thread(plan) => self.remove_plan(at, plan),
+            Delta::Documents(plan) => {
+                self.remove_documents(at, &plan.documents);
+                plan.events.iter().for_each(|events| self.remove_events(at, events));
+                if let Some((thread, _)) = &plan.id_record {
+                    self.change_thread(thread, at, |overlay| overlay.remove_deletion(at));
+                }
+            }
+            Delta::Deletion(deletion) => {
+                let detached = deletion.detached.iter().map(|child| &child.thread.id);
+                for id in deletion.deleted.iter().map(|(id, _)| id).chain(detached) {
+                    self.change_thread(id, at, |overlay| overlay.remove_deletion(at));
+                }
+            }
+            Delta::TenantDeletion if self.tenant_deletion == Some(at) => self.tenant_deletion = None,
+            Delta::TenantDeletion => {}
+        }
+    }
+
+    fn remove_plan(&mut self, at: u64, plan: &Plan) {
+        self.change_thread(&plan.receipt.thread, at, |overlay| overlay.remove(at, plan));
+        plan.runs.iter().for_each(|run| remove_stamped(&mut self.runs, &run.id, at));
+        for (row, _) in &plan.outbox.rows {
+            remove_stamped(&mut self.rows, &row.id, at);
+            row_key(row).iter().for_each(|key| remove_stamped(&mut self.keyed_rows, key, at));
+            row.group().iter().for_each(|group| remove_stamped(&mut self.last_of_groups, group, at));
+        }
+        self.remove_documents(at, &plan.documents);
+        plan.events.iter().for_each(|events| self.remove_events(at, events));
+    }
+
+    /// Changes what is kept of a thread because the delta `at` is removed. If it was the newest one about the thread,
+    /// nothing is kept any more.
+    fn change_thread(&mut self, thread: &ThreadId, at: u64, change: impl FnOnce(&mut ThreadOverlay)) {
+        let Some(overlay) = self.threads.get_mut(thread) else { return };
+        if overlay.newest <= at {
+            self.threads.remove(thread);
+        } else {
+            change(overlay);
+        }
+    }
+
+    fn remove_documents(&mut self, at: u64, plan: &DocumentPlan) {
+        plan.changes.iter().for_each(|change| remove_stamped(&mut self.documents, &change.document, at));
+    }
+
+    fn remove_events(&mut self, at: u64, plan: &EventPlan) {
+        plan.events.iter().for_each(|stored| remove_stamped(&mut self.events, &stored.event.id, at));
+        plan.scopes.keys().for_each(|scope| remove_stamped(&mut self.scopes, scope, at));
+        if let Some((writer, key, _)) = &plan.key {
+            remove_stamped(&mut self.event_keys, &(writer.clone(), key.clone()), at);
+        }
+    }
+
+    /// Returns whether there are no deltas.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.deltas == 0
+    }
+
+    /// Returns the newest deletion of the tenant. Until it is applied, nothing can be decided about the tenant, because
+    /// the overlay does not hide what the store behind has.
+    #[must_use]
+    pub const fn tenant_deletion(&self) -> Option<u64> {
+        self.tenant_deletion
+    }
+
+    /// Returns the sequence number of the newest delta about a thread; 0 if there is none.
+    #[must_use]
+    pub fn newest_of_thread(&self, thread: &ThreadId) -> u64 {
+        self.threads.get(thread).map_or(0, |overlay| overlay.newest)
+    }
+
+    /// Returns the newest delta that named a checkpoint of the thread, or took its name; 0 if there is none. Until it
+    /// is applied, [`OverlayView`](super::OverlayView) cannot find checkpoints by name.
+    #[must_use]
+    pub fn newest_naming(&self, thread: &ThreadId) -> u64 {
+        self.threads.get(thread).map_or(0, |overlay| overlay.newest_naming)
+    }
+
+    /// Returns the thread as the deltas left it: none if no delta wrote it, `Some(None)` if it was deleted.
+    #[must_use]
+    pub fn thread(&self, thread: &ThreadId) -> Option<Option<&Thread>> {
+        let stored = self.stored_thread(thread)?;
+        Some(stored.map(|stored| &stored.thread))
+    }
+
+    pub(super) fn stored_thread(&self, thread: &ThreadId) -> Option<Option<&StoredThread>> {
+        self.threads.get(thread)?.thread.as_ref().map(|(_, stored)| stored.as_ref())
+    }
+
+    /// Returns whether a deletion hides what the store behind has of a thread.
+    #[must_use]
+    pub fn hides_stored(&self, thread: &ThreadId) -> bool {
+        self.threads.get(thread).is_some_and(|overlay| overlay.hides_stored.is_some())
+    }
+
+    /// Returns the run, if a delta wrote it.
+    #[must_use]
+    pub fn run(&self, run: &RunId) -> Option<&Run> {
+        self.runs.get(run).map(|(_, run)| run)
+    }
+
+    /// Returns the entry, if a delta wrote it.
+    #[must_use]
+    pub fn entry(&self, thread: &ThreadId, entry: &EntryId) -> Option<&PlannedEntry> {
+        let overlay = self.threads.get(thread)?;
+        let (_, planned) = overlay.entries.get(overlay.entry_seqs.get(entry)?)?;
+        Some(planned)
+    }
+
+    /// Returns the entries of a thread that deltas wrote, in order, by sequence number.
+    pub fn entries(&self, thread: &ThreadId) -> impl Iterator<Item = (u64, &PlannedEntry)> {
+        let entries: Option<&BTreeMap<_, _>> = self.threads.get(thread).map(|overlay| &overlay.entries);
+        entries.into_iter().flatten().map(|(seq, (_, planned))| (*seq, planned))
+    }
+}
+
+fn row_key(row: &StoredOutboxRow) -> Option<(LaneId, OutboxTarget, DedupeKey)> {
+    Some((row.lane.clone(), row.target.clone(), row.dedupe_key.clone()?))
+}

@@ -1,0 +1,157 @@
+//! What deltas that are not yet applied say about one thread.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    commit::{CommitKeyRecord, Plan, PlannedEntry},
+    id::{CommitKey, EntryId, RunId},
+    json::Json,
+    log::{Body, EntryMarks},
+    pending::{DecisionRecord, StoredInput},
+    thread::{StoredThread, ThreadIdRecord},
+};
+
+/// A record, with the sequence number of the delta that wrote it.
+pub(super) type Stamped<T> = (u64, T);
+
+/// The records of one thread that deltas wrote. A record is that of the newest delta.
+#[derive(Debug, Default)]
+pub(super) struct ThreadOverlay {
+    /// The newest delta about the thread.
+    pub(super) newest: u64,
+    /// The newest deletion of the thread. What the inner store has of the thread is older, and does not count.
+    pub(super) hides_stored: Option<u64>,
+    /// The thread; none if it was deleted.
+    pub(super) thread: Option<Stamped<Option<StoredThread>>>,
+    pub(super) id_record: Option<Stamped<ThreadIdRecord>>,
+    pub(super) entries: BTreeMap<u64, Stamped<PlannedEntry>>,
+    pub(super) entry_seqs: HashMap<EntryId, u64>,
+    pub(super) marks: BTreeMap<u64, Stamped<EntryMarks>>,
+    /// The newest delta that gave or took a name of a checkpoint.
+    pub(super) newest_naming: u64,
+    pub(super) keys: HashMap<CommitKey, Stamped<CommitKeyRecord>>,
+    /// The newest delta that removed all keys of the state.
+    pub(super) state_cleared: Option<u64>,
+    pub(super) state: HashMap<String, Stamped<Option<Json>>>,
+    /// Inputs that were put, and those that were removed (none).
+    pub(super) inputs: HashMap<EntryId, Stamped<Option<StoredInput>>>,
+    /// The new ranks of inputs.
+    pub(super) ranks: HashMap<EntryId, Stamped<u64>>,
+    pub(super) decisions: HashMap<(RunId, String), Stamped<DecisionRecord>>,
+}
+
+impl ThreadOverlay {
+    /// Adds the records of a plan. The runs, events, rows and documents of the plan are not records of the thread.
+    pub(super) fn add(&mut self, at: u64, plan: &Plan) {
+        self.newest = at;
+        if let Some(thread) = &plan.thread {
+            self.thread = Some((at, Some(thread.clone())));
+        }
+        self.id_record = Some((at, plan.id_record.clone()));
+        for planned in &plan.entries {
+            let seq = planned.node.seq;
+            if matches!(&*planned.entry.body, Body::Label(_) | Body::Checkpoint(_)) {
+                self.newest_naming = at;
+            }
+            self.entry_seqs.insert(planned.entry.id.clone(), seq);
+            self.entries.insert(seq, (at, planned.clone()));
+        }
+        self.marks.extend(plan.marks.iter().map(|(seq, marks)| (*seq, (at, marks.clone()))));
+        if let Some(record) = &plan.key {
+            self.keys.insert(record.key.clone(), (at, record.clone()));
+        }
+        if plan.state.clear {
+            self.state_cleared = Some(at);
+            self.state.clear();
+        }
+        self.state.extend(plan.state.values.iter().map(|(key, value)| (key.clone(), (at, value.clone()))));
+        self.add_queue(at, plan);
+    }
+
+    fn add_queue(&mut self, at: u64, plan: &Plan) {
+        for stored in &plan.queue.put {
+            if let Some((decision, record)) = stored.input.decision() {
+                self.decisions.insert((decision.run.clone(), decision.ticket.clone()), (at, record));
+            }
+            self.inputs.insert(stored.input.id.clone(), (at, Some(stored.clone())));
+            self.ranks.insert(stored.input.id.clone(), (at, stored.rank));
+        }
+        for id in &plan.queue.removed {
+            self.inputs.insert(id.clone(), (at, None));
+        }
+        self.ranks.extend(plan.queue.ranks.iter().map(|(id, rank)| (id.clone(), (at, *rank))));
+    }
+
+    /// Replaces everything by the deletion of the thread.
+    pub(super) fn delete(&mut self, at: u64, id_record: ThreadIdRecord) {
+        *self = Self {
+            newest: at,
+            hides_stored: Some(at),
+            thread: Some((at, None)),
+            id_record: Some((at, id_record)),
+            ..Self::default()
+        };
+    }
+
+    /// Sets the record of a thread that lost its parent.
+    pub(super) fn detach(&mut self, at: u64, thread: StoredThread) {
+        self.newest = at;
+        self.thread = Some((at, Some(thread)));
+    }
+
+    /// Removes the records of the delta `at`, which has been applied, unless a later delta has replaced them.
+    pub(super) fn remove(&mut self, at: u64, plan: &Plan) {
+        let is_of_delta = |stamp: u64| stamp == at;
+        remove_single(&mut self.thread, at);
+        remove_single(&mut self.id_record, at);
+        for planned in &plan.entries {
+            if self.entries.get(&planned.node.seq).is_some_and(|(stamp, _)| is_of_delta(*stamp)) {
+                self.entries.remove(&planned.node.seq);
+                self.entry_seqs.remove(&planned.entry.id);
+            }
+        }
+        plan.marks.keys().for_each(|seq| remove_ordered(&mut self.marks, seq, at));
+        plan.key.iter().for_each(|record| remove_stamped(&mut self.keys, &record.key, at));
+        if self.state_cleared == Some(at) {
+            self.state_cleared = None;
+        }
+        plan.state.values.keys().for_each(|key| remove_stamped(&mut self.state, key, at));
+        for stored in &plan.queue.put {
+            if let Some((decision, _)) = stored.input.decision() {
+                remove_stamped(&mut self.decisions, &(decision.run.clone(), decision.ticket.clone()), at);
+            }
+            remove_stamped(&mut self.inputs, &stored.input.id, at);
+            remove_stamped(&mut self.ranks, &stored.input.id, at);
+        }
+        plan.queue.removed.iter().for_each(|id| remove_stamped(&mut self.inputs, id, at));
+        plan.queue.ranks.iter().for_each(|(id, _)| remove_stamped(&mut self.ranks, id, at));
+    }
+
+    /// Removes the deletion `at`, which has been applied.
+    pub(super) fn remove_deletion(&mut self, at: u64) {
+        if self.hides_stored == Some(at) {
+            self.hides_stored = None;
+        }
+        remove_single(&mut self.thread, at);
+        remove_single(&mut self.id_record, at);
+    }
+}
+
+fn remove_single<T>(record: &mut Option<Stamped<T>>, at: u64) {
+    if record.as_ref().is_some_and(|(stamp, _)| *stamp == at) {
+        *record = None;
+    }
+}
+
+fn remove_ordered<K: Ord, T>(records: &mut BTreeMap<K, Stamped<T>>, key: &K, at: u64) {
+    if records.get(key).is_some_and(|(stamp, _)| *stamp == at) {
+        records.remove(key);
+    }
+}
+
+/// Removes a record if the delta `at` wrote it.
+pub(super) fn remove_stamped<K: std::hash::Hash + Eq, T>(records: &mut HashMap<K, Stamped<T>>, key: &K, at: u64) {
+    if records.get(key).is_some_and(|(stamp, _)| *stamp == at) {
+        records.remove(key);
+    }
+}
