@@ -226,3 +226,39 @@ impl fmt::Debug for TenantStores {
             .finish()
     }
 }
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        S::tenant(self, tenant)
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        S::list_tenants(self, page).await
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        S::delete_tenant(self, tenant).await
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        S::capabilities(self)
+    }
+
+    async fn sync(&self) -> Result<()> {
+        S::sync(self).await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        S::reclaim_space(self, progress).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        S::close(self).await
+    }
+
+    fn inspector(&self) -> Option<&dyn crate::inspect::Inspector> {
+        S::inspector(self)
+    }
+}

@@ -28,7 +28,7 @@ impl BufferTarget for MemoryStore {
         thread: &ThreadId,
         needed: &NeededKeys,
         decide: &mut DecideOverView<'_>,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         let tenant = self.open_tenant(tenant)?;
         tenant.slots.read(thread, |slot| {
             let index = tenant.index.read();
@@ -42,9 +42,7 @@ impl BufferTarget for MemoryStore {
                 documents: &index.documents,
             };
             decide(&view, tenant.decision_context())
-        })?;
-        // If deltas are being applied, the view may have shown some of them. Then this waits until they all are.
-        Ok(self.shared()?.attached_buffer.lock().position)
+        })
     }
 
     async fn lineage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Vec<ThreadId>> {
@@ -52,6 +50,7 @@ impl BufferTarget for MemoryStore {
     }
 
     async fn applied_position(&self) -> Result<AppliedPosition> {
+        // While deltas are being applied, this waits until they all are.
         Ok(self.shared()?.attached_buffer.lock().clone())
     }
 
@@ -61,14 +60,14 @@ impl BufferTarget for MemoryStore {
         if attached.buffer.is_none() {
             *attached = AppliedPosition::new(Some(buffer.to_owned()), position);
         }
-        check_buffer(&attached, buffer)?;
+        attached.check(buffer)?;
         Ok(attached.position)
     }
 
     async fn detach_buffer(&self, buffer: &str, position: u64) -> Result<()> {
         let shared = self.shared()?;
         let mut attached = shared.attached_buffer.lock();
-        check_buffer(&attached, buffer)?;
+        attached.check(buffer)?;
         if attached.position != position {
             return Err(Error::unavailable("the buffer has deltas that are not applied yet"));
         }
@@ -79,7 +78,7 @@ impl BufferTarget for MemoryStore {
     async fn apply_deltas(&self, batch: DeltaBatch) -> Result<u64> {
         let shared = self.shared()?;
         let mut attached = shared.attached_buffer.lock();
-        check_buffer(&attached, &batch.buffer)?;
+        attached.check(&batch.buffer)?;
         if attached.position != batch.expected {
             return Ok(attached.position);
         }
@@ -92,15 +91,6 @@ impl BufferTarget for MemoryStore {
         }
         attached.position = batch.upto;
         Ok(batch.upto)
-    }
-}
-
-/// Refuses another buffer than the one that is attached.
-fn check_buffer(attached: &AppliedPosition, buffer: &str) -> Result<()> {
-    match &attached.buffer {
-        Some(other) if other == buffer => Ok(()),
-        Some(other) => Err(Error::unavailable(format!("the write buffer `{other}` is attached to the store"))),
-        None => Err(Error::unavailable(format!("the write buffer `{buffer}` was detached from the store"))),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    CursorKey, DispatchId, Error, Result, ThreadId, Timestamp,
+    CursorKey, DispatchId, Error, IdSource, Result, ThreadId, Timestamp, UuidSource,
     codec::{Codec, DecodeError, Fields, ObjectWriter},
     mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailboxThread},
 };
@@ -213,6 +213,8 @@ impl Codec for IdReservation {
 #[derive(Clone)]
 pub(crate) struct StoreMetadata {
     pub(crate) cursor_key: CursorKey,
+    /// The id of the streams. Empty if an earlier release made them.
+    pub(crate) id: String,
 }
 
 impl StoreMetadata {
@@ -223,7 +225,7 @@ impl StoreMetadata {
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut text = String::new();
         let mut object = ObjectWriter::open(&mut text);
-        object.field("v", &FORMAT_VERSION).field("cursors", &hex);
+        object.field("v", &FORMAT_VERSION).field("cursors", &hex).field("id", &UuidSource.next_id());
         object.close();
         Ok(text)
     }
@@ -237,7 +239,7 @@ impl StoreMetadata {
             let digits = hex.get(2 * index..2 * index + 2).ok_or_else(|| DecodeError::new("is not a key"))?;
             *byte = u8::from_str_radix(digits, 16).map_err(|_| DecodeError::new("is not a key"))?;
         }
-        Ok(Self { cursor_key: CursorKey::new(key) })
+        Ok(Self { cursor_key: CursorKey::new(key), id: fields.maybe("id")?.unwrap_or_default() })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A mailbox for AI agents on NATS JetStream, for workers on many machines.
+//! A mailbox for AI agents on NATS JetStream, for workers on many machines, and a write buffer in front of other stores.
 //!
 //! Every decision is one message of one stream. The leader of the stream accepts the message only if the thread has not
 //! changed since the decision was made. Every process with an open store follows that stream, and derives the state of
@@ -6,6 +6,7 @@
 //! messages.
 //!
 //! # Layout
+//! - `buffered`: a write buffer in front of another store
 //! - `config`, `url`: the settings with which a store is opened
 //! - `store`: opening, tenants, closing
 //! - `streams`: creates the streams on the server, and refuses streams whose settings are unsafe
@@ -41,6 +42,7 @@
 //! }
 //! ```
 
+mod buffered;
 mod clock;
 mod codec;
 mod config;
@@ -63,6 +65,7 @@ mod url;
 mod view;
 
 pub use self::{
+    buffered::{BufferConfig, BufferReads, BufferStatus, Buffered, DEFAULT_BUFFER_PREFIX},
     config::{Create, NatsConfig},
     store::NatsStore,
     testing::{BaselinePublisher, TestPrefix},

@@ -353,7 +353,7 @@ impl Log {
 
 /// Whether a message reached the log after its deadline. The result depends on the message only, so it is the same for
 /// every reader of the log.
-fn is_late(message: &Message) -> bool {
+pub(crate) fn is_late(message: &Message) -> bool {
     let until =
         message.headers.as_ref().and_then(|headers| headers.get(DEADLINE_HEADER)?.as_str().parse::<u128>().ok());
     let Some((until, info)) = until.zip(message.info().ok()) else { return false };

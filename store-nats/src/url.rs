@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use store_core::{Error, Result};
 use url::Url;
 
-const DEFAULT_PREFIX: &str = "agentstore";
+pub(crate) const DEFAULT_PREFIX: &str = "agentstore";
 /// The largest length of a prefix, in bytes. The prefix is part of every subject and of the names of files on the
 /// server.
 const MAX_PREFIX_BYTES: usize = 64;

@@ -53,6 +53,9 @@ pub struct PostgresConfig {
     pub answer_timeout: Duration,
     /// Opens the store even if the server may lose data that it acknowledged.
     pub allow_unsafe: bool,
+    /// Whether the store is opened behind a write buffer. Without this, a store to which a buffer is attached is not
+    /// opened for writing (NB-14).
+    pub behind_buffer: bool,
     /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
     /// For tests only: the schema has a clock of its own, which stands still unless the test moves it.
@@ -98,6 +101,7 @@ impl PostgresConfig {
             acquire_timeout: connect_timeout.unwrap_or(Duration::from_secs(5)),
             answer_timeout: Duration::from_secs(30),
             allow_unsafe,
+            behind_buffer: false,
             ids: Arc::new(UuidSource),
             uses_test_clock: false,
             limits: Limits::default(),

@@ -172,6 +172,36 @@ pub(crate) async fn decide_in_caller_transaction<T: Send>(
     DecisionLoop::new(tenant, connection, likely_records).run(&mut cache, &rule).await
 }
 
+/// Runs a rule over what is stored now of a thread, and writes nothing. The rule gives an answer.
+pub(crate) async fn read_by_rule<T: Send>(
+    tenant: &Tenant,
+    id: &ThreadId,
+    likely_records: Lookup,
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<T>> + Send + Sync,
+) -> Result<T> {
+    let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
+    DecisionLoop::new(tenant, tenant.db().any_connection(), likely_records).run(&mut cache, &rule).await
+}
+
+/// Makes a decision in a transaction that goes on, and returns its connection and what was written. The caller ends the
+/// transaction, and then notifies others of what was written.
+pub(crate) async fn write_in_transaction<'a>(
+    tenant: &'a Tenant,
+    id: Option<&ThreadId>,
+    (connection, likely_records): (Connection<'a>, Lookup),
+    rule: impl Fn(&RecordCache, DecisionContext<'_>) -> Result<RuleResult<()>> + Send + Sync,
+) -> (Connection<'a>, Result<Vec<Arc<Batch>>>) {
+    let mut cache = RecordCache::new(Arc::clone(&tenant.constants), id.cloned());
+    let mut decision_loop = DecisionLoop::new(tenant, connection, likely_records);
+    let answer = decision_loop.run(&mut cache, &rule).await;
+    if let Some(id) = id {
+        // The records in the cache of this process are older.
+        tenant.remove_cached(id);
+    }
+    let DecisionLoop { connection, written_batches, .. } = decision_loop;
+    (connection, answer.map(|()| written_batches))
+}
+
 /// Runs a rule again and again until its result is written or needs no write. Loads the records that the rule misses.
 struct DecisionLoop<'a> {
     tenant: &'a Tenant,

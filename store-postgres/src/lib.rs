@@ -16,6 +16,7 @@
 //! - `columns`, `error`: reading the columns of answers, and translating errors of the driver and the server
 //! - `testing`: schemas for tests
 
+mod buffer;
 mod cache;
 mod clock;
 mod columns;

@@ -11,10 +11,11 @@ use crate::{
 };
 
 /// The migrations, numbered from 1.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
+    include_str!("../migrations/0004.sql"),
 ];
 
 /// The number of the newest migration, which is the version of the schema.

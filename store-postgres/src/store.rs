@@ -76,7 +76,8 @@ impl PostgresStore {
     /// # Errors
     /// - `SchemaMismatch` if the schema is missing or belongs to another release.
     /// - `UnsafeDurability` if the server may lose data that it acknowledged (PO-6).
-    /// - `Unavailable` if the server cannot be reached.
+    /// - `Unavailable` if the server cannot be reached, and if a write buffer is attached to the store and the
+    ///   configuration does not say that the store is opened behind it (NB-14).
     pub async fn open(mut config: PostgresConfig) -> Result<Self> {
         config.limits = config.limits.at_most(&Limits::default());
         let meta = schema::open_schema(&config).await?;
@@ -95,7 +96,9 @@ impl PostgresStore {
         });
         let tenants = Arc::<TenantMap>::default();
         let tasks = Mutex::new(Some(notifications::start_tasks(&shared, &tenants)));
-        Ok(Self { state: Arc::new(StoreState { shared, meta, capabilities, tenants, tasks }) })
+        let store = Self { state: Arc::new(StoreState { shared, meta, capabilities, tenants, tasks }) };
+        store.check_buffer().await?;
+        Ok(store)
     }
 }
 
@@ -152,6 +155,10 @@ impl PostgresStore {
         commit: Commit,
     ) -> Result<Receipt> {
         commit::commit_in(&*self.open_tenant(tenant)?, transaction, &commit).await
+    }
+
+    pub(crate) fn shared(&self) -> &SharedState {
+        &self.state.shared
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {

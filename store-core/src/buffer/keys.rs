@@ -46,7 +46,7 @@ impl DeltaKeys {
     }
 
     fn add_events(&mut self, request: Option<&AppendEvents>, plan: Option<&EventPlan>) {
-        for request in request {
+        if let Some(request) = request {
             if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
                 self.write(format!("k{}\n{}", writer.as_str(), key.as_str()));
             }

@@ -12,6 +12,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod thread_overlay;
+mod unread_store;
 mod view;
 
 pub use self::{
@@ -19,5 +20,6 @@ pub use self::{
     keys::{DeltaKeys, keys_of_append, keys_of_commit, keys_of_deletion, keys_of_documents, keys_of_thread, tenant_key},
     overlay::Overlay,
     target::{AppliedPosition, BufferTarget, DecideOverView, DeltaBatch, ReadDelta},
+    unread_store::{StoreConstants, UnreadStore},
     view::OverlayView,
 };

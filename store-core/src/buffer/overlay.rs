@@ -204,10 +204,16 @@ impl Overlay {
         self.threads.get(thread)?.thread.as_ref().map(|(_, stored)| stored.as_ref())
     }
 
-    /// Returns whether a deletion hides what the store behind has of a thread.
+    /// Returns whether the overlay has everything of a thread, because a delta has created or deleted it. What the store
+    /// behind has of it is then older, and does not count.
     #[must_use]
     pub fn hides_stored(&self, thread: &ThreadId) -> bool {
         self.threads.get(thread).is_some_and(|overlay| overlay.hides_stored.is_some())
+    }
+
+    /// Returns the threads of which the overlay has everything.
+    pub fn whole_threads(&self) -> impl Iterator<Item = &ThreadId> {
+        self.threads.iter().filter(|(_, overlay)| overlay.hides_stored.is_some()).map(|(id, _)| id)
     }
 
     /// Returns the run, if a delta wrote it.

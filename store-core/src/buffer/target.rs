@@ -1,11 +1,13 @@
 //! What a store must be able to do so that a write buffer can stand in front of it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::Delta;
 use crate::{
     commit::{CommitView, DecisionContext, NeededKeys},
-    error::Result,
+    error::{Error, Result},
     id::{TenantId, ThreadId},
     store::Store,
     time::Timestamp,
@@ -25,6 +27,18 @@ pub struct AppliedPosition {
 }
 
 impl AppliedPosition {
+    /// Refuses another buffer than the one that is attached (NB-14).
+    ///
+    /// # Errors
+    /// `Unavailable`, which names the other buffer.
+    pub fn check(&self, buffer: &str) -> Result<()> {
+        match &self.buffer {
+            Some(attached) if attached == buffer => Ok(()),
+            Some(other) => Err(Error::unavailable(format!("the write buffer `{other}` is attached to the store"))),
+            None => Err(Error::unavailable(format!("the write buffer `{buffer}` is not attached to the store"))),
+        }
+    }
+
     /// Makes the position of a buffer. Only implementations of a store need this.
     #[must_use]
     pub const fn new(buffer: Option<String>, position: u64) -> Self {
@@ -41,13 +55,13 @@ pub struct ReadDelta {
     /// The tenant.
     pub tenant: TenantId,
     /// The delta.
-    pub delta: std::sync::Arc<Delta>,
+    pub delta: Arc<Delta>,
 }
 
 impl ReadDelta {
     /// Makes the delta with this sequence number.
     #[must_use]
-    pub const fn new(sequence: u64, tenant: TenantId, delta: std::sync::Arc<Delta>) -> Self {
+    pub const fn new(sequence: u64, tenant: TenantId, delta: Arc<Delta>) -> Self {
         Self { sequence, tenant, delta }
     }
 }
@@ -85,13 +99,19 @@ pub trait BufferTarget: Store {
     /// `Unavailable` if it is not known.
     fn now(&self) -> Result<Timestamp>;
 
+    /// Returns whether deltas can contain documents. If not, commits with documents are refused, and other writes of
+    /// documents go to the store directly, after everything that was acknowledged is applied.
+    fn takes_documents(&self) -> bool {
+        true
+    }
+
     /// Runs `decide` over a view of what is stored of a thread, and of the records that `needed` names. Writes nothing.
     ///
-    /// The context has store time, and the limits and the source of ids of the store. Returns a position of the buffer:
-    /// the view shows nothing of later deltas.
+    /// The context has store time, and the limits and the source of ids of the store.
     ///
     /// # Guarantees
-    /// - If a delta is applied before the call begins, the view shows what it wrote (NB-4).
+    /// - If a delta is applied before the call begins, the view shows what it wrote (NB-4). It may show some of what is
+    ///   applied during the call.
     ///
     /// # Errors
     /// `Closed`; the error of `decide`; any error of reading.
@@ -101,7 +121,7 @@ pub trait BufferTarget: Store {
         thread: &ThreadId,
         needed: &NeededKeys,
         decide: &mut DecideOverView<'_>,
-    ) -> Result<u64>;
+    ) -> Result<()>;
 
     /// Returns the parents of a thread, itself first; none if it does not exist.
     ///
@@ -109,7 +129,8 @@ pub trait BufferTarget: Store {
     /// `Closed`; any error of reading.
     async fn lineage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Vec<ThreadId>>;
 
-    /// Returns the buffer that is attached, and how far its deltas are applied.
+    /// Returns the buffer that is attached, and how far its deltas are applied: nothing that an earlier call has shown is
+    /// of a later delta.
     ///
     /// # Errors
     /// `Closed`; any error of reading.
@@ -138,4 +159,46 @@ pub trait BufferTarget: Store {
     /// # Errors
     /// `Unavailable`, which names the other buffer, if another one is attached (NB-14); any error of writing.
     async fn apply_deltas(&self, batch: DeltaBatch) -> Result<u64>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: BufferTarget + ?Sized> BufferTarget for Arc<S> {
+    fn now(&self) -> Result<Timestamp> {
+        S::now(self)
+    }
+
+    fn takes_documents(&self) -> bool {
+        S::takes_documents(self)
+    }
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        thread: &ThreadId,
+        needed: &NeededKeys,
+        decide: &mut DecideOverView<'_>,
+    ) -> Result<()> {
+        S::decide(self, tenant, thread, needed, decide).await
+    }
+
+    async fn lineage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Vec<ThreadId>> {
+        S::lineage(self, tenant, thread).await
+    }
+
+    async fn applied_position(&self) -> Result<AppliedPosition> {
+        S::applied_position(self).await
+    }
+
+    async fn attach_buffer(&self, buffer: &str, position: u64) -> Result<u64> {
+        S::attach_buffer(self, buffer, position).await
+    }
+
+    async fn detach_buffer(&self, buffer: &str, position: u64) -> Result<()> {
+        S::detach_buffer(self, buffer, position).await
+    }
+
+    async fn apply_deltas(&self, batch: DeltaBatch) -> Result<u64> {
+        S::apply_deltas(self, batch).await
+    }
 }

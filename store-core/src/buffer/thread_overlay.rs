@@ -19,7 +19,8 @@ pub(super) type Stamped<T> = (u64, T);
 pub(super) struct ThreadOverlay {
     /// The newest delta about the thread.
     pub(super) newest: u64,
-    /// The newest deletion of the thread. What the inner store has of the thread is older, and does not count.
+    /// The newest deletion or creation of the thread. What the inner store has of the thread is older, and does not
+    /// count: everything of the thread is here.
     pub(super) hides_stored: Option<u64>,
     /// The thread; none if it was deleted.
     pub(super) thread: Option<Stamped<Option<StoredThread>>>,
@@ -44,6 +45,9 @@ impl ThreadOverlay {
     /// Adds the records of a plan. The runs, events, rows and documents of the plan are not records of the thread.
     pub(super) fn add(&mut self, at: u64, plan: &Plan) {
         self.newest = at;
+        if plan.creates_thread {
+            self.hides_stored = Some(at);
+        }
         if let Some(thread) = &plan.thread {
             self.thread = Some((at, Some(thread.clone())));
         }
@@ -102,6 +106,9 @@ impl ThreadOverlay {
     /// Removes the records of the delta `at`, which has been applied, unless a later delta has replaced them.
     pub(super) fn remove(&mut self, at: u64, plan: &Plan) {
         let is_of_delta = |stamp: u64| stamp == at;
+        if self.hides_stored == Some(at) {
+            self.hides_stored = None;
+        }
         remove_single(&mut self.thread, at);
         remove_single(&mut self.id_record, at);
         for planned in &plan.entries {

@@ -319,6 +319,15 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Removes the messages on matching subjects up to the message `last`.
+    pub(crate) async fn purge_upto(&self, stream: &str, subjects: &str, last: u64) -> Result<()> {
+        let parameters = json!({ "filter": subjects, "seq": last.saturating_add(1) });
+        self.call_api::<Value>(&format!("STREAM.PURGE.{stream}"), &parameters, RequestKind::Change).await??;
+        Ok(())
+    }
+}
+
 /// The time after which a server that does not answer counts as unreachable. Another server may lead by then. So a
 /// request that only reads is sent again.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

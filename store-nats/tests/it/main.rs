@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod buffered;
 mod cluster;
 mod conformance;
 mod damage;

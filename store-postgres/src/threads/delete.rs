@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sqlx::postgres::PgArguments;
 use store_core::{
-    ChildStrategy, DeleteRequest, Deletion, Error, PruneRequest, Pruned, Result, ThreadId, length,
+    ChildStrategy, DeleteRequest, Deletion, Error, PruneRequest, Pruned, Result, ThreadId, Timestamp, length,
     thread::{self, DeletionSet, PruneSelection, StoredThread},
 };
 
@@ -55,48 +55,68 @@ impl<'a> DeletionTransaction<'a> {
         let rows = self.connection.read(|sql| &sql.list_children_of_thread, arguments).await?;
         rows.iter().map(|row| read_text(row, 0)?.parse()).collect()
     }
+}
 
-    async fn load_rows<'i>(
-        &mut self,
-        ids: impl Iterator<Item = &'i ThreadId>,
-    ) -> Result<BTreeMap<ThreadId, CachedThreadRow>> {
-        let ids: Vec<&str> = ids.map(ThreadId::as_str).collect();
-        let mut arguments = self.tenant_arguments()?;
-        add(&mut arguments, ids)?;
-        let rows = self.connection.read(|sql| &sql.load_rows, arguments).await?;
-        let read = |row| {
-            let (stamp, log) = (read_i64(row, 1)?, read_optional(row, 2)?);
-            let (record, id_record) = (read_optional::<String>(row, 3)?, read_optional::<String>(row, 4)?);
-            let decoded = cache::decode_thread_row(stamp, log, record.as_deref(), id_record.as_deref())?;
-            Ok((read_text(row, 0)?.parse()?, decoded))
-        };
-        rows.iter().map(read).collect()
-    }
+async fn load_rows<'i>(
+    tenant: &Tenant,
+    connection: &mut Connection<'_>,
+    ids: impl Iterator<Item = &'i ThreadId>,
+) -> Result<BTreeMap<ThreadId, CachedThreadRow>> {
+    let ids: Vec<&str> = ids.map(ThreadId::as_str).collect();
+    let mut arguments = PgArguments::default();
+    add(&mut arguments, tenant.constants.tenant.as_str())?;
+    add(&mut arguments, ids)?;
+    let rows = connection.read(|sql| &sql.load_rows, arguments).await?;
+    let read = |row| {
+        let (stamp, log) = (read_i64(row, 1)?, read_optional(row, 2)?);
+        let (record, id_record) = (read_optional::<String>(row, 3)?, read_optional::<String>(row, 4)?);
+        let decoded = cache::decode_thread_row(stamp, log, record.as_deref(), id_record.as_deref())?;
+        Ok((read_text(row, 0)?.parse()?, decoded))
+    };
+    rows.iter().map(read).collect()
+}
 
-    /// Deletes and detaches threads. Readers see all of these changes at once. If another call has written to one of
-    /// the threads in the meantime, writes nothing and returns `false`.
-    async fn write_deletion(
-        &mut self,
-        rows: &BTreeMap<ThreadId, CachedThreadRow>,
-        (deleted, detached): (&[ThreadId], &[ThreadId]),
-        decision_time: DecisionTime,
-    ) -> Result<bool> {
-        let mut batch = Batch::default();
-        for id in deleted {
-            let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.as_ref()?))) else { continue };
-            let id_record = thread::id_record_after_deletion(&row.id_record, stored, decision_time.now);
-            batch.add_thread(id, row, (None, id_record));
-        }
-        for id in detached {
-            let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.clone()?))) else { continue };
-            batch.add_thread(id, row, (Some(thread::detach(stored, decision_time.now)), row.id_record.clone()));
-        }
-        let write_result = Arc::new(batch).write(&mut self.connection, self.tenant, decision_time).await;
-        for id in deleted.iter().chain(detached) {
-            self.tenant.remove_cached(id);
-        }
-        Ok(matches!(write_result.map_err(|failed| failed.error)?, WriteResult::Done(_)))
+/// Deletes and detaches threads. Readers see all of these changes at once. If another call has written to one of
+/// the threads in the meantime, writes nothing and returns `false`.
+async fn write_deletion(
+    tenant: &Tenant,
+    connection: &mut Connection<'_>,
+    (rows, at): (&BTreeMap<ThreadId, CachedThreadRow>, Timestamp),
+    (deleted, detached): (&[ThreadId], &[ThreadId]),
+    decision_time: DecisionTime,
+) -> Result<bool> {
+    let mut batch = Batch::default();
+    for id in deleted {
+        let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.as_ref()?))) else { continue };
+        let id_record = thread::id_record_after_deletion(&row.id_record, stored, at);
+        batch.add_thread(id, row, (None, id_record));
     }
+    for id in detached {
+        let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.clone()?))) else { continue };
+        batch.add_thread(id, row, (Some(thread::detach(stored, at)), row.id_record.clone()));
+    }
+    let write_result = Arc::new(batch).write(connection, tenant, decision_time).await;
+    for id in deleted.iter().chain(detached) {
+        tenant.remove_cached(id);
+    }
+    Ok(matches!(write_result.map_err(|failed| failed.error)?, WriteResult::Done(_)))
+}
+
+/// Deletes and detaches threads in a transaction that goes on, as a write buffer has decided at the time `at`. The data
+/// of their logs stays until the next purge of deleted threads.
+pub(crate) async fn apply_deletion(
+    tenant: &Tenant,
+    connection: &mut Connection<'_>,
+    (deleted, detached): (&[ThreadId], &[ThreadId]),
+    at: Timestamp,
+) -> Result<()> {
+    connection.lock_family(&tenant.constants.tenant).await?;
+    let rows = load_rows(tenant, connection, deleted.iter().chain(detached)).await?;
+    let decision_time = tenant.db().clock.decision_time()?;
+    if write_deletion(tenant, connection, (&rows, at), (deleted, detached), decision_time).await? {
+        return Ok(());
+    }
+    Err(Error::unavailable("another call wrote to the threads at the same time"))
 }
 
 /// Deletes a thread. Also returns the logs whose data must be removed.
@@ -129,11 +149,13 @@ async fn try_delete(
 ) -> Result<Option<(DeletionSet, Vec<i64>)>> {
     let limits = &transaction.tenant.shared.config.limits;
     let deletion_set = transaction.deletion_set(id, request.children, limits.deletion_threads).await?;
-    let rows = transaction.load_rows(deletion_set.all()).await?;
+    let rows = load_rows(transaction.tenant, &mut transaction.connection, deletion_set.all()).await?;
     deletion_set.check(id, rows.get(id).and_then(|row| row.thread.as_ref()), request, limits)?;
     let decision_time = transaction.tenant.db().clock.decision_time()?;
+    let changed = (deletion_set.deleted(), deletion_set.detached());
+    let connection = &mut transaction.connection;
     let is_written =
-        transaction.write_deletion(&rows, (deletion_set.deleted(), deletion_set.detached()), decision_time).await?;
+        write_deletion(transaction.tenant, connection, (&rows, decision_time.now), changed, decision_time).await?;
     let logs = logs_of(&rows, deletion_set.deleted());
     Ok(is_written.then_some((deletion_set, logs)))
 }
@@ -156,14 +178,14 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
         let decision_time = tenant.db().clock.decision_time()?;
         let selection = choose_idle_threads(&mut transaction, PruneSelection::new(request, decision_time.now)?).await?;
         let chosen = selection.chosen();
-        let rows = transaction.load_rows(chosen.iter()).await?;
+        let rows = load_rows(transaction.tenant, &mut transaction.connection, chosen.iter()).await?;
         // A thread that was written to after it was chosen must not be pruned (TH-27).
         let is_unused =
             |id| rows.get(id).and_then(|row| row.thread.as_ref()).is_some_and(|found| selection.is_unused(found));
         let all_unused = chosen.iter().all(is_unused);
         let is_done = request.dry_run
             || (all_unused
-                && (chosen.is_empty() || transaction.write_deletion(&rows, (chosen, &[]), decision_time).await?));
+                && (chosen.is_empty() || write_deletion(tenant, &mut transaction.connection, (&rows, decision_time.now), (chosen, &[]), decision_time).await?));
         transaction.connection.finish(is_done).await?;
         if is_done {
             let logs = if request.dry_run { Vec::new() } else { logs_of(&rows, chosen) };
@@ -198,7 +220,7 @@ async fn choose_idle_threads(
                 };
                 if selection.count_chosen_child(&parent, children) {
                     next =
-                        transaction.load_rows([&parent].into_iter()).await?.remove(&parent).and_then(|row| row.thread);
+                        load_rows(transaction.tenant, &mut transaction.connection, [&parent].into_iter()).await?.remove(&parent).and_then(|row| row.thread);
                 }
             }
             if selection.is_full() {

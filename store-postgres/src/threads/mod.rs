@@ -13,6 +13,7 @@ use store_core::{
     thread::{self, StoredThread},
 };
 
+pub(crate) use self::delete::apply_deletion;
 use crate::{
     cache::decode,
     columns::{read_text, read_u64},

@@ -88,6 +88,11 @@ impl SchemaGuard {
         TestSchema::reuse_or_create(&self::config(&server_url()), config).await.map(Self)
     }
 
+    /// Returns an empty schema for one test of the suite.
+    pub(crate) async fn for_suite(limits: Limits) -> Result<Self> {
+        Self::reuse_or_create(&server_url(), limits).await
+    }
+
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(self.0.open().await?))
     }

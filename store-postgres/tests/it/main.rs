@@ -8,6 +8,7 @@
     reason = "a test that cannot continue panics where it fails"
 )]
 
+mod buffered;
 mod caller;
 mod claim_order;
 mod conformance;

@@ -1,0 +1,173 @@
+//! Deciding a write over the inner store and the deltas that it has not applied, and writing the decision to the stream.
+
+use std::time::Duration;
+
+use store_core::{
+    Error, Result, ThreadId,
+    buffer::{DecideOverView, Delta, DeltaKeys, Overlay, OverlayView, StoreConstants, UnreadStore, tenant_key},
+    commit::{CommitView, DecisionContext, NeededKeys},
+};
+use tokio::time::{Instant, sleep};
+
+use super::{message::DeltaMessage, tenant::BufferedTenant};
+
+/// The longest delay before a write is decided again after another one came first.
+const MAX_RETRY_MILLIS: u64 = 16;
+
+/// The result of a rule.
+pub(crate) enum Decided<T> {
+    /// There is nothing to write. This is the answer.
+    Answer(T),
+    /// The delta to write, its keys, and the answer after it was written.
+    Write(Delta, DeltaKeys, T),
+    /// The rule cannot decide before the deltas up to this position are applied.
+    AfterFlush(u64),
+}
+
+/// What an attempt to decide and to write came to.
+enum Attempt<T> {
+    Done(T),
+    /// Nothing was written and the node may not have read everything: the decision must be made again after that.
+    /// Contains the result if it stands then.
+    Unconfirmed(Result<T>),
+    /// Another write came first.
+    Again,
+}
+
+/// A write that a rule decides: the thread, and the records that the rule reads.
+pub(crate) struct Write<'a> {
+    pub(crate) tenant: &'a BufferedTenant,
+    pub(crate) thread: &'a ThreadId,
+    pub(crate) needed: NeededKeys,
+    /// The position that the decision relies on at the latest, if it relies on more than the rule reads.
+    pub(crate) as_of: Option<u64>,
+}
+
+impl Write<'_> {
+    /// Decides and writes, again and again until a decision takes effect. A refusal is returned only after everything
+    /// that was written before the call has been read.
+    pub(crate) async fn decide<T: Send>(
+        &self,
+        rule: impl Fn(&Overlay, &OverlayView<'_>, DecisionContext<'_>) -> Result<Decided<T>> + Send + Sync,
+    ) -> Result<T> {
+        let lock = self.tenant.decision_lock(self.thread);
+        let _deciding = lock.lock().await;
+        let (shared, started_at) = (&self.tenant.shared, Instant::now());
+        let (mut is_caught_up, mut attempts) = (false, 0);
+        loop {
+            match self.attempt(&rule).await? {
+                Attempt::Done(answer) => return Ok(answer),
+                Attempt::Unconfirmed(result) if is_caught_up => return result,
+                Attempt::Unconfirmed(_) => {
+                    shared.catch_up().await?;
+                    is_caught_up = true;
+                }
+                Attempt::Again => {
+                    if started_at.elapsed() > shared.stream.connection.answer_timeout {
+                        return Err(Error::unavailable("other callers kept writing at the same time"));
+                    }
+                    attempts += 1;
+                    let millis = rand_below(MAX_RETRY_MILLIS.min(1 << attempts.min(4)));
+                    sleep(Duration::from_millis(millis)).await;
+                }
+            }
+        }
+    }
+
+    /// Decides once, for a caller that has read the stream to its end. Returns none if another write came first.
+    pub(crate) async fn decide_once<T: Send>(
+        &self,
+        rule: impl Fn(&Overlay, &OverlayView<'_>, DecisionContext<'_>) -> Result<Decided<T>> + Send + Sync,
+    ) -> Result<Option<T>> {
+        match self.attempt(&rule).await? {
+            Attempt::Done(answer) => Ok(Some(answer)),
+            Attempt::Unconfirmed(result) => result.map(Some),
+            Attempt::Again => Ok(None),
+        }
+    }
+
+    async fn attempt<T: Send>(
+        &self,
+        rule: &(impl Fn(&Overlay, &OverlayView<'_>, DecisionContext<'_>) -> Result<Decided<T>> + Send + Sync),
+    ) -> Result<Attempt<T>> {
+        let (shared, name) = (&self.tenant.shared, &self.tenant.name);
+        shared.check_backlog()?;
+        shared.learn_applied().await?;
+        let applied_before = shared.stream.state().applied();
+        let (mut as_of, mut decided) = (0, None);
+        let no_overlay = Overlay::default();
+        let run_rule = &mut |stored: &dyn CommitView, context: DecisionContext<'_>| {
+            let state = shared.stream.state();
+            as_of = state.position();
+            let overlay = state.overlay(name).unwrap_or(&no_overlay);
+            decided = Some(match overlay.tenant_deletion() {
+                Some(deletion) => Ok(Decided::AfterFlush(deletion)),
+                None => rule(overlay, &OverlayView::new(overlay, stored, self.thread), context),
+            });
+            Ok(())
+        };
+        let was_read = !self.decide_unread(run_rule)?;
+        if was_read {
+            let mut read_rule = |stored: &dyn CommitView, context: DecisionContext<'_>| {
+                shared.constants.get_or_init(|| StoreConstants::of(stored, context.limits));
+                run_rule(stored, context)
+            };
+            shared.inner.decide(name, self.thread, &self.needed, &mut read_rule).await?;
+        }
+        if was_read && shared.stream.state().applied() != applied_before {
+            // Deltas left the overlay while the inner store was read.
+            return Ok(Attempt::Again);
+        }
+        let unconfirmed = match decided {
+            Some(Ok(Decided::Write(delta, keys, answer))) => return self.write(as_of, delta, keys, answer).await,
+            Some(Ok(Decided::AfterFlush(position))) => {
+                shared.flush(position).await?;
+                return Ok(Attempt::Again);
+            }
+            Some(Ok(Decided::Answer(answer))) => Ok(answer),
+            Some(Err(error)) => Err(error),
+            None => return Err(Error::corrupt("the inner store of the write buffer ran no rule")),
+        };
+        if !was_read {
+            return Ok(Attempt::Unconfirmed(unconfirmed));
+        }
+        // The inner store may have shown a part of a delta that this node has not read. A delta that was decided from it
+        // takes no effect; an answer must not be given from it.
+        let shown = shared.inner.applied_position().await?.position;
+        if shown > as_of {
+            shared.stream.wait_until_read(shown).await?;
+            return Ok(Attempt::Again);
+        }
+        Ok(Attempt::Unconfirmed(unconfirmed))
+    }
+
+    /// Runs a rule over the overlay alone. Returns whether that was enough: the inner store is then not read, and may be
+    /// away (NB-6).
+    fn decide_unread(&self, rule: &mut DecideOverView<'_>) -> Result<bool> {
+        let (shared, name) = (&self.tenant.shared, &self.tenant.name);
+        let has_whole_thread =
+            shared.stream.state().overlay(name).is_some_and(|overlay| overlay.hides_stored(self.thread));
+        let Some(constants) = shared.constants.get().filter(|_| has_whole_thread) else { return Ok(false) };
+        let view = UnreadStore::new(name, constants);
+        rule(&view, DecisionContext::new(shared.inner.now()?, &constants.limits, &*shared.config.servers.ids))?;
+        Ok(!view.was_asked())
+    }
+
+    /// Writes a delta that was decided at the position `as_of`.
+    async fn write<T: Send>(&self, as_of: u64, delta: Delta, keys: DeltaKeys, answer: T) -> Result<Attempt<T>> {
+        let (shared, name, mut keys) = (&self.tenant.shared, &self.tenant.name, keys);
+        keys.reads.insert(tenant_key());
+        let as_of = self.as_of.map_or(as_of, |position| position.min(as_of));
+        let subject = shared.stream.subject(name.as_str(), self.thread.as_str());
+        let make = |message| DeltaMessage { name: message, tenant: name.clone(), as_of, keys, delta: Some(delta) };
+        Ok(if shared.stream.publish(&subject, make).await? { Attempt::Done(answer) } else { Attempt::Again })
+    }
+}
+
+/// Returns a number below `limit` that differs from call to call and from node to node.
+fn rand_below(limit: u64) -> u64 {
+    let mut bytes = [0; 8];
+    // Without random bytes all wait equally long.
+    let _result = getrandom::fill(&mut bytes);
+    u64::from_le_bytes(bytes) % limit.max(1)
+}

@@ -1,0 +1,345 @@
+//! Opening and closing a buffer, and its tenants.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, Error, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores, ThreadId,
+    buffer::{BufferTarget, Delta, DeltaKeys},
+    inspect::Inspector,
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    config::BufferConfig,
+    message::DeltaMessage,
+    shared::Shared,
+    state::{StreamState, WINDOW},
+    stream::{self, DeltaStream},
+    tenant::{BufferedTenant, Concerns},
+};
+use crate::{connection::Connection, streams};
+
+/// A store with a write buffer in front of it.
+///
+/// A write is acknowledged when it is durable in a stream of JetStream. The buffer applies it to the inner store a
+/// little later, together with others. Any number of nodes can open a buffer over one inner store.
+///
+/// Everything that is written must go through the buffer. Mailboxes, live channels and objects are those of the inner
+/// store. A commit cannot settle a claim.
+///
+/// Its handles are cheap to clone (PR-7). Calls run on the runtime on which the buffer was opened.
+#[derive(Clone)]
+pub struct Buffered<S> {
+    inner: S,
+    state: Arc<StoreState>,
+}
+
+impl<S> fmt::Debug for Buffered<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffered").field("config", &self.state.shared.config).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct StoreState {
+    shared: Arc<Shared>,
+    capabilities: Capabilities,
+    tenants: Mutex<HashMap<TenantId, Arc<BufferedTenant>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for StoreState {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl StoreState {
+    /// Ends all calls and background tasks. What is not applied stays in the stream.
+    fn end(&self) {
+        self.shared.is_closed.store(true, Ordering::SeqCst);
+        lock(&self.tenants).values().for_each(|tenant| tenant.end());
+        lock(&self.tasks).drain(..).for_each(|task| task.abort());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The contracts of a tenant. The buffer stays open as long as one of these exists (PR-8).
+#[derive(Clone)]
+pub(crate) struct BufferedHandles {
+    pub(crate) tenant: Arc<BufferedTenant>,
+    pub(crate) has_documents: bool,
+    _store: Arc<StoreState>,
+}
+
+/// How much waits to be applied (NB-10).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct BufferStatus {
+    /// The id of the buffer.
+    pub buffer: String,
+    /// The end of the stream.
+    pub end: u64,
+    /// The position up to which the inner store has applied the stream.
+    pub applied: u64,
+    /// The number of writes that wait.
+    pub waiting: u64,
+    /// Their size in bytes, about.
+    pub waiting_bytes: u64,
+    /// Why the last attempt to apply them failed.
+    pub last_error: Option<String>,
+}
+
+impl<S: BufferTarget + Clone + 'static> Buffered<S> {
+    /// Opens a buffer over a store. Its stream is created if it does not exist, and the buffer is attached to the store.
+    ///
+    /// Returns when everything that is in the stream has been read.
+    ///
+    /// # Errors
+    /// - `Unavailable` if another buffer is attached to the store, which the error names (NB-14), or if no server can be
+    ///   reached;
+    /// - the errors of [`NatsStore::open`](crate::NatsStore::open).
+    pub async fn open(config: BufferConfig, inner: S) -> Result<Self> {
+        let connection = Connection::open(&config.servers).await?;
+        let opened = streams::open(&connection, &config.servers).await?;
+        let buffer = opened.meta.id;
+        let applied = attach(&connection, &inner, &buffer).await?;
+        let first_needed = applied.saturating_sub(WINDOW);
+        let stream = Arc::new(DeltaStream::new(connection, StreamState::new(first_needed, applied)));
+        let mut capabilities = inner.capabilities().clone();
+        capabilities.survives = capabilities.survives.min(opened.survives);
+        capabilities.fenced = false;
+        let max_record_bytes = stream.connection.max_record_bytes();
+        capabilities.max_record_bytes = capabilities.max_record_bytes.min(max_record_bytes);
+        let follow_task = tokio::spawn(stream::follow(Arc::downgrade(&stream)));
+        let shared = Arc::new(Shared::new(Arc::new(inner.clone()), stream, config, buffer));
+        let flush_task = tokio::spawn(Arc::clone(&shared).flush_in_background());
+        let tasks = Mutex::new(vec![follow_task, flush_task]);
+        let state = Arc::new(StoreState { shared, capabilities, tenants: Mutex::default(), tasks });
+        let buffered = Self { inner, state };
+        let _end = buffered.state.shared.catch_up().await?;
+        Ok(buffered)
+    }
+
+    /// Returns the inner store.
+    #[must_use]
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// Closes the buffer as [`close`](Store::close) does, but leaves the inner store open, and returns it.
+    ///
+    /// # Errors
+    /// Any error of [`drain`](Self::drain).
+    pub async fn into_inner(self) -> Result<S> {
+        self.shut_down().await?;
+        Ok(self.inner)
+    }
+
+    /// Returns when everything about a thread that was acknowledged before the call is in the inner store (NB-10).
+    ///
+    /// # Errors
+    /// `Unavailable` if the inner store has not taken it within the deadline of flushes; `Closed`.
+    pub async fn flush(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
+        let _end = shared.catch_up().await?;
+        let newest = {
+            let state = shared.stream.state();
+            state.overlay(tenant).map_or(0, |overlay| overlay.newest_of_thread(thread))
+        };
+        shared.flush(newest).await
+    }
+
+    /// Returns when everything that was acknowledged before the call is in the inner store (NB-10).
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub async fn drain(&self) -> Result<()> {
+        self.state.shared.check_open()?;
+        drain(&self.state.shared).await.map(drop)
+    }
+
+    /// Applies everything, closes the buffer on this node, and detaches it from the inner store, which can then be used
+    /// without a buffer (NB-14). No other node may have the buffer open.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); `Unavailable` if another node has written meanwhile.
+    pub async fn detach(self) -> Result<S> {
+        let shared = &self.state.shared;
+        shared.is_closed.store(true, Ordering::SeqCst);
+        drop(shared.ongoing_writes.write().await);
+        let _end = drain(shared).await?;
+        let applied = shared.inner.applied_position().await?.position;
+        // Without messages in the stream, the buffer can be attached again later.
+        shared.stream.remove_upto(applied).await?;
+        shared.inner.detach_buffer(&shared.buffer, applied).await?;
+        self.state.end();
+        Ok(self.inner)
+    }
+
+    /// Returns how much waits to be applied.
+    ///
+    /// # Errors
+    /// `Unavailable` if the servers or the inner store cannot be reached; `Closed`.
+    pub async fn status(&self) -> Result<BufferStatus> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
+        let end = shared.catch_up().await?;
+        let applied = shared.inner.applied_position().await?.position;
+        let mut state = shared.stream.state_mut();
+        state.set_applied(applied);
+        Ok(BufferStatus {
+            buffer: shared.buffer.clone(),
+            end,
+            applied,
+            waiting: store_core::length(state.waiting_count()),
+            waiting_bytes: state.waiting_bytes(),
+            last_error: shared.flush_error(),
+        })
+    }
+}
+
+impl<S> Buffered<S> {
+    fn open_tenant(&self, name: &TenantId) -> Result<Arc<BufferedTenant>> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
+        let deleted = shared.stream.state_mut().take_closed_tenants();
+        let mut tenants = lock(&self.state.tenants);
+        for tenant in deleted {
+            if let Some(tenant) = tenants.remove(&tenant) {
+                tenant.end();
+            }
+        }
+        let new_tenant = || Arc::new(BufferedTenant::new(Arc::clone(shared), name.clone()));
+        Ok(Arc::clone(tenants.entry(name.clone()).or_insert_with(new_tenant)))
+    }
+
+    /// Waits for the calls that write, applies everything, and ends the tasks. The buffer is closed in any case.
+    async fn shut_down(&self) -> Result<()> {
+        let shared = &self.state.shared;
+        if shared.is_closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        drop(shared.ongoing_writes.write().await);
+        let drained = drain(shared).await;
+        self.state.end();
+        drained.map(drop)
+    }
+}
+
+/// Attaches a buffer to the inner store. Returns how far the stream is applied.
+async fn attach(connection: &Connection, inner: &dyn BufferTarget, buffer: &str) -> Result<u64> {
+    if buffer.is_empty() {
+        return Err(Error::unavailable("the streams were made by a release without write buffers: use another prefix"));
+    }
+    if inner.applied_position().await?.buffer.is_some() {
+        return inner.attach_buffer(buffer, 0).await;
+    }
+    // What is in the stream was written for a store to which the buffer is attached.
+    if stream::has_deltas(connection).await? {
+        let name = connection.names.log_stream();
+        return Err(Error::unavailable(format!(
+            "the stream `{name}` holds writes for another store: use another prefix, or open that store"
+        )));
+    }
+    inner.attach_buffer(buffer, connection.last_sequence().await?).await
+}
+
+async fn drain(shared: &Shared) -> Result<u64> {
+    let end = shared.catch_up().await?;
+    shared.flush(end).await?;
+    Ok(end)
+}
+
+#[async_trait]
+impl<S: Store + 'static> Store for Buffered<S> {
+    fn tenant(&self, name: &TenantId) -> Result<TenantStores> {
+        let inner = self.inner.tenant(name)?;
+        let tenant = self.open_tenant(name)?;
+        let has_documents = inner.documents.is_some();
+        let handles = BufferedHandles { tenant, has_documents, _store: Arc::clone(&self.state) };
+        let mut stores = TenantStores::from_coordinator(Arc::new(handles));
+        (stores.objects, stores.mailbox) = (inner.objects, inner.mailbox);
+        (stores.live, stores.wake_ups) = (inner.live, inner.wake_ups);
+        Ok(stores)
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        let shared = &self.state.shared;
+        shared.check_open()?;
+        let tenant = BufferedTenant::new(Arc::clone(shared), TenantId::default_tenant());
+        tenant.settle(Concerns::Tenant).await?;
+        self.inner.list_tenants(page).await
+    }
+
+    async fn delete_tenant(&self, name: &TenantId) -> Result<()> {
+        let shared = Arc::clone(&self.state.shared);
+        shared.check_open()?;
+        let previous = lock(&self.state.tenants).remove(name);
+        let name = name.clone();
+        let task = shared.runtime.clone().spawn(async move {
+            if let Some(previous) = previous {
+                previous.close().await;
+            }
+            delete_tenant(&shared, &name).await
+        });
+        task.await.map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.state.capabilities
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.state.shared.check_open()?;
+        drain(&self.state.shared).await?;
+        self.inner.sync().await
+    }
+
+    /// Applies everything, and lets the inner store let go of what was removed. The messages of applied deltas stay in
+    /// the stream for a while.
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.state.shared.check_open()?;
+        drain(&self.state.shared).await?;
+        self.inner.reclaim_space(progress).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        let drained = self.shut_down().await;
+        let closed = self.inner.close().await;
+        drained.and(closed)
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        self.inner.inspector()
+    }
+}
+
+/// Writes the deletion of a tenant, and waits until it is applied.
+async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<()> {
+    loop {
+        let as_of = shared.catch_up().await?;
+        let subject = shared.stream.subject(name.as_str(), "-");
+        let make = |message| DeltaMessage {
+            name: message,
+            tenant: name.clone(),
+            as_of,
+            keys: DeltaKeys::of_tenant_deletion(),
+            delta: Some(Delta::TenantDeletion),
+        };
+        if shared.stream.publish(&subject, make).await? {
+            break;
+        }
+    }
+    let end = shared.catch_up().await?;
+    shared.flush(end).await
+}
+

@@ -1,0 +1,361 @@
+//! The stream of deltas: following it, and writing to it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_nats::jetstream::{
+    self, Message,
+    consumer::{DeliverPolicy, push::OrderedConfig},
+};
+use futures_util::StreamExt;
+use store_core::{Error, IdSource, Outcome, Result, UuidSource, check_limit, codec::Codec, length};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Notify, oneshot, watch},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{message::DeltaMessage, state::StreamState};
+use crate::{
+    connection::{Connection, REQUEST_TIMEOUT, RETRY_DELAY, WriteResult},
+    log::is_late,
+    server_names::{LogSubject, id_to_token},
+};
+
+/// How long a caller waits for the newest message before it writes another one: the newest may have been removed.
+const MESSAGE_TIMEOUT: Duration = Duration::from_millis(250);
+/// The time without an expected message after which the stream is subscribed to again.
+const RESUBSCRIBE_AFTER: Duration = Duration::from_secs(1);
+/// The delay before the task tries to follow the stream again.
+const FOLLOW_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// The bytes of a message that are left for headers.
+const HEADER_BYTES: u64 = 1 << 10;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stream, up to the message that was read last.
+#[derive(Debug)]
+pub(crate) struct DeltaStream {
+    pub(crate) connection: Connection,
+    state: RwLock<StreamState>,
+    position: watch::Sender<u64>,
+    resubscribe: Notify,
+    /// The number of the last request for the end of the stream, and its answer.
+    end: AsyncMutex<(u64, u64)>,
+    end_requests: AtomicU64,
+    /// Messages of this node that have not been read yet, by name. When one is read, its sender tells whether it takes
+    /// effect.
+    own: Mutex<HashMap<String, oneshot::Sender<bool>>>,
+    node_name: String,
+    next_number: AtomicU64,
+    /// Why the stream cannot be read any further.
+    broken: Mutex<Option<String>>,
+    /// Notified when a delta begins to wait.
+    pub(crate) has_new_delta: Notify,
+}
+
+impl DeltaStream {
+    pub(crate) fn new(connection: Connection, state: StreamState) -> Self {
+        Self {
+            connection,
+            position: watch::Sender::new(state.position()),
+            state: RwLock::new(state),
+            resubscribe: Notify::new(),
+            end: AsyncMutex::default(),
+            end_requests: AtomicU64::new(1),
+            own: Mutex::default(),
+            node_name: UuidSource.next_id(),
+            next_number: AtomicU64::default(),
+            broken: Mutex::default(),
+            has_new_delta: Notify::new(),
+        }
+    }
+
+    // The code under these locks does not panic, so the data behind a poisoned lock is consistent.
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, StreamState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state_mut(&self) -> RwLockWriteGuard<'_, StreamState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the subject of the deltas of a thread. Deltas of no thread have a subject of their own kind.
+    pub(crate) fn subject(&self, tenant: &str, thread: &str) -> String {
+        format!("{}.{}.{}", delta_subjects(&self.connection), id_to_token(tenant), id_to_token(thread))
+    }
+
+    fn check_not_broken(&self) -> Result<()> {
+        match &*lock(&self.broken) {
+            Some(reason) => Err(Error::corrupt(format!("the stream of the write buffer: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until everything that was written before this call has been read. Returns the end of the stream.
+    pub(crate) async fn catch_up(&self) -> Result<u64> {
+        let started_at = Instant::now();
+        loop {
+            self.check_not_broken()?;
+            let last_read = *self.position.borrow();
+            let end = self.ask_end().await?;
+            if end >= last_read {
+                self.wait_until_read(end).await?;
+                return Ok(end);
+            }
+            // A leader that has been replaced may report an earlier end. Only the current leader can write.
+            let _result = self.write_marker().await;
+            if started_at.elapsed() > self.connection.answer_timeout {
+                return Err(Error::server_unavailable("the leader lacks messages that an earlier leader had"));
+            }
+            sleep(FOLLOW_RETRY_DELAY).await;
+        }
+    }
+
+    /// Asks the leader for the end of the stream. A call that waits while another one asks takes the answer to the
+    /// next request, which began after it.
+    async fn ask_end(&self) -> Result<u64> {
+        let arrived_after = self.end_requests.load(Ordering::SeqCst);
+        let mut last_answer = self.end.lock().await;
+        if last_answer.0 > arrived_after {
+            return Ok(last_answer.1);
+        }
+        let number = self.end_requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let end = self.connection.last_sequence().await?;
+        *last_answer = (number, end);
+        Ok(end)
+    }
+
+    /// Waits until the stream has been read up to this message.
+    pub(crate) async fn wait_until_read(&self, last: u64) -> Result<()> {
+        let mut position = self.position.subscribe();
+        let (mut last_seen, mut moved_at, mut resubscribed_at) = (0, Instant::now(), Instant::now());
+        loop {
+            let current = *position.borrow_and_update();
+            if current >= last {
+                return Ok(());
+            }
+            self.check_not_broken()?;
+            if current != last_seen {
+                (last_seen, moved_at) = (current, Instant::now());
+            }
+            match timeout(MESSAGE_TIMEOUT, position.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(Error::closed()),
+                Err(_) if *position.borrow() != last_seen => {}
+                Err(_) => {
+                    if moved_at.elapsed() > self.connection.answer_timeout {
+                        return Err(Error::server_unavailable("the server did not deliver the stream in time"));
+                    }
+                    // If this write fails, it is tried again.
+                    let _result = self.write_marker().await;
+                    if moved_at.elapsed() > RESUBSCRIBE_AFTER && resubscribed_at.elapsed() > RESUBSCRIBE_AFTER {
+                        self.resubscribe.notify_waiters();
+                        resubscribed_at = Instant::now();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a message without content.
+    async fn write_marker(&self) -> Result<u64> {
+        self.connection.write(self.connection.names.subject_text(&LogSubject::Marker), String::new()).await
+    }
+
+    /// Returns a name for a message of this node, and recognises it in the stream from now on.
+    fn register(&self) -> OwnMessage<'_> {
+        let name = format!("{}.{}", self.node_name, self.next_number.fetch_add(1, Ordering::Relaxed));
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.own).insert(name.clone(), sender);
+        OwnMessage { stream: self, name, receiver }
+    }
+
+    /// Writes a message on a subject, and waits until it has been read. Returns whether it takes effect: if not, it
+    /// never will, and the decision must be made again.
+    ///
+    /// `make` gets the name of the message.
+    pub(crate) async fn publish(&self, subject: &str, make: impl FnOnce(String) -> DeltaMessage) -> Result<bool> {
+        let mut own = self.register();
+        let message = make(own.name.clone());
+        let text = message.encode();
+        let max_payload = u64::try_from(self.connection.client.server_info().max_payload).unwrap_or_default();
+        check_limit("bytes of a buffered write", length(text.len()), max_payload.saturating_sub(HEADER_BYTES))?;
+        let last = self.state().last_of_subject(subject);
+        let until = self.connection.clock.now()?.saturating_add(self.connection.answer_timeout);
+        let error = match self.connection.write_in_time(subject.to_owned(), last, text, until).await {
+            Ok(WriteResult::Accepted(sequence)) => match own.wait(sequence).await {
+                Some(is_effective) => return Ok(is_effective),
+                None => Error::commit_unknown(None),
+            },
+            Ok(WriteResult::Busy) => return Ok(false),
+            Ok(WriteResult::Conflict) => return self.learn_last_of_subject(subject).await.map(|()| false),
+            Err(error) if error.outcome() == Outcome::Unknown => error,
+            Err(error) => return Err(error),
+        };
+        self.resolve(&mut own, subject, &message).await.ok_or(error)
+    }
+
+    /// Learns which message is the last one on a subject, after the server has refused a message.
+    async fn learn_last_of_subject(&self, subject: &str) -> Result<()> {
+        let last = self.connection.load_last(&self.connection.names.log_stream(), subject).await?;
+        let last = last.map_or(0, |(sequence, _)| sequence);
+        self.wait_until_read(last).await?;
+        let mut state = self.state_mut();
+        // A message that was read in the meantime is newer.
+        if last == 0 || state.last_of_subject(subject) < last {
+            state.set_last_of_subject(subject, last);
+        }
+        Ok(())
+    }
+
+    /// Finds out whether a message whose answer was lost takes effect. Returns none if that is not possible in time.
+    async fn resolve(&self, own: &mut OwnMessage<'_>, subject: &str, message: &DeltaMessage) -> Option<bool> {
+        let started_at = Instant::now();
+        while started_at.elapsed() < self.connection.answer_timeout {
+            if self.catch_up().await.is_ok()
+                && let Some(is_effective) = own.is_effective()
+            {
+                return Some(is_effective);
+            }
+            // After a message that writes the same keys, the lost one can take no effect any more.
+            let barrier = DeltaMessage { name: String::new(), delta: None, ..message.clone() };
+            if let Ok(sequence) = self.connection.write(subject.to_owned(), barrier.encode()).await
+                && self.wait_until_read(sequence).await.is_ok()
+            {
+                return Some(own.is_effective().unwrap_or_default());
+            }
+            sleep(RETRY_DELAY).await;
+        }
+        None
+    }
+
+    fn read_message(&self, sequence: u64, message: &Message) {
+        let mut delta_message = None;
+        if message.subject.starts_with(&delta_subjects(&self.connection)) {
+            match DeltaMessage::read(&String::from_utf8_lossy(&message.payload)) {
+                Ok(read) => delta_message = Some(read),
+                Err(error) => {
+                    *lock(&self.broken) = Some(format!("message {sequence} cannot be read: {error}"));
+                    // Those that wait for the message see the error.
+                    self.position.send_modify(|_| ());
+                    return;
+                }
+            }
+        }
+        let name = delta_message.as_ref().map(|read| read.name.clone());
+        let is_effective = self.state_mut().read(sequence, &message.subject, delta_message, is_late(message));
+        let sender = name.and_then(|name| lock(&self.own).remove(&name));
+        match is_effective {
+            // A caller that has gone needs no answer. Without an answer the outcome is unknown.
+            Some(is_effective) => drop(sender.map(|sender| sender.send(is_effective))),
+            None => drop(sender),
+        }
+        if is_effective == Some(true) {
+            self.has_new_delta.notify_one();
+        }
+        self.position.send_replace(sequence);
+    }
+
+    /// Removes the messages that no node needs any more: those more than a window before `applied`.
+    pub(crate) async fn remove_applied(&self, applied: u64) -> Result<()> {
+        self.remove_upto(applied.saturating_sub(super::state::WINDOW)).await
+    }
+
+    /// Removes the messages up to this one.
+    pub(crate) async fn remove_upto(&self, last: u64) -> Result<()> {
+        let marker = self.connection.names.subject_text(&LogSubject::Marker);
+        for subjects in [format!("{}.>", delta_subjects(&self.connection)), marker] {
+            self.connection.purge_upto(&self.connection.names.log_stream(), &subjects, last).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the part that the subjects of all deltas begin with.
+fn delta_subjects(connection: &Connection) -> String {
+    let all = connection.names.all_log_subjects();
+    format!("{}.delta", all.trim_end_matches(".>"))
+}
+
+/// Returns whether the stream contains deltas.
+pub(crate) async fn has_deltas(connection: &Connection) -> Result<bool> {
+    let subjects = format!("{}.>", delta_subjects(connection));
+    Ok(connection.load_last(&connection.names.log_stream(), &subjects).await?.is_some())
+}
+
+/// A message of this node that is being written.
+struct OwnMessage<'a> {
+    stream: &'a DeltaStream,
+    name: String,
+    receiver: oneshot::Receiver<bool>,
+}
+
+impl OwnMessage<'_> {
+    /// Returns whether the message takes effect, or none if it has not been read yet.
+    fn is_effective(&mut self) -> Option<bool> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// Waits until the message with this sequence number has been read.
+    async fn wait(&mut self, sequence: u64) -> Option<bool> {
+        match timeout(MESSAGE_TIMEOUT, &mut self.receiver).await {
+            Ok(is_effective) => is_effective.ok(),
+            Err(_) => {
+                self.stream.wait_until_read(sequence).await.ok()?;
+                self.is_effective()
+            }
+        }
+    }
+}
+
+impl Drop for OwnMessage<'_> {
+    fn drop(&mut self) {
+        lock(&self.stream.own).remove(&self.name);
+    }
+}
+
+/// Reads the stream as it grows, until the buffer is closed. After a lost connection it continues where it was.
+pub(crate) async fn follow(stream: Weak<DeltaStream>) {
+    loop {
+        let Some(open) = stream.upgrade() else { return };
+        if open.check_not_broken().is_err() {
+            return;
+        }
+        let mut context = jetstream::new(open.connection.client.clone());
+        context.set_timeout(REQUEST_TIMEOUT);
+        let config = OrderedConfig {
+            deliver_subject: open.connection.client.new_inbox(),
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: open.state().position() + 1 },
+            ..OrderedConfig::default()
+        };
+        if let Ok(consumer) = context.create_consumer_on_stream(config, open.connection.names.log_stream()).await
+            && let Ok(mut messages) = consumer.messages().await
+        {
+            let weak = Arc::downgrade(&open);
+            drop(open);
+            while let Some(open) = weak.upgrade() {
+                let next = tokio::select! {
+                    next = messages.next() => next,
+                    () = open.resubscribe.notified() => None,
+                };
+                let Some(Ok(message)) = next else { break };
+                let Ok(info) = message.info() else { break };
+                if info.stream_sequence > open.state().position() {
+                    open.read_message(info.stream_sequence, &message);
+                }
+                if open.check_not_broken().is_err() {
+                    return;
+                }
+            }
+        }
+        sleep(FOLLOW_RETRY_DELAY).await;
+    }
+}

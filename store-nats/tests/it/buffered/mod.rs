@@ -1,0 +1,5 @@
+//! The write buffer: the suite through it, and what it promises in addition.
+
+mod conformance;
+mod fixture;
+mod nodes;

@@ -1,0 +1,266 @@
+//! The store behind a write buffer: views for the decisions of the buffer, and applying its deltas.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{
+    Detail, Error, Outcome, Result, Store, TenantId, ThreadId, Timestamp,
+    buffer::{AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, ReadDelta, ThreadDeletion},
+    commit::{CommitView, DecisionContext, NeededKeys, Plan},
+    document::DocumentWritePlan,
+    event::EventView,
+    log::{MarkSource, NodeSource},
+};
+
+use crate::{
+    cache::{Lookup, RecordCache},
+    columns::{read_i64, read_optional},
+    db::{Connection, add, signed, unsigned},
+    decide::{self, CacheUpdate, RuleResult},
+    store::{PostgresStore, TenantHandle},
+    threads,
+    write::Batch,
+};
+
+#[async_trait]
+impl BufferTarget for PostgresStore {
+    fn now(&self) -> Result<Timestamp> {
+        self.shared().db.clock.now()
+    }
+
+    fn takes_documents(&self) -> bool {
+        false
+    }
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        thread: &ThreadId,
+        needed: &NeededKeys,
+        decide: &mut DecideOverView<'_>,
+    ) -> Result<()> {
+        let tenant = self.open_tenant(tenant)?;
+        tenant.check_open()?;
+        let decide = Mutex::new(decide);
+        let rule = |cache: &RecordCache, context: DecisionContext<'_>| {
+            // What the rule says about a record that is not loaded yet is not kept: the rule then runs again.
+            (decide.lock().unwrap_or_else(PoisonError::into_inner))(cache, context)?;
+            Ok(RuleResult::Answer(()))
+        };
+        decide::read_by_rule(&tenant, thread, lookup_of(needed), rule).await
+    }
+
+    async fn lineage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Vec<ThreadId>> {
+        let tenant = self.open_tenant(tenant)?;
+        let lookup = Lookup { lineage: [thread.clone()].into(), ..Lookup::default() };
+        let rule = |cache: &RecordCache, _: DecisionContext<'_>| Ok(RuleResult::Answer(cache.lineage(thread)?));
+        decide::read_by_rule(&tenant, thread, lookup, rule).await
+    }
+
+    async fn applied_position(&self) -> Result<AppliedPosition> {
+        let mut connection = self.shared().db.any_connection();
+        read_position(&mut connection, false).await
+    }
+
+    async fn attach_buffer(&self, buffer: &str, position: u64) -> Result<u64> {
+        self.check_writable()?;
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, buffer)?;
+        add(&mut arguments, signed(position)?)?;
+        let mut connection = self.shared().db.any_connection();
+        connection.write(|sql| &sql.attach_buffer, arguments).await.map_err(|failed| failed.error)?;
+        let attached = read_position(&mut connection, false).await?;
+        attached.check(buffer)?;
+        Ok(attached.position)
+    }
+
+    async fn detach_buffer(&self, buffer: &str, position: u64) -> Result<()> {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, buffer)?;
+        add(&mut arguments, signed(position)?)?;
+        let mut connection = self.shared().db.any_connection();
+        let rows = connection.write(|sql| &sql.detach_buffer, arguments).await.map_err(|failed| failed.error)?;
+        if rows.is_empty() {
+            read_position(&mut connection, false).await?.check(buffer)?;
+            return Err(Error::unavailable("the buffer has deltas that are not applied yet"));
+        }
+        Ok(())
+    }
+
+    async fn apply_deltas(&self, batch: DeltaBatch) -> Result<u64> {
+        self.check_writable()?;
+        // The position stays locked until the transaction ends, so only one node applies deltas at a time.
+        let tenants = batch.deltas.iter().map(|read| Ok((read.tenant.clone(), self.open_tenant(&read.tenant)?)));
+        let tenants: HashMap<TenantId, TenantHandle> = tenants.collect::<Result<_>>()?;
+        let mut connection = self.shared().db.begin_transaction().await?;
+        let attached = read_position(&mut connection, true).await?;
+        if attached.check(&batch.buffer).is_err() || attached.position != batch.expected {
+            connection.roll_back().await?;
+            return attached.check(&batch.buffer).map(|()| attached.position);
+        }
+        // A deletion of a tenant is many transactions. It is repeated if the position is not moved after it.
+        let deletion = batch.deltas.iter().position(|read| matches!(*read.delta, Delta::TenantDeletion));
+        let (deltas, upto) = match deletion {
+            Some(0) => {
+                if let Some(read) = batch.deltas.first() {
+                    self.delete_tenant(&read.tenant).await?;
+                }
+                (&batch.deltas[..0], batch.deltas.first().map_or(batch.upto, |read| read.sequence))
+            }
+            Some(at) => {
+                let (before, _) = batch.deltas.split_at(at);
+                (before, before.last().map_or(batch.expected, |read| read.sequence))
+            }
+            None => (&*batch.deltas, batch.upto),
+        };
+        let mut written = Vec::new();
+        for read in deltas {
+            let tenant = tenants.get(&read.tenant).ok_or_else(Error::closed)?;
+            let (given_back, result) = apply(tenant, connection, read).await;
+            connection = given_back;
+            match result {
+                Ok(batches) => written.push((tenant, batches)),
+                Err(error) => {
+                    connection.roll_back().await?;
+                    return Err(error);
+                }
+            }
+        }
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, signed(upto)?)?;
+        connection.write(|sql| &sql.move_buffer, arguments).await.map_err(|failed| failed.error)?;
+        if let Err(error) = connection.commit().await {
+            // Whether it was committed shows the position, which the next call finds.
+            return match error.outcome() {
+                Outcome::Unknown => Err(Error::server_unavailable("the server did not confirm a flush").with_source(error)),
+                Outcome::NotApplied => Err(error),
+            };
+        }
+        for (tenant, batches) in written {
+            for batch in batches {
+                tenant.notify_subscribers(batch.scopes_written());
+            }
+        }
+        Ok(upto)
+    }
+}
+
+impl PostgresStore {
+    /// Refuses to write without the buffer that is attached, unless the store is opened behind it.
+    pub(crate) async fn check_buffer(&self) -> Result<()> {
+        let config = &self.shared().config;
+        if config.read_only || config.behind_buffer {
+            return Ok(());
+        }
+        match self.applied_position().await?.buffer {
+            Some(buffer) => Err(Error::unavailable(format!(
+                "the write buffer `{buffer}` is attached to the store: open the store through it, or detach it"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn read_position(connection: &mut Connection<'_>, locks: bool) -> Result<AppliedPosition> {
+    let rows = connection
+        .read(|sql| if locks { &sql.lock_buffer } else { &sql.load_buffer }, PgArguments::default())
+        .await?;
+    let Some(row) = rows.first() else { return Ok(AppliedPosition::default()) };
+    Ok(AppliedPosition::new(read_optional(row, 0)?, unsigned(read_i64(row, 1)?)?))
+}
+
+fn lookup_of(needed: &NeededKeys) -> Lookup {
+    Lookup {
+        threads: needed.parent_thread.iter().cloned().collect(),
+        runs: needed.runs.clone(),
+        keys: needed.key.iter().cloned().collect(),
+        entries: needed.entries.clone(),
+        names: needed.snapshots.clone(),
+        states: needed.state.clone(),
+        inputs: needed.pending.clone(),
+        documents: needed.documents.clone(),
+        ..Lookup::default()
+    }
+}
+
+type Written<'a> = (Connection<'a>, Result<Vec<Arc<Batch>>>);
+
+/// Applies one delta in the transaction of `connection`.
+async fn apply<'a>(tenant: &'a TenantHandle, connection: Connection<'a>, read: &ReadDelta) -> Written<'a> {
+    match &*read.delta {
+        Delta::Thread(plan) => {
+            let lookup = Lookup {
+                runs: plan.runs.iter().map(|run| run.id.clone()).collect(),
+                scopes: plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect(),
+                ..Lookup::default()
+            };
+            let rule = |cache: &RecordCache, _: DecisionContext<'_>| write_plan(cache, plan);
+            decide::write_in_transaction(tenant, Some(&plan.receipt.thread), (connection, lookup), rule).await
+        }
+        Delta::Documents(plan) => {
+            let scopes = plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect();
+            let lookup = Lookup { scopes, ..Lookup::default() };
+            let thread = plan.id_record.as_ref().map(|(thread, _)| thread);
+            let rule = |cache: &RecordCache, _: DecisionContext<'_>| write_events(cache, plan);
+            decide::write_in_transaction(tenant, thread, (connection, lookup), rule).await
+        }
+        Delta::Deletion(deletion) => apply_deletion(tenant, connection, deletion).await,
+        _ => (connection, Err(Error::corrupt("a delta that cannot be applied"))),
+    }
+}
+
+async fn apply_deletion<'a>(
+    tenant: &'a TenantHandle,
+    mut connection: Connection<'a>,
+    deletion: &ThreadDeletion,
+) -> Written<'a> {
+    let deleted: Vec<_> = deletion.deleted.iter().map(|(id, _)| id.clone()).collect();
+    let detached: Vec<_> = deletion.detached.iter().map(|child| child.thread.id.clone()).collect();
+    let result = threads::apply_deletion(tenant, &mut connection, (&deleted, &detached), deletion.at).await;
+    (connection, result.map(|()| Vec::new()))
+}
+
+/// Makes sure that the cache has what a batch is made from: the records that the plan changes, as they are stored.
+fn load_changed(cache: &RecordCache, plan: &Plan) -> Result<()> {
+    let stored = cache.thread()?;
+    plan.runs.iter().try_for_each(|run| cache.run(&run.id).map(drop))?;
+    for scope in plan.events.iter().flat_map(|events| events.scopes.keys()) {
+        cache.scope(scope)?;
+    }
+    let first_new = plan.entries.first().map_or(u64::MAX, |planned| planned.node.seq);
+    let head = stored.and_then(|stored| stored.head_seq);
+    let new_head = plan.thread.as_ref().and_then(|stored| stored.head_seq);
+    for seq in plan.marks.keys().copied().chain(head).chain(new_head).filter(|seq| *seq < first_new) {
+        cache.node(seq)?;
+        cache.marks(seq)?;
+    }
+    Ok(())
+}
+
+fn write_plan(cache: &RecordCache, plan: &Plan) -> Result<RuleResult<()>> {
+    if !plan.documents.changes.is_empty() {
+        return Err(Error::new(Detail::Unsupported { operation: "documents in a commit through a write buffer" }));
+    }
+    load_changed(cache, plan)?;
+    let mut batch = Batch::default();
+    batch.add_commit(&plan.receipt.thread, cache, plan)?;
+    Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
+}
+
+fn write_events(cache: &RecordCache, plan: &DocumentWritePlan) -> Result<RuleResult<()>> {
+    let mut batch = Batch::default();
+    if let Some((thread, id_record)) = &plan.id_record {
+        let stored = cache.thread()?;
+        let row = cache.row.clone().unwrap_or_default();
+        batch.add_thread(thread, &row, (stored, id_record.clone()));
+    }
+    if let Some(events) = &plan.events {
+        events.scopes.keys().try_for_each(|scope| cache.scope(scope).map(drop))?;
+        batch.add_events(cache, events);
+    }
+    Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
+}
