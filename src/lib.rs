@@ -85,6 +85,9 @@ pub use self::{
     url::{ServerUrl, StoreUrl},
 };
 
+#[cfg(feature = "nats")]
+pub use self::options::WriteBuffer;
+
 #[cfg(feature = "worker")]
 pub use self::decorators::Traced;
 #[cfg(feature = "worker")]
@@ -152,3 +155,9 @@ pub struct CopyPage;
 #[doc = include_str!("../docs/traces.md")]
 #[derive(Debug)]
 pub struct TracesPage;
+
+/// Runs the example of the page about write buffers as a test.
+#[cfg(all(doctest, feature = "nats"))]
+#[doc = include_str!("../docs/buffer.md")]
+#[derive(Debug)]
+pub struct BufferPage;

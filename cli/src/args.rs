@@ -53,6 +53,11 @@ pub(crate) struct GlobalArgs {
         long, global = true, env = "AGENTSTORE_BLOBS", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
     )]
     blobs: Option<StoreArg>,
+    /// The URL of the NATS servers with the write buffer in front of the store, if there is one: `nats://…`
+    #[arg(
+        long, global = true, env = "AGENTSTORE_BUFFER", hide_env_values = true, value_name = "URL", help_heading = GLOBAL_HEADING
+    )]
+    buffer: Option<StoreArg>,
     /// The tenant that the command works on
     #[arg(
         long, global = true, env = "AGENTSTORE_TENANT", hide_env_values = true, value_name = "NAME",
@@ -77,8 +82,8 @@ pub(crate) struct GlobalArgs {
 impl GlobalArgs {
     /// Returns an error if a value is not a valid URL.
     pub(crate) fn check_urls(&self) -> Result<(), String> {
-        let parts = self.other_parts().map(|(name, _, url)| (name, url));
-        for (name, url) in [("--store", &self.store)].into_iter().chain(parts) {
+        let others = self.other_parts().into_iter().chain([self.buffer_option()]).map(|(name, _, url)| (name, url));
+        for (name, url) in [("--store", &self.store)].into_iter().chain(others) {
             if let Some(StoreArg(Err(reason))) = url {
                 return Err(format!("invalid value for `{name}`: {reason}"));
             }
@@ -95,6 +100,11 @@ impl GlobalArgs {
         ]
     }
 
+    /// Returns the option of the write buffer, with its variable.
+    const fn buffer_option(&self) -> (&'static str, &'static str, &Option<StoreArg>) {
+        ("--buffer", "AGENTSTORE_BUFFER", &self.buffer)
+    }
+
     /// Returns the URLs of all parts.
     pub(crate) fn part_urls(&self) -> PartUrls {
         let url = |arg: &Option<StoreArg>| arg.as_ref()?.0.as_ref().ok().cloned();
@@ -103,18 +113,20 @@ impl GlobalArgs {
             mailbox: url(&self.mailbox),
             settings: url(&self.settings),
             blobs: url(&self.blobs),
+            buffer: url(&self.buffer),
         }
     }
 
-    /// Returns an error if a part is to be in another store, by an option or a variable. Commands that work on only one
-    /// store call this.
+    /// Returns an error if a part is to be in another store, or behind a write buffer, by an option or a variable.
+    /// Commands that work on only one store call this.
     pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
-        match self.other_parts().into_iter().find(|(_, _, url)| url.is_some()) {
-            Some((option, variable, _)) => {
-                Err(format!("`{command}` works on one store: omit `{option}`, and unset {variable}"))
-            }
-            None => Ok(()),
-        }
+        self.check_no_other_parts(command)?;
+        refuse(command, self.buffer_option())
+    }
+
+    /// Returns an error if a part is to be in another store, by an option or a variable.
+    pub(crate) fn check_no_other_parts(&self, command: &str) -> Result<(), String> {
+        self.other_parts().into_iter().try_for_each(|part| refuse(command, part))
     }
 
     /// Returns the URL of the store, if one is given.
@@ -139,6 +151,16 @@ pub(crate) struct PartUrls {
     pub(crate) settings: Option<StoreUrl>,
     /// The bytes of blobs.
     pub(crate) blobs: Option<StoreUrl>,
+    /// The servers with the write buffer in front of the store of the threads.
+    pub(crate) buffer: Option<StoreUrl>,
+}
+
+/// Refuses an option that `command` cannot use, if it or its variable has a value.
+fn refuse(command: &str, (option, variable, url): (&str, &str, &Option<StoreArg>)) -> Result<(), String> {
+    match url {
+        Some(_) => Err(format!("`{command}` works on one store: omit `{option}`, and unset {variable}")),
+        None => Ok(()),
+    }
 }
 
 /// A URL, or the reason why the text is not a valid URL. Parsing never fails here: the command-line parser would quote

@@ -72,7 +72,7 @@ pub(crate) struct CommandSpec {
 }
 
 /// Environment variables. Those without a value are removed from the environment.
-pub(crate) struct Environment(pub(crate) [(&'static str, Option<OsString>); 5]);
+pub(crate) struct Environment(pub(crate) [(&'static str, Option<OsString>); 6]);
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -69,7 +69,11 @@ impl Session {
 
     /// Opens the stores at the URLs. A part whose URL leads to the store of the threads is in that store.
     pub(crate) async fn open_at(mut urls: PartUrls, tenant: TenantId, access: Access) -> Result<Self> {
-        let (threads, is_missing) = match Self::open_stores(&urls.store, access).await {
+        let opened = match &urls.buffer {
+            Some(servers) => Self::open_behind_buffer(&urls.store, servers).await,
+            None => Self::open_stores(&urls.store, access).await,
+        };
+        let (threads, is_missing) = match opened {
             Err(Failure::Library { error, .. }) if access == Access::ReadOrEmpty && is_missing_store(&error) => {
                 (Self::open_stores(&StoreUrl::Memory, Access::Read).await?, true)
             }
@@ -98,6 +102,11 @@ impl Session {
         Ok(Self { urls, stores, tenant, is_missing })
     }
 
+    async fn open_behind_buffer(url: &StoreUrl, servers: &StoreUrl) -> Result<Stores> {
+        let buffer = OpenOptions::new().open_buffered_url(url, servers).await?;
+        Ok(Stores::new(Arc::new(buffer)).with_backend_name("buffer"))
+    }
+
     async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {
         let bar = Arc::new(TerminalProgress::new("reading logs"));
         let options = open_options(url, access).with_progress(Arc::<TerminalProgress>::clone(&bar));
@@ -109,13 +118,14 @@ impl Session {
     /// Returns the environment variables with which an `agentstore` process in any folder works on the same stores and
     /// tenant. A variable without a value must be removed from the environment. The values contain the passwords of the
     /// URLs.
-    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 5]> {
+    pub(crate) fn child_environment(&self) -> Result<[(&'static str, Option<OsString>); 6]> {
         let url = |url: &Option<StoreUrl>| url.as_ref().map(url_for_child_process).transpose();
         Ok([
             ("AGENTSTORE_URL", Some(url_for_child_process(&self.urls.store)?)),
             ("AGENTSTORE_MAILBOX", url(&self.urls.mailbox)?),
             ("AGENTSTORE_SETTINGS", url(&self.urls.settings)?),
             ("AGENTSTORE_BLOBS", url(&self.urls.blobs)?),
+            ("AGENTSTORE_BUFFER", url(&self.urls.buffer)?),
             ("AGENTSTORE_TENANT", Some(self.tenant.as_str().into())),
         ])
     }

@@ -8,7 +8,7 @@ use crate::{OpenOptions, Stores};
 pub(crate) fn open(options: &OpenOptions) -> Result<Stores> {
     use std::sync::Arc;
 
-    use store_memory::{MemoryConfig, MemoryStore};
+    use store_memory::MemoryStore;
 
     use crate::{Create, options::unsupported};
 
@@ -18,9 +18,29 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Stores> {
     if options.read_only || options.create == Create::Never {
         return Err(unsupported("opening an existing store (`memory:` always begins empty; open `file:PATH`)"));
     }
+    let clock = Arc::clone(&options.clock);
+    let store = MemoryStore::open(config(options))?;
+    Ok(Stores::new(Arc::new(store)).with_backend_name("memory").with_clock(clock))
+}
+
+#[cfg(feature = "memory")]
+fn config(options: &OpenOptions) -> store_memory::MemoryConfig {
     let OpenOptions { clock, ids, limits, .. } = options.clone();
-    let config = MemoryConfig::default().with_clock(Arc::clone(&clock)).with_ids(ids).with_limits(&limits);
-    Ok(Stores::new(Arc::new(MemoryStore::open(config)?)).with_backend_name("memory").with_clock(clock))
+    store_memory::MemoryConfig::default().with_clock(clock).with_ids(ids).with_limits(&limits)
+}
+
+#[cfg(all(feature = "memory", feature = "nats"))]
+pub(crate) fn open_behind_buffer(
+    options: &OpenOptions,
+) -> Result<std::sync::Arc<dyn store_core::buffer::BufferTarget>> {
+    Ok(std::sync::Arc::new(store_memory::MemoryStore::open(config(options))?))
+}
+
+#[cfg(all(not(feature = "memory"), feature = "nats"))]
+pub(crate) fn open_behind_buffer(
+    _options: &OpenOptions,
+) -> Result<std::sync::Arc<dyn store_core::buffer::BufferTarget>> {
+    Err(crate::options::unsupported("`memory:` (build with the cargo feature `memory`)"))
 }
 
 #[cfg(not(feature = "memory"))]

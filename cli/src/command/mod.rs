@@ -4,6 +4,7 @@ mod append;
 mod audit;
 mod bench;
 mod blobs;
+mod buffer;
 mod check;
 mod checkpoint;
 mod compact;
@@ -65,6 +66,7 @@ pub(crate) enum Command {
     Session(Box<SessionCommand>),
     Migrate(migrate::Args),
     Copy(copy::Args),
+    Buffer(buffer::Args),
     Conformance(conformance::Args),
     Bench(bench::Args),
     #[command(hide = true)]
@@ -139,6 +141,7 @@ impl Command {
     fn check_global_options(&self, global: &GlobalArgs) -> Result<(), String> {
         match self {
             Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
+            Self::Buffer(_) => global.check_no_other_parts("buffer"),
             Self::Migrate(_) => global.check_one_store("migrate"),
             Self::Copy(_) => global.check_one_store("copy"),
             Self::Conformance(_) => global.check_one_store("conformance"),
@@ -157,6 +160,7 @@ impl Command {
             Self::Demo(_)
             | Self::Migrate(_)
             | Self::Copy(_)
+            | Self::Buffer(_)
             | Self::Conformance(_)
             | Self::Bench(_)
             | Self::Supervise(_) => false,
@@ -284,6 +288,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
         Command::Copy(args) => copy::run(args, &global, out).await?,
+        Command::Buffer(args) => buffer::run(args, &global, out).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,

@@ -1,5 +1,7 @@
 //! The suite through a write buffer in front of a store on PostgreSQL, and what only this store shows of the buffer.
 
+mod nodes;
+
 use std::{env, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -19,8 +21,17 @@ const MAX_RECORD_BYTES: u64 = (1 << 20) - (128 << 10);
 
 struct BufferedPostgres;
 
-fn fixture() -> impl Fixture {
+pub(crate) fn fixture() -> impl Fixture {
     BufferedPostgres
+}
+
+/// Returns the servers of the buffer. Its data need not survive a failure of these servers.
+fn nats_servers() -> NatsConfig {
+    let url = env::var(NATS_URL_VARIABLE)
+        .unwrap_or_else(|_| panic!("set {NATS_URL_VARIABLE}, or use `cargo xtask test`, which starts servers"));
+    let mut servers = NatsConfig::new(&url).unwrap();
+    servers.allow_unsafe = true;
+    servers
 }
 
 /// A schema, and the name of the streams of a buffer in front of it.
@@ -31,13 +42,19 @@ struct TempBuffer {
 
 impl TempBuffer {
     async fn new(limits: Limits) -> Result<Self> {
-        let url = env::var(NATS_URL_VARIABLE)
-            .unwrap_or_else(|_| panic!("set {NATS_URL_VARIABLE}, or use `cargo xtask test`, which starts servers"));
-        let mut servers = NatsConfig::new(&url)?.with_prefix(&format!("test-{}", UuidSource.next_id()))?;
-        servers.allow_unsafe = true;
+        Self::with_schema(SchemaGuard::for_suite(limits).await?)
+    }
+
+    /// Uses a schema with the clock of the server, which other processes can open.
+    async fn with_own_schema() -> Self {
+        Self::with_schema(SchemaGuard::new(Limits::default()).await.unwrap()).unwrap()
+    }
+
+    fn with_schema(schema: SchemaGuard) -> Result<Self> {
+        let servers = nats_servers().with_prefix(&format!("test-{}", UuidSource.next_id()))?;
         let mut config = BufferConfig::new(servers)?;
         config.flush_interval = Duration::from_millis(50);
-        Ok(Self { schema: SchemaGuard::for_suite(limits).await?, config })
+        Ok(Self { schema, config })
     }
 
     async fn open(&self) -> Result<Buffered<PostgresStore>> {
@@ -114,11 +131,11 @@ impl Fixture for BufferedPostgres {
 
 /// NB-1, NB-9, NB-11, NB-15.
 mod conformance {
-    conformance_tests::area_tests! { [ThreadRunStore super::fixture()] thread log context run page }
-    conformance_tests::area_tests! { [CommitCoordinator super::fixture()] commit }
-    conformance_tests::area_tests! { [PendingStore super::fixture()] pending }
-    conformance_tests::area_tests! { [EventStore super::fixture()] event }
-    conformance_tests::area_tests! { [OutboxStore super::fixture()] outbox }
+    conformance_tests::area_tests! { [ThreadRunStore crate::buffered::fixture()] thread log context run page }
+    conformance_tests::area_tests! { [CommitCoordinator crate::buffered::fixture()] commit }
+    conformance_tests::area_tests! { [PendingStore crate::buffered::fixture()] pending }
+    conformance_tests::area_tests! { [EventStore crate::buffered::fixture()] event }
+    conformance_tests::area_tests! { [OutboxStore crate::buffered::fixture()] outbox }
 }
 
 fn commits(store: &dyn Store) -> Arc<dyn CommitCoordinator> {
