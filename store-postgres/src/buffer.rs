@@ -12,7 +12,7 @@ use store_core::{
     buffer::{AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, ReadDelta, ThreadDeletion},
     commit::{CommitView, DecisionContext, NeededKeys, Plan},
     document::DocumentWritePlan,
-    event::EventView,
+    event::{EventPlan, EventView},
     log::{MarkSource, NodeSource},
 };
 
@@ -45,6 +45,10 @@ impl BufferTarget for PostgresStore {
     ) -> Result<()> {
         let tenant = self.open_tenant(tenant)?;
         tenant.check_open()?;
+        if tenant.shared.config.uses_test_clock {
+            // Otherwise the time goes on by itself, and each flush corrects it.
+            tenant.db().update_clock().await?;
+        }
         let decide = Mutex::new(decide);
         let rule = |cache: &RecordCache, context: DecisionContext<'_>| {
             // What the rule says about a record that is not loaded yet is not kept: the rule then runs again.
@@ -241,13 +245,33 @@ fn load_changed(cache: &RecordCache, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Returns the events with the floors that their scopes have now: a trim may have come first.
+fn with_present_floors(cache: &RecordCache, events: &EventPlan) -> Result<EventPlan> {
+    let mut events = events.clone();
+    for (scope, state) in &mut events.scopes {
+        *state = std::mem::take(state).after_trim(cache.scope(scope)?.floor);
+    }
+    Ok(events)
+}
+
 fn write_plan(cache: &RecordCache, plan: &Plan) -> Result<RuleResult<()>> {
     if !plan.documents.changes.is_empty() {
         return Err(Error::new(Detail::Unsupported { operation: "documents in a commit through a write buffer" }));
     }
     load_changed(cache, plan)?;
     let mut batch = Batch::default();
-    batch.add_commit(&plan.receipt.thread, cache, plan)?;
+    match &plan.thread {
+        Some(_) => {
+            let mut plan = plan.clone();
+            plan.events = plan.events.map(|events| with_present_floors(cache, &events)).transpose()?;
+            batch.add_commit(&plan.receipt.thread, cache, &plan)?;
+        }
+        // Only what is kept about the id changes. The thread stays if there is one.
+        None => {
+            let row = cache.row.clone().unwrap_or_default();
+            batch.add_thread(&plan.receipt.thread, &row, (cache.thread()?, plan.id_record.clone()));
+        }
+    }
     Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
 }
 
@@ -259,8 +283,7 @@ fn write_events(cache: &RecordCache, plan: &DocumentWritePlan) -> Result<RuleRes
         batch.add_thread(thread, &row, (stored, id_record.clone()));
     }
     if let Some(events) = &plan.events {
-        events.scopes.keys().try_for_each(|scope| cache.scope(scope).map(drop))?;
-        batch.add_events(cache, events);
+        batch.add_events(cache, &with_present_floors(cache, events)?);
     }
     Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
 }

@@ -43,10 +43,11 @@ enum Action {
 }
 
 pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Result<Ending> {
-    let Some(servers) = global.buffer_url() else {
+    let urls = global.part_urls();
+    let Some(servers) = &urls.buffer else {
         return Err(Failure::Usage("name the servers with the buffer: `--buffer nats://…`".to_owned()));
     };
-    let buffer = OpenOptions::new().open_buffered_url(&global.store_url(), servers).await?;
+    let buffer = OpenOptions::new().open_buffered_url(&urls.store, servers).await?;
     match args.action {
         Action::Status => status(&buffer, out).await,
         Action::Flush { thread } => flush(&buffer, thread.as_ref(), global, out).await,

@@ -57,8 +57,13 @@ impl ThreadAdmin for BufferedHandles {
                             return Ok(Decided::Answer(()));
                         }
                         let id_record = ThreadIdRecord { fence: None, ..id_record };
-                        let delta = Delta::of_id_record(id.clone(), id_record, context.now);
-                        let keys = keys_of_thread(&delta, None);
+                        let stored = view.thread()?;
+                        let parent = stored.as_ref().and_then(|stored| stored.thread.parent_thread_id.clone());
+                        let delta = match stored {
+                            Some(stored) => Delta::of_thread(stored, false, id_record),
+                            None => Delta::of_id_record(id.clone(), id_record, context.now),
+                        };
+                        let keys = keys_of_thread(&delta, parent.as_ref());
                         Ok(Decided::Write(delta, keys, ()))
                     })
                     .await

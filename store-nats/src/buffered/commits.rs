@@ -19,7 +19,7 @@ use super::{
 #[async_trait]
 impl CommitCoordinator for BufferedHandles {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        if commit.settle.is_some() {
+        if commit.settle.is_some() && commit.fence.is_some() {
             let operation = "settling in a commit (a write buffer has no mailbox: settle the claim after the commit)";
             return Err(Error::new(Detail::Unsupported { operation }).in_part("settle"));
         }

@@ -11,7 +11,9 @@ use super::{store::BufferedHandles, tenant::Concerns};
 #[async_trait]
 impl OutboxStore for BufferedHandles {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        self.tenant.write_inner(|inner| async move { inner.outbox().claim_outbox(request).await }).await
+        self.tenant.write_inner(|_| async { Ok(()) }).await?;
+        // If the caller drops the call, the inner store releases what the caller did not receive (PR-11).
+        self.tenant.inner_commits()?.outbox().claim_outbox(request).await
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {

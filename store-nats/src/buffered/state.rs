@@ -3,13 +3,15 @@
 //! Everything here follows from the messages alone, so every node comes to the same result.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
 use store_core::{
     TenantId,
     buffer::{Delta, Overlay, ReadDelta},
+    document::{DocumentPlan, DocumentWrite},
+    event::EventPlan,
 };
 
 use super::message::DeltaMessage;
@@ -41,7 +43,8 @@ pub(crate) struct StreamState {
     recent: VecDeque<(u64, Vec<String>, String)>,
     /// For each subject, its last message.
     last_of_subjects: HashMap<String, u64>,
-    closed_tenants: HashSet<TenantId>,
+    /// The tenants that were deleted since the last call of `take_closed_tenants`, each with its deletion.
+    closed_tenants: HashMap<TenantId, u64>,
     /// The last message that was removed from the stream before this node read it. The inner store is at least a window
     /// ahead of it.
     last_missed: u64,
@@ -127,17 +130,16 @@ impl StreamState {
 
     fn add(&mut self, at: u64, tenant: TenantId, delta: Delta) {
         if matches!(delta, Delta::TenantDeletion) {
-            self.closed_tenants.insert(tenant.clone());
+            self.closed_tenants.insert(tenant.clone(), at);
         }
         self.overlays.entry(tenant.clone()).or_default().add(at, &delta);
-        // An entry takes about this much for each byte of its text; the rest of a delta is small.
         let bytes = approximate_bytes(&delta);
         self.waiting_bytes += bytes;
         self.waiting.push_back(Waiting { read: ReadDelta::new(at, tenant, Arc::new(delta)), bytes });
     }
 
     /// Takes the tenants that were deleted since the last call.
-    pub(crate) fn take_closed_tenants(&mut self) -> HashSet<TenantId> {
+    pub(crate) fn take_closed_tenants(&mut self) -> HashMap<TenantId, u64> {
         std::mem::take(&mut self.closed_tenants)
     }
 
@@ -191,13 +193,31 @@ impl StreamState {
     }
 }
 
+/// Returns the size in bytes of the parts of a delta that may be large, and some for the rest.
 fn approximate_bytes(delta: &Delta) -> u64 {
     const RECORDS: u64 = 1 << 10;
-    let entries = match delta {
-        Delta::Thread(plan) => plan.entries.iter().map(|planned| planned.text.len()).sum(),
+    let of_events = |events: Option<&EventPlan>| -> usize {
+        let payloads = events.iter().flat_map(|events| &events.events).filter_map(|stored| stored.event.payload.as_ref());
+        payloads.map(|payload| payload.as_str().len()).sum()
+    };
+    let of_documents = |documents: &DocumentPlan| -> usize {
+        let written = documents.changes.iter().map(|change| match &change.write {
+            DocumentWrite::Put(stored) => stored.value.as_str().len(),
+            DocumentWrite::Delete | DocumentWrite::Keep => 0,
+        });
+        written.sum()
+    };
+    let large = match delta {
+        Delta::Thread(plan) => {
+            let entries: usize = plan.entries.iter().map(|planned| planned.text.len()).sum();
+            let rows: usize = plan.outbox.rows.iter().map(|(_, payload)| payload.as_str().len()).sum();
+            let state: usize = plan.state.values.values().flatten().map(|value| value.as_str().len()).sum();
+            entries + rows + state + of_events(plan.events.as_ref()) + of_documents(&plan.documents)
+        }
+        Delta::Documents(plan) => of_events(plan.events.as_ref()) + of_documents(&plan.documents),
         _ => 0,
     };
-    RECORDS + store_core::length(entries)
+    RECORDS + store_core::length(large)
 }
 
 #[cfg(test)]

@@ -213,9 +213,11 @@ impl<S> Buffered<S> {
         shared.check_open()?;
         let deleted = shared.stream.state_mut().take_closed_tenants();
         let mut tenants = lock(&self.state.tenants);
-        for tenant in deleted {
-            if let Some(tenant) = tenants.remove(&tenant) {
-                tenant.end();
+        for (tenant, at) in deleted {
+            // A tenant that was opened after the deletion stays.
+            if let Some(found) = tenants.get(&tenant).filter(|found| found.opened_at() < at) {
+                found.end();
+                tenants.remove(&tenant);
             }
         }
         let new_tenant = || Arc::new(BufferedTenant::new(Arc::clone(shared), name.clone()));
@@ -283,15 +285,17 @@ impl<S: Store + 'static> Store for Buffered<S> {
     async fn delete_tenant(&self, name: &TenantId) -> Result<()> {
         let shared = Arc::clone(&self.state.shared);
         shared.check_open()?;
-        let previous = lock(&self.state.tenants).remove(name);
-        let name = name.clone();
-        let task = shared.runtime.clone().spawn(async move {
-            if let Some(previous) = previous {
-                previous.close().await;
-            }
-            delete_tenant(&shared, &name).await
-        });
-        task.await.map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
+        let (name, replacement) = (name.clone(), Arc::new(BufferedTenant::new(Arc::clone(&shared), name.clone())));
+        // The deletion that is written now is not one of the replacement.
+        replacement.set_opened_at(u64::MAX);
+        let previous = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&replacement));
+        let opened = Arc::clone(&replacement);
+        let removal = async move {
+            let end = delete_tenant(&shared, &name).await?;
+            opened.set_opened_at(end);
+            Ok(())
+        };
+        replacement.close_previous_then(previous, removal).await
     }
 
     fn capabilities(&self) -> &Capabilities {
@@ -323,8 +327,8 @@ impl<S: Store + 'static> Store for Buffered<S> {
     }
 }
 
-/// Writes the deletion of a tenant, and waits until it is applied.
-async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<()> {
+/// Writes the deletion of a tenant, and waits until it is applied. Returns a position after it.
+async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<u64> {
     loop {
         let as_of = shared.catch_up().await?;
         let subject = shared.stream.subject(name.as_str(), "-");
@@ -339,7 +343,6 @@ async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<()> {
             break;
         }
     }
-    let end = shared.catch_up().await?;
-    shared.flush(end).await
+    drain(shared).await
 }
 

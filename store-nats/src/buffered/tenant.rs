@@ -6,7 +6,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -39,14 +39,18 @@ pub(crate) struct BufferedTenant {
     decision_locks: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
     abandoned_calls: Arc<AbandonedCalls>,
     is_closed: AtomicBool,
+    /// The position of the stream at which the tenant was opened. A later deletion ends it.
+    opened_at: AtomicU64,
     ongoing_writes: RwLock<()>,
 }
 
 impl BufferedTenant {
     pub(crate) fn new(shared: Arc<Shared>, name: TenantId) -> Self {
+        let opened_at = AtomicU64::new(shared.stream.state().position());
         Self {
             shared,
             name,
+            opened_at,
             decision_locks: Mutex::default(),
             abandoned_calls: Arc::default(),
             is_closed: AtomicBool::new(false),
@@ -56,6 +60,14 @@ impl BufferedTenant {
 
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.shared.check_open() }
+    }
+
+    pub(crate) fn opened_at(&self) -> u64 {
+        self.opened_at.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_opened_at(&self, position: u64) {
+        self.opened_at.store(position, Ordering::SeqCst);
     }
 
     /// Ends the tenant: later calls end with `Closed`.
@@ -68,6 +80,27 @@ impl BufferedTenant {
         self.end();
         self.abandoned_calls.wait(&None).await;
         drop(self.ongoing_writes.write().await);
+    }
+
+    /// Closes the previous tenant with this name, and then runs `removal`. Calls of this tenant wait for its end, even if
+    /// the caller of this method is dropped (PR-16).
+    pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removal: F) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let (work_guard, caller_guard) = in_flight::start_call(&self.abandoned_calls, None);
+        let task = self.shared.runtime.spawn(async move {
+            let _work_guard = work_guard;
+            if let Some(previous) = previous {
+                previous.close().await;
+            }
+            removal.await
+        });
+        let answer = task
+            .await
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error));
+        caller_guard.answered();
+        answer?
     }
 
     /// Returns the handles of the inner store. They are opened for each call, because the inner store closes them when
