@@ -6,7 +6,7 @@ use store_core::{Result, buffer::BufferTarget};
 use store_nats::{BufferConfig, Buffered, NatsConfig};
 
 use super::{memory, postgres};
-use crate::{OpenOptions, StoreUrl, WriteBuffer, options::unsupported};
+use crate::{Create, OpenOptions, StoreUrl, WriteBuffer, options::unsupported};
 
 pub(crate) async fn open(inner: &StoreUrl, servers: &StoreUrl, options: &OpenOptions) -> Result<WriteBuffer> {
     let StoreUrl::Nats(servers) = servers else {
@@ -24,5 +24,8 @@ pub(crate) async fn open(inner: &StoreUrl, servers: &StoreUrl, options: &OpenOpt
     };
     let mut servers = NatsConfig::new(servers.with_password())?;
     servers.ids = Arc::clone(&options.ids);
+    if options.create == Create::Never {
+        servers.create = store_nats::Create::Never;
+    }
     Buffered::open(BufferConfig::new(servers)?, inner).await
 }

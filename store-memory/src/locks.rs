@@ -9,8 +9,8 @@
 //!    that the claim stays valid until everything is written
 //! 4. `index` of a tenant: a writer changes it while it holds the slot, so that readers see both changes at once
 //!
-//! Other locks: the position of a write buffer is locked before any of these, while its deltas are applied, and so is the
-//! list of tenants, for a moment. Each map that contains slots, the list of deleted
+//! Other locks: the position of a write buffer is locked before any of these, while its deltas are applied, and so is
+//! the list of tenants, for a moment. Each map that contains slots, the list of deleted
 //! threads whose contents are not yet freed, and the number of the newest write of documents are each locked only for
 //! one short operation, during which no other lock is taken.
 

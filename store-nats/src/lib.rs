@@ -1,4 +1,5 @@
-//! A mailbox for AI agents on NATS JetStream, for workers on many machines, and a write buffer in front of other stores.
+//! A mailbox for AI agents on NATS JetStream, for workers on many machines, and a write buffer in front of other
+//! stores.
 //!
 //! Every decision is one message of one stream. The leader of the stream accepts the message only if the thread has not
 //! changed since the decision was made. Every process with an open store follows that stream, and derives the state of

@@ -79,7 +79,7 @@ impl Delta {
         Self::Documents(Box::new(DocumentWritePlan { documents, events: Some(events), id_record }))
     }
 
-    /// Returns the thread that the delta belongs to: the first one for a deletion, and none if it belongs to the tenant.
+    /// Returns the thread that the delta belongs to: the first one of a deletion; none if it belongs to the tenant.
     #[must_use]
     pub fn thread(&self) -> Option<&ThreadId> {
         match self {

@@ -1,8 +1,8 @@
 //! A write buffer in front of a store: what its parts have in common that need no stream and no server.
 //!
-//! A write that a buffer acknowledged is a [`Delta`]: the records that it changes. Until the store behind the buffer has
-//! applied it, an [`Overlay`] lays its records over those of that store, and rules decide over an [`OverlayView`]. The
-//! store behind, the inner store, implements [`BufferTarget`].
+//! A write that a buffer acknowledged is a [`Delta`]: the records that it changes. Until the store behind the buffer
+//! has applied it, an [`Overlay`] lays its records over those of that store, and rules decide over an [`OverlayView`].
+//! The store behind, the inner store, implements [`BufferTarget`].
 
 mod codec;
 mod delta;

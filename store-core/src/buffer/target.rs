@@ -129,8 +129,8 @@ pub trait BufferTarget: Store {
     /// `Closed`; any error of reading.
     async fn lineage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Vec<ThreadId>>;
 
-    /// Returns the buffer that is attached, and how far its deltas are applied: nothing that an earlier call has shown is
-    /// of a later delta.
+    /// Returns the buffer that is attached, and how far its deltas are applied: nothing that an earlier call has shown
+    /// is of a later delta.
     ///
     /// # Errors
     /// `Closed`; any error of reading.

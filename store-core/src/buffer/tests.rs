@@ -199,8 +199,9 @@ fn commit_with_everything(key: &str) -> Commit {
         .with_documents([DocumentChange::put(document, Json::parse("2").unwrap())])
 }
 
+/// Tests NB-1.
 #[test]
-fn a_delta_is_read_back_as_it_was_written_nb_1() {
+fn a_delta_is_read_back_as_it_was_written() {
     let buffer = Buffer::new();
     let delta = Delta::of_commit(buffer.plan(&commit_with_everything("k")));
     assert_eq!(Delta::read(&delta.encode()).unwrap(), delta);
@@ -210,8 +211,9 @@ fn a_delta_is_read_back_as_it_was_written_nb_1() {
     assert_eq!(Delta::read(&deletion.encode()).unwrap(), deletion);
 }
 
+/// Tests NB-3.
 #[test]
-fn the_next_decision_sees_every_record_of_a_delta_that_is_not_applied_nb_3() {
+fn the_next_decision_sees_every_record_of_a_delta_that_is_not_applied() {
     let mut buffer = Buffer::new();
     let first = buffer.plan(&commit_with_everything("k"));
     let _at = buffer.add(&Delta::of_commit(first.clone()));
@@ -225,8 +227,9 @@ fn the_next_decision_sees_every_record_of_a_delta_that_is_not_applied_nb_3() {
     assert_eq!(next.entries[0].entry.parent, first.receipt.head);
 }
 
+/// Tests NB-4.
 #[test]
-fn an_applied_delta_leaves_nothing_and_later_records_stay_nb_4() {
+fn an_applied_delta_leaves_nothing_and_later_records_stay() {
     let mut buffer = Buffer::new();
     let first = Delta::of_commit(buffer.plan(&commit_with_everything("k")));
     let first_at = buffer.add(&first);
@@ -244,8 +247,9 @@ fn an_applied_delta_leaves_nothing_and_later_records_stay_nb_4() {
     assert_eq!(buffer.overlay.newest_of_thread(&thread()), 0);
 }
 
+/// Tests NB-9.
 #[test]
-fn a_deletion_hides_what_is_stored_and_what_was_buffered_nb_9() {
+fn a_deletion_hides_what_is_stored_and_what_was_buffered() {
     let mut buffer = Buffer::new();
     let plan = buffer.plan(&commit_with_everything("k"));
     let (id_record, stored) = (plan.id_record.clone(), plan.thread.clone().unwrap());
@@ -262,8 +266,9 @@ fn a_deletion_hides_what_is_stored_and_what_was_buffered_nb_9() {
     assert_eq!((anew.receipt.version.generation(), anew.receipt.first_seq), (2, Some(1)));
 }
 
+/// Tests NB-4.
 #[test]
-fn keys_name_what_a_commit_reads_and_writes_nb_4() {
+fn keys_name_what_a_commit_reads_and_writes() {
     let buffer = Buffer::new();
     let commit = commit_with_everything("k");
     let DeltaKeys { reads, writes } = keys_of_commit(&commit, &buffer.plan(&commit));

@@ -1,4 +1,4 @@
-//! Deciding a write over the inner store and the deltas that it has not applied, and writing the decision to the stream.
+//! Deciding a write over the inner store and the deltas that it has not applied, and writing the decision.
 
 use std::time::Duration;
 
@@ -131,8 +131,8 @@ impl Write<'_> {
         if !was_read {
             return Ok(Attempt::Unconfirmed(unconfirmed));
         }
-        // The inner store may have shown a part of a delta that this node has not read. A delta that was decided from it
-        // takes no effect; an answer must not be given from it.
+        // The inner store may have shown a part of a delta that this node has not read. A delta that was decided from
+        // it takes no effect; an answer must not be given from it.
         let shown = shared.inner.applied_position().await?.position;
         if shown > as_of {
             shared.stream.wait_until_read(shown).await?;

@@ -1,5 +1,5 @@
-//! A write buffer in front of a store with threads. A write is acknowledged when it is durable in a stream, and is applied
-//! to that store a little later ([decision 32](../../../docs/decisions/0032-write-buffer.md)).
+//! A write buffer in front of a store with threads. A write is acknowledged when it is durable in a stream, and is
+//! applied to that store a little later (docs/decisions/0032-write-buffer.md).
 //!
 //! # Layout
 //! - `config`: the settings

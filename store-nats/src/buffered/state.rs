@@ -236,8 +236,9 @@ mod tests {
         Some(DeltaMessage { name: String::new(), tenant: TenantId::default_tenant(), as_of, keys, delta: Some(delta) })
     }
 
+    /// Tests NB-2.
     #[test]
-    fn a_message_takes_effect_unless_its_keys_were_written_since_its_decision_nb_2() {
+    fn a_message_takes_effect_unless_its_keys_were_written_since_its_decision() {
         let mut state = StreamState::default();
         let mut read = |at, message| state.read(at, "s", message, false).unwrap();
         assert!(read(1, message(0, &[], &["a"])));
@@ -250,8 +251,9 @@ mod tests {
         assert!(!read(8, message(8, &[], &["x"])), "a position that it cannot know");
     }
 
+    /// Tests NB-2.
     #[test]
-    fn a_decision_of_long_ago_takes_no_effect_nb_2() {
+    fn a_decision_of_long_ago_takes_no_effect() {
         let mut state = StreamState::new(WINDOW, 0);
         let mut read = |at, message, is_late| state.read(at, "s", message, is_late).unwrap();
         assert!(read(WINDOW + 1, message(1, &[], &["a"]), false));
@@ -259,8 +261,9 @@ mod tests {
         assert!(!read(WINDOW + 3, message(WINDOW, &[], &["c"]), true), "it is late");
     }
 
+    /// Tests NB-4.
     #[test]
-    fn a_message_decided_before_one_that_was_missed_is_left_to_the_inner_store_nb_4() {
+    fn a_message_decided_before_one_that_was_missed_is_left_to_the_inner_store() {
         let mut state = StreamState::new(3, 3);
         assert_eq!(state.read(9, "s", message(8, &[], &["a"]), false), Some(true));
         assert_eq!(state.read(10, "s", message(7, &[], &["b"]), false), None);
@@ -272,8 +275,9 @@ mod tests {
         assert_eq!(state.waiting_count(), 0);
     }
 
+    /// Tests NB-4.
     #[test]
-    fn applied_deltas_no_longer_wait_nb_4() {
+    fn applied_deltas_no_longer_wait() {
         let mut state = StreamState::default();
         for at in 1..=3 {
             assert_eq!(state.read(at, "s", message(at - 1, &[], &["a"]), false), Some(true));

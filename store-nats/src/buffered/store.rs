@@ -98,13 +98,14 @@ pub struct BufferStatus {
 }
 
 impl<S: BufferTarget + Clone + 'static> Buffered<S> {
-    /// Opens a buffer over a store. Its stream is created if it does not exist, and the buffer is attached to the store.
+    /// Opens a buffer over a store. Its stream is created if it does not exist, and the buffer is attached to the
+    /// store.
     ///
     /// Returns when everything that is in the stream has been read.
     ///
     /// # Errors
-    /// - `Unavailable` if another buffer is attached to the store, which the error names (NB-14), or if no server can be
-    ///   reached;
+    /// - `Unavailable` if another buffer is attached to the store, which the error names (NB-14), or if no server can
+    ///   be reached;
     /// - the errors of [`NatsStore::open`](crate::NatsStore::open).
     pub async fn open(config: BufferConfig, inner: S) -> Result<Self> {
         let connection = Connection::open(&config.servers).await?;

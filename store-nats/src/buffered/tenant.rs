@@ -1,5 +1,5 @@
-//! A tenant of a buffer in this process. Calls run in tasks of their own, so that a dropped call takes effect completely
-//! or not at all (PR-11, PR-16).
+//! A tenant of a buffer in this process. Calls run in tasks of their own, so that a dropped call takes effect
+//! completely or not at all (PR-11, PR-16).
 
 use std::{
     collections::HashMap,
@@ -82,8 +82,8 @@ impl BufferedTenant {
         drop(self.ongoing_writes.write().await);
     }
 
-    /// Closes the previous tenant with this name, and then runs `removal`. Calls of this tenant wait for its end, even if
-    /// the caller of this method is dropped (PR-16).
+    /// Closes the previous tenant with this name, and then runs `removal`. Calls of this tenant wait for its end, even
+    /// if the caller of this method is dropped (PR-16).
     pub(crate) async fn close_previous_then<F>(&self, previous: Option<Arc<Self>>, removal: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,

@@ -1,6 +1,12 @@
 //! How the suite opens a write buffer over a store in memory.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
@@ -16,18 +22,70 @@ use crate::fixture::config;
 /// The largest record, in bytes: the default limit of a message, 1 MiB, minus the space for its other content.
 const MAX_RECORD_BYTES: u64 = (1 << 20) - (128 << 10);
 
-/// Opens buffers over stores in memory.
-struct BufferedMemory {
-    /// Whether the store has the mailbox of the inner store. Its claims cannot be settled in a commit.
-    has_mailbox: bool,
+/// How buffers are opened over stores in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BufferedMemory {
+    /// One node, without the mailbox of the inner store, whose claims cannot be settled in a commit.
+    OneNode,
+    /// One node with that mailbox.
+    WithMailbox,
+    /// Two nodes that take turns, without that mailbox.
+    TwoNodes,
 }
 
 pub(crate) fn fixture() -> impl Fixture {
-    BufferedMemory { has_mailbox: false }
+    BufferedMemory::OneNode
 }
 
 pub(crate) fn with_mailbox() -> impl Fixture {
-    BufferedMemory { has_mailbox: true }
+    BufferedMemory::WithMailbox
+}
+
+pub(crate) fn two_nodes() -> impl Fixture {
+    BufferedMemory::TwoNodes
+}
+
+/// Two nodes of one buffer: the handles of a tenant are those of one node and then of the other.
+struct TwoNodes {
+    nodes: [Buffered<MemoryStore>; 2],
+    turn: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for TwoNodes {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        self.nodes[self.turn.fetch_add(1, Ordering::SeqCst) % 2].tenant(tenant)
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        self.nodes[1].list_tenants(page).await
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        self.nodes[0].delete_tenant(tenant).await
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.nodes[0].capabilities()
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.nodes[1].sync().await
+    }
+
+    async fn reclaim_space(&self, progress: &dyn Progress) -> Result<ReclaimedSpace> {
+        self.nodes[1].reclaim_space(progress).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        // The first one closes the inner store, too.
+        self.nodes[1].clone().into_inner().await?;
+        self.nodes[0].close().await
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        self.nodes[0].inspector()
+    }
 }
 
 /// A store without its mailbox, and what belongs to the mailbox.
@@ -117,7 +175,11 @@ fn temp_buffer(opened: &OpenedStore) -> &TempBuffer {
 #[async_trait]
 impl Fixture for BufferedMemory {
     fn name(&self) -> String {
-        "memory behind a write buffer".to_owned()
+        match self {
+            Self::OneNode | Self::WithMailbox => "memory behind a write buffer",
+            Self::TwoNodes => "memory behind a write buffer with two nodes",
+        }
+        .to_owned()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -138,8 +200,15 @@ impl Fixture for BufferedMemory {
 
     async fn open(&self, limits: Limits) -> Result<OpenedStore> {
         let temp_buffer = TempBuffer::new(&limits)?;
-        let store: Arc<dyn Store> = Arc::new(temp_buffer.open().await?);
-        let store = if self.has_mailbox { store } else { Arc::new(WithoutMailbox(store)) };
+        let node = temp_buffer.open().await?;
+        let store: Arc<dyn Store> = match self {
+            Self::WithMailbox => Arc::new(node),
+            Self::OneNode => Arc::new(WithoutMailbox(Arc::new(node))),
+            Self::TwoNodes => {
+                let nodes = [node, temp_buffer.open().await?];
+                Arc::new(WithoutMailbox(Arc::new(TwoNodes { nodes, turn: AtomicUsize::new(0) })))
+            }
+        };
         Ok(OpenedStore::new(store, temp_buffer))
     }
 

@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use conformance_tests::TestLength;
 use store_core::{
     Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect, Limits, Message, NewEntry,
     PageRequest, Result, Store, TenantId, ThreadId, Version,
     buffer::BufferTarget,
 };
 use store_memory::MemoryStore;
-use store_nats::{BufferReads, Buffered};
+use store_nats::{BaselinePublisher, BufferReads, Buffered, TestPrefix};
 
 use super::fixture::TempBuffer;
 
@@ -52,8 +53,9 @@ async fn commit_many(commits: &dyn CommitCoordinator, thread: &str, count: usize
     Ok(version)
 }
 
+/// Tests NB-3.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_node_acknowledged_every_node_shows_nb_3() {
+async fn what_one_node_acknowledged_every_node_shows() {
     let (temp, first, second) = two_nodes(never_flush).await;
     for number in 0..50 {
         let thread = format!("t{}", number % 5);
@@ -70,8 +72,9 @@ async fn what_one_node_acknowledged_every_node_shows_nb_3() {
     assert_eq!(count_entries(&second, "t0").await, 10);
 }
 
+/// Tests NB-2.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_nodes_with_one_guard_exactly_one_succeeds_nb_2() {
+async fn of_two_nodes_with_one_guard_exactly_one_succeeds() {
     let (_temp, first, second) = two_nodes(|_| ()).await;
     let mut version = commits(&first).commit(message("t", "0").expecting(Expect::Absent)).await.unwrap().version;
     for round in 0..50 {
@@ -88,8 +91,9 @@ async fn of_two_nodes_with_one_guard_exactly_one_succeeds_nb_2() {
     assert_eq!(count_entries(&second, "t").await, 51);
 }
 
+/// Tests NB-4 and NB-12: eight threads are written through two nodes at the same time.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_delta_is_applied_once_however_many_nodes_apply_nb_4() {
+async fn every_delta_is_applied_once_however_many_nodes_apply() {
     let (temp, first, second) = two_nodes(|temp| {
         temp.config.flush_interval = Duration::from_millis(1);
         temp.config.batch = 3;
@@ -113,8 +117,9 @@ async fn every_delta_is_applied_once_however_many_nodes_apply_nb_4() {
     }
 }
 
+/// Tests NB-5.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_the_death_of_every_node_nb_5() {
+async fn what_was_acknowledged_survives_the_death_of_every_node() {
     let (temp, first, second) = two_nodes(never_flush).await;
     let _version = commit_many(&*commits(&first), "t", 20).await.unwrap();
     // The handles go away without a close, as with a process that is killed.
@@ -126,8 +131,9 @@ async fn what_was_acknowledged_survives_the_death_of_every_node_nb_5() {
     assert_eq!(count_entries(&temp.inner, "t").await, 20);
 }
 
+/// Tests NB-10.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flush_of_a_thread_and_a_drain_return_when_the_inner_store_has_everything_nb_10() {
+async fn a_flush_of_a_thread_and_a_drain_return_when_the_inner_store_has_everything() {
     let (temp, first, second) = two_nodes(never_flush).await;
     let tenant = TenantId::default_tenant();
     let _version = commit_many(&*commits(&first), "t", 5).await.unwrap();
@@ -140,8 +146,9 @@ async fn a_flush_of_a_thread_and_a_drain_return_when_the_inner_store_has_everyth
     assert_eq!((status.waiting, status.last_error), (0, None));
 }
 
+/// Tests NB-10.
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_applies_everything_and_another_node_goes_on_nb_10() {
+async fn closing_applies_everything_and_another_node_goes_on() {
     let (temp, first, second) = two_nodes(never_flush).await;
     let _version = commit_many(&*commits(&first), "t", 5).await.unwrap();
     let inner = first.into_inner().await.unwrap();
@@ -151,8 +158,9 @@ async fn closing_applies_everything_and_another_node_goes_on_nb_10() {
     drop(temp);
 }
 
+/// Tests NB-3.
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_that_are_strong_or_eventual_show_the_inner_store_nb_3() {
+async fn reads_that_are_strong_or_eventual_show_the_inner_store() {
     for reads in [BufferReads::Strong, BufferReads::Eventual] {
         let (temp, first, second) = two_nodes(|temp| {
             never_flush(temp);
@@ -168,8 +176,9 @@ async fn reads_that_are_strong_or_eventual_show_the_inner_store_nb_3() {
     }
 }
 
+/// Tests NB-9.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thread_made_anew_is_not_touched_by_old_deltas_nb_9() {
+async fn a_thread_made_anew_is_not_touched_by_old_deltas() {
     let (temp, first, second) = two_nodes(never_flush).await;
     let version = commit_many(&*commits(&first), "t", 3).await.unwrap();
     commits(&second).threads().delete_thread(&id("t"), DeleteRequest::default()).await.unwrap();
@@ -181,8 +190,9 @@ async fn a_thread_made_anew_is_not_touched_by_old_deltas_nb_9() {
     assert_eq!(count_entries(&temp.inner, "t").await, 1);
 }
 
+/// Tests NB-9.
 #[tokio::test(flavor = "multi_thread")]
-async fn deletions_and_commits_of_two_nodes_leave_one_history_nb_9() {
+async fn deletions_and_commits_of_two_nodes_leave_one_history() {
     let (temp, first, second) = two_nodes(|temp| temp.config.flush_interval = Duration::from_millis(2)).await;
     for round in 0..30 {
         let thread = format!("t{round}");
@@ -207,8 +217,9 @@ async fn deletions_and_commits_of_two_nodes_leave_one_history_nb_9() {
     }
 }
 
+/// Tests NB-14.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_buffer_is_refused_until_the_first_is_detached_nb_14() {
+async fn another_buffer_is_refused_until_the_first_is_detached() {
     let temp = TempBuffer::new(&Limits::default()).unwrap();
     let first = temp.open().await.unwrap();
     let _version = commit_many(&*commits(&first), "t", 3).await.unwrap();
@@ -229,8 +240,9 @@ async fn another_buffer_is_refused_until_the_first_is_detached_nb_14() {
     assert_eq!((count_entries(&first, "t").await, count_entries(&first, "u").await), (4, 3));
 }
 
+/// Tests NB-14.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_with_writes_is_not_put_in_front_of_another_store_nb_14() {
+async fn a_stream_with_writes_is_not_put_in_front_of_another_store() {
     let mut temp = TempBuffer::new(&Limits::default()).unwrap();
     let first = temp.open().await.unwrap();
     let _version = commit_many(&*commits(&first), "t", 3).await.unwrap();
@@ -239,8 +251,9 @@ async fn a_stream_with_writes_is_not_put_in_front_of_another_store_nb_14() {
     assert_eq!(temp.open().await.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
+/// Tests NB-8.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delta_that_is_too_large_is_refused_as_a_whole_nb_8() {
+async fn a_delta_that_is_too_large_is_refused_as_a_whole() {
     let (_temp, first, second) = two_nodes(|_| ()).await;
     let text = "x".repeat(400 << 10);
     let commit = message("t", &text).entry(NewEntry::new(Message::user(&text))).entry(NewEntry::new(Message::user(&text)));
@@ -250,8 +263,9 @@ async fn a_delta_that_is_too_large_is_refused_as_a_whole_nb_8() {
     let _version = commit_many(&*commits(&second), "t", 1).await.unwrap();
 }
 
+/// Tests NB-13.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_backlog_refuses_writes_and_says_why_nb_13() {
+async fn a_full_backlog_refuses_writes_and_says_why() {
     let (_temp, first, _second) = two_nodes(|temp| {
         never_flush(temp);
         temp.config.backlog_bytes = 10 << 10;
@@ -261,4 +275,40 @@ async fn a_full_backlog_refuses_writes_and_says_why_nb_13() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     first.drain().await.unwrap();
     let _receipt = commits(&first).commit(message("t", "x").with_key("k".parse().unwrap())).await.unwrap();
+}
+
+/// How many times something can be done one after another in this time, a second.
+async fn rate<F: Future<Output = ()>>(duration: Duration, mut act: impl FnMut() -> F) -> f64 {
+    let (began, mut count) = (tokio::time::Instant::now(), 0_u32);
+    while began.elapsed() < duration {
+        act().await;
+        count += 1;
+    }
+    f64::from(count) / began.elapsed().as_secs_f64()
+}
+
+/// Prints how many commits to one thread are acknowledged one after another, beside messages that are only published.
+/// Meanwhile another node reads what each commit has written, and shows it (NB-3).
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_after_commits_are_never_stale_and_figures_are_printed() {
+    let (temp, first, second) = two_nodes(|_| ()).await;
+    let duration = Duration::from_millis(TestLength::pick_by_env(300, 1_000, 5_000) as u64);
+    let publisher = BaselinePublisher::open(&TestPrefix::from_config(temp.config.servers.clone())).await.unwrap();
+    let body = "x".repeat(600);
+    let published = rate(duration, || async { publisher.publish(&body, 1).await.unwrap() }).await;
+    let (commits, numbers) = (commits(&first), std::sync::atomic::AtomicU64::new(0));
+    let commit_next = || async {
+        let key = format!("k{}", numbers.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+        commits.commit(message("t", &key).with_key(CommitKey::new(&key).unwrap())).await.unwrap()
+    };
+    let committed = rate(duration, || async { drop(commit_next().await) }).await;
+    let threads = self::commits(&second).threads();
+    let pairs = TestLength::pick_by_env(100, 1_000, 10_000);
+    for _ in 0..pairs {
+        let receipt = commit_next().await;
+        let shown = threads.load_thread(&id("t")).await.unwrap().unwrap();
+        assert_eq!(shown.version, receipt.version);
+    }
+    let share = 100.0 * committed / published;
+    println!("{committed:.0} commits and {published:.0} messages a second, {share:.0} %; {pairs} reads, none stale");
 }

@@ -158,8 +158,9 @@ fn message(thread: &str, text: &str) -> Commit {
     Commit::new(id(thread)).entry(NewEntry::new(Message::user(text)))
 }
 
+/// Tests NB-14.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_with_a_buffer_is_not_written_without_it_nb_14() {
+async fn a_store_with_a_buffer_is_not_written_without_it() {
     let temp = TempBuffer::new(Limits::default()).await.unwrap();
     let buffered = temp.open().await.unwrap();
     let buffer = buffered.get_ref().applied_position().await.unwrap().buffer.unwrap();
@@ -173,8 +174,9 @@ async fn a_store_with_a_buffer_is_not_written_without_it_nb_14() {
     assert_eq!(entries.items.len(), 1);
 }
 
+/// Tests NB-4.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_burst_is_applied_in_few_transactions_each_entry_once_nb_4() {
+async fn a_burst_is_applied_in_few_transactions_each_entry_once() {
     let mut temp = TempBuffer::new(Limits::default()).await.unwrap();
     temp.config.flush_interval = Duration::from_millis(500);
     let (first, second) = (temp.open().await.unwrap(), temp.open().await.unwrap());
