@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, Run,
-    ThreadId, ThreadRunStore,
+    Commit, CommitCoordinator, DocumentStore, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadId,
+    ThreadRunStore,
     commit::{self, CommitDecision, NeededKeys, Plan},
     mailbox::InMemoryMailbox,
     thread::StoredThread,

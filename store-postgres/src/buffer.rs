@@ -140,7 +140,9 @@ impl BufferTarget for PostgresStore {
         if let Err(error) = connection.commit().await {
             // Whether it was committed shows the position, which the next call finds.
             return match error.outcome() {
-                Outcome::Unknown => Err(Error::server_unavailable("the server did not confirm a flush").with_source(error)),
+                Outcome::Unknown => {
+                    Err(Error::server_unavailable("the server did not confirm a flush").with_source(error))
+                }
                 Outcome::NotApplied => Err(error),
             };
         }
@@ -170,9 +172,8 @@ impl PostgresStore {
 }
 
 async fn read_position(connection: &mut Connection<'_>, locks: bool) -> Result<AppliedPosition> {
-    let rows = connection
-        .read(|sql| if locks { &sql.lock_buffer } else { &sql.load_buffer }, PgArguments::default())
-        .await?;
+    let rows =
+        connection.read(|sql| if locks { &sql.lock_buffer } else { &sql.load_buffer }, PgArguments::default()).await?;
     let Some(row) = rows.first() else { return Ok(AppliedPosition::default()) };
     Ok(AppliedPosition::new(read_optional(row, 0)?, unsigned(read_i64(row, 1)?)?))
 }

@@ -17,7 +17,9 @@ mod view;
 
 pub use self::{
     delta::{Delta, ThreadDeletion},
-    keys::{DeltaKeys, keys_of_append, keys_of_commit, keys_of_deletion, keys_of_documents, keys_of_thread, tenant_key},
+    keys::{
+        DeltaKeys, keys_of_append, keys_of_commit, keys_of_deletion, keys_of_documents, keys_of_thread, tenant_key,
+    },
     overlay::Overlay,
     target::{AppliedPosition, BufferTarget, DecideOverView, DeltaBatch, ReadDelta},
     unread_store::{StoreConstants, UnreadStore},

@@ -204,8 +204,8 @@ impl Overlay {
         self.threads.get(thread)?.thread.as_ref().map(|(_, stored)| stored.as_ref())
     }
 
-    /// Returns whether the overlay has everything of a thread, because a delta has created or deleted it. What the store
-    /// behind has of it is then older, and does not count.
+    /// Returns whether the overlay has everything of a thread, because a delta has created or deleted it. What the
+    /// store behind has of it is then older, and does not count.
     #[must_use]
     pub fn hides_stored(&self, thread: &ThreadId) -> bool {
         self.threads.get(thread).is_some_and(|overlay| overlay.hides_stored.is_some())

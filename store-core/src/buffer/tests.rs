@@ -272,7 +272,8 @@ fn keys_name_what_a_commit_reads_and_writes() {
     let buffer = Buffer::new();
     let commit = commit_with_everything("k");
     let DeltaKeys { reads, writes } = keys_of_commit(&commit, &buffer.plan(&commit));
-    let kinds = |keys: &std::collections::BTreeSet<String>| keys.iter().map(|key| key[..1].to_owned()).collect::<String>();
+    let kinds =
+        |keys: &std::collections::BTreeSet<String>| keys.iter().map(|key| key[..1].to_owned()).collect::<String>();
     assert_eq!((kinds(&reads).as_str(), kinds(&writes).as_str()), ("", "dgqrstx"));
     let mut deletion = ThreadDeletion::new(Timestamp::MIN);
     deletion.deleted.push((thread(), ThreadIdRecord::default()));

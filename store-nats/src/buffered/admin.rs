@@ -25,9 +25,7 @@ impl ThreadAdmin for BufferedHandles {
 
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
         let id = id.clone();
-        self.tenant
-            .write(Some(id.clone()), |tenant| async move { update(&tenant, (&id, &patch, expect)).await })
-            .await
+        self.tenant.write(Some(id.clone()), |tenant| async move { update(&tenant, (&id, &patch, expect)).await }).await
     }
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
@@ -106,11 +104,13 @@ async fn update(tenant: &BufferedTenant, request: (&ThreadId, &ThreadPatch, Expe
             let old_parent = stored.as_ref().and_then(|stored| stored.thread.parent_thread_id.clone());
             let lineage = lineage.clone();
             let limits_and_time = (context.limits, context.now);
-            let changed = match thread::update(request, (stored, &mut id_record), None, |_| Ok(lineage), limits_and_time)?
-            {
-                ThreadChange::Unchanged(stored) if id_record == old_record => return Ok(Decided::Answer(stored.thread)),
-                ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => stored,
-            };
+            let changed =
+                match thread::update(request, (stored, &mut id_record), None, |_| Ok(lineage), limits_and_time)? {
+                    ThreadChange::Unchanged(stored) if id_record == old_record => {
+                        return Ok(Decided::Answer(stored.thread));
+                    }
+                    ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => stored,
+                };
             let answer = changed.thread.clone();
             let delta = Delta::of_thread(changed, false, id_record);
             let keys = keys_of_thread(&delta, old_parent.as_ref());
@@ -215,9 +215,8 @@ async fn write_deletion(
     let Some(root) = deleted.first() else { return Ok(true) };
     let keys = keys_of_deletion(&deletion);
     let write = Write { tenant, thread: root, needed: NeededKeys::default(), as_of: Some(as_of) };
-    let written = write
-        .decide_once(|_, _, _| Ok(Decided::Write(Delta::Deletion(deletion.clone()), keys.clone(), ())))
-        .await?;
+    let written =
+        write.decide_once(|_, _, _| Ok(Decided::Write(Delta::Deletion(deletion.clone()), keys.clone(), ()))).await?;
     Ok(written.is_some())
 }
 

@@ -24,7 +24,8 @@ impl CommitCoordinator for BufferedHandles {
             return Err(Error::new(Detail::Unsupported { operation }).in_part("settle"));
         }
         if !commit.documents.is_empty() && !self.tenant.shared.inner.takes_documents() {
-            let operation = "documents in a commit through a write buffer over this store (write them after the commit)";
+            let operation =
+                "documents in a commit through a write buffer over this store (write them after the commit)";
             return Err(Error::new(Detail::Unsupported { operation }).in_part("documents"));
         }
         let scope = Some(commit.thread.clone());

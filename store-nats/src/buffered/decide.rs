@@ -141,8 +141,8 @@ impl Write<'_> {
         Ok(Attempt::Unconfirmed(unconfirmed))
     }
 
-    /// Runs a rule over the overlay alone. Returns whether that was enough: the inner store is then not read, and may be
-    /// away (NB-6).
+    /// Runs a rule over the overlay alone. Returns whether that was enough: the inner store is then not read, and may
+    /// be away (NB-6).
     fn decide_unread(&self, rule: &mut DecideOverView<'_>) -> Result<bool> {
         let (shared, name) = (&self.tenant.shared, &self.tenant.name);
         let has_whole_thread =

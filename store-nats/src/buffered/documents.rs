@@ -27,7 +27,10 @@ impl DocumentStore for BufferedHandles {
     async fn load_documents(&self, documents: &[DocumentRef]) -> Result<Vec<Option<Document>>> {
         let documents = documents.to_vec();
         self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { documents_of(&*inner)?.load_documents(&documents).await })
+            .read_inner(
+                Concerns::Tenant,
+                |inner| async move { documents_of(&*inner)?.load_documents(&documents).await },
+            )
             .await
     }
 
@@ -54,9 +57,7 @@ impl BufferedHandles {
             let operation = "events or a claim in a write of documents through a write buffer over this store";
             return Err(Error::new(Detail::Unsupported { operation }));
         }
-        self.tenant
-            .write_inner(|inner| async move { documents_of(&*inner)?.write_documents(request).await })
-            .await
+        self.tenant.write_inner(|inner| async move { documents_of(&*inner)?.write_documents(request).await }).await
     }
 }
 

@@ -36,11 +36,7 @@ pub(crate) fn name_of_scope(scope: Option<&Scope>) -> Result<ThreadId> {
     }
 }
 
-async fn append(
-    tenant: &BufferedTenant,
-    request: &AppendEvents,
-    fenced: Option<&ThreadId>,
-) -> Result<AppendedEvents> {
+async fn append(tenant: &BufferedTenant, request: &AppendEvents, fenced: Option<&ThreadId>) -> Result<AppendedEvents> {
     let first_scope = request.drafts.first().and_then(|draft| draft.scopes.first());
     let thread = fenced.cloned().map_or_else(|| name_of_scope(first_scope), Ok)?;
     let mut needed = NeededKeys::default();
@@ -65,9 +61,7 @@ async fn append(
 impl EventReader for BufferedHandles {
     async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
         let id = id.clone();
-        self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { inner.events().load_event(&id).await })
-            .await
+        self.tenant.read_inner(Concerns::Tenant, |inner| async move { inner.events().load_event(&id).await }).await
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
@@ -83,9 +77,7 @@ impl EventReader for BufferedHandles {
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
         let scope = scope.clone();
-        self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { inner.events().load_scope(&scope).await })
-            .await
+        self.tenant.read_inner(Concerns::Tenant, |inner| async move { inner.events().load_scope(&scope).await }).await
     }
 }
 

@@ -26,9 +26,7 @@ impl OutboxStore for BufferedHandles {
 
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
         let id = id.clone();
-        self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { inner.outbox().load_outbox(&id).await })
-            .await
+        self.tenant.read_inner(Concerns::Tenant, |inner| async move { inner.outbox().load_outbox(&id).await }).await
     }
 
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {

@@ -97,7 +97,13 @@ impl StreamState {
     /// Reads a message. Returns whether it takes effect: it lies in time, and no message since its decision has written
     /// one of its keys. None if that is not known, because messages were missed. Such a message is before the position
     /// of the inner store.
-    pub(crate) fn read(&mut self, at: u64, subject: &str, message: Option<DeltaMessage>, is_late: bool) -> Option<bool> {
+    pub(crate) fn read(
+        &mut self,
+        at: u64,
+        subject: &str,
+        message: Option<DeltaMessage>,
+        is_late: bool,
+    ) -> Option<bool> {
         if at > self.position + 1 {
             (self.last_missed, self.has_missed) = (at - 1, at - 1 > self.applied);
         }
@@ -197,7 +203,8 @@ impl StreamState {
 fn approximate_bytes(delta: &Delta) -> u64 {
     const RECORDS: u64 = 1 << 10;
     let of_events = |events: Option<&EventPlan>| -> usize {
-        let payloads = events.iter().flat_map(|events| &events.events).filter_map(|stored| stored.event.payload.as_ref());
+        let payloads =
+            events.iter().flat_map(|events| &events.events).filter_map(|stored| stored.event.payload.as_ref());
         payloads.map(|payload| payload.as_str().len()).sum()
     };
     let of_documents = |documents: &DocumentPlan| -> usize {

@@ -346,4 +346,3 @@ async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<u64> {
     }
     drain(shared).await
 }
-

@@ -170,7 +170,8 @@ impl BufferedTenant {
         self.check_open()?;
         self.abandoned_calls.wait(&None).await;
         let task = self.shared.runtime.spawn(call(Arc::clone(self)));
-        task.await.map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
+        task.await
+            .map_err(|error| Error::unavailable("the task of the call ended without a result").with_source(error))?
     }
 
     /// Runs a call that reads the inner store, which first gets what the read must show.
@@ -192,11 +193,7 @@ impl BufferedTenant {
 
     /// Runs a call that writes. If its caller is dropped, the call takes effect before any later call about the same
     /// thread, or never.
-    pub(crate) async fn write<T, F>(
-        self: &Arc<Self>,
-        scope: CallScope,
-        call: impl FnOnce(Arc<Self>) -> F,
-    ) -> Result<T>
+    pub(crate) async fn write<T, F>(self: &Arc<Self>, scope: CallScope, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,

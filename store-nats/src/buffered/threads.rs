@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    BranchPoint, ContextRequest, Entry, EntryId, EntryQuery, Leaf, LogReader, Page, PageRequest, Result, Run, RunFilter,
-    RunId, RunQuery, RunReader, Snapshot, Thread, ThreadContext, ThreadFilter, ThreadId, ThreadQuery, ThreadReader,
+    BranchPoint, ContextRequest, Entry, EntryId, EntryQuery, Leaf, LogReader, Page, PageRequest, Result, Run,
+    RunFilter, RunId, RunQuery, RunReader, Snapshot, Thread, ThreadContext, ThreadFilter, ThreadId, ThreadQuery,
+    ThreadReader,
 };
 
 use super::{store::BufferedHandles, tenant::Concerns};
@@ -28,9 +29,7 @@ impl ThreadReader for BufferedHandles {
     }
 
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
-        self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { inner.threads().list_threads(query).await })
-            .await
+        self.tenant.read_inner(Concerns::Tenant, |inner| async move { inner.threads().list_threads(query).await }).await
     }
 
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
@@ -43,7 +42,10 @@ impl ThreadReader for BufferedHandles {
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
         let (thread, parent) = (thread.clone(), parent.clone());
         self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { inner.threads().validate_parent(&thread, &parent).await })
+            .read_inner(
+                Concerns::Tenant,
+                |inner| async move { inner.threads().validate_parent(&thread, &parent).await },
+            )
             .await
     }
 }
@@ -75,9 +77,7 @@ impl LogReader for BufferedHandles {
 
     async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
         let (concerns, thread) = (Concerns::Thread(thread.clone()), thread.clone());
-        self.tenant
-            .read_inner(concerns, |inner| async move { inner.threads().list_leaves(&thread, page).await })
-            .await
+        self.tenant.read_inner(concerns, |inner| async move { inner.threads().list_leaves(&thread, page).await }).await
     }
 
     async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
@@ -132,8 +132,6 @@ impl RunReader for BufferedHandles {
 
     async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
         let filter = filter.clone();
-        self.tenant
-            .read_inner(Concerns::Tenant, |inner| async move { inner.threads().count_runs(&filter).await })
-            .await
+        self.tenant.read_inner(Concerns::Tenant, |inner| async move { inner.threads().count_runs(&filter).await }).await
     }
 }

@@ -185,7 +185,15 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
         let all_unused = chosen.iter().all(is_unused);
         let is_done = request.dry_run
             || (all_unused
-                && (chosen.is_empty() || write_deletion(tenant, &mut transaction.connection, (&rows, decision_time.now), (chosen, &[]), decision_time).await?));
+                && (chosen.is_empty()
+                    || write_deletion(
+                        tenant,
+                        &mut transaction.connection,
+                        (&rows, decision_time.now),
+                        (chosen, &[]),
+                        decision_time,
+                    )
+                    .await?));
         transaction.connection.finish(is_done).await?;
         if is_done {
             let logs = if request.dry_run { Vec::new() } else { logs_of(&rows, chosen) };
@@ -219,8 +227,10 @@ async fn choose_idle_threads(
                     length(transaction.children(&parent).await?.len())
                 };
                 if selection.count_chosen_child(&parent, children) {
-                    next =
-                        load_rows(transaction.tenant, &mut transaction.connection, [&parent].into_iter()).await?.remove(&parent).and_then(|row| row.thread);
+                    next = load_rows(transaction.tenant, &mut transaction.connection, [&parent].into_iter())
+                        .await?
+                        .remove(&parent)
+                        .and_then(|row| row.thread);
                 }
             }
             if selection.is_full() {

@@ -188,7 +188,9 @@ impl Fixture for BufferedMemory {
 
     fn why_unmet(&self, need: Need) -> Option<UnmetReason> {
         match need {
-            Need::Reopen | Need::Damage => Some(UnmetReason::Unsupported("a store in memory ends with its last handle")),
+            Need::Reopen | Need::Damage => {
+                Some(UnmetReason::Unsupported("a store in memory ends with its last handle"))
+            }
             _ => None,
         }
     }

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use conformance_tests::TestLength;
 use store_core::{
     Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect, Limits, Message, NewEntry,
-    PageRequest, Result, Store, TenantId, ThreadId, Version,
-    buffer::BufferTarget,
+    PageRequest, Result, Store, TenantId, ThreadId, Version, buffer::BufferTarget,
 };
 use store_memory::MemoryStore;
 use store_nats::{BaselinePublisher, BufferReads, Buffered, TestPrefix};
@@ -256,7 +255,8 @@ async fn a_stream_with_writes_is_not_put_in_front_of_another_store() {
 async fn a_delta_that_is_too_large_is_refused_as_a_whole() {
     let (_temp, first, second) = two_nodes(|_| ()).await;
     let text = "x".repeat(400 << 10);
-    let commit = message("t", &text).entry(NewEntry::new(Message::user(&text))).entry(NewEntry::new(Message::user(&text)));
+    let commit =
+        message("t", &text).entry(NewEntry::new(Message::user(&text))).entry(NewEntry::new(Message::user(&text)));
     let error = commits(&first).commit(commit.expecting(Expect::Absent)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(commits(&second).threads().load_thread(&id("t")).await.unwrap().is_none());

@@ -20,11 +20,8 @@ use crate::fixture::SchemaGuard;
 const MAX_RECORD_BYTES: u64 = (1 << 20) - (128 << 10);
 
 /// Cases that write more at once than a message takes (NB-8).
-const TOO_LARGE: [&str; 3] = [
-    "commit::state_has_a_megabyte_at_most",
-    "log::large_contents_round_trip",
-    "log::large_contents_survive_a_reopen",
-];
+const TOO_LARGE: [&str; 3] =
+    ["commit::state_has_a_megabyte_at_most", "log::large_contents_round_trip", "log::large_contents_survive_a_reopen"];
 
 struct BufferedPostgres;
 

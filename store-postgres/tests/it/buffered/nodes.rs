@@ -3,9 +3,7 @@
 use std::{env, time::Duration};
 
 use conformance_tests::{Random, TestLength};
-use store_core::{
-    BlockKind, CommitKey, EntryQuery, ErrorKind, Expect, IdSource, PageRequest, Store, UuidSource,
-};
+use store_core::{BlockKind, CommitKey, EntryQuery, ErrorKind, Expect, IdSource, PageRequest, Store, UuidSource};
 use store_nats::{BufferConfig, Buffered, TestPrefix};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::{Postgres, Process, send_line};
