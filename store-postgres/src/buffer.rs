@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
     Detail, Error, Outcome, Result, Store, TenantId, ThreadId, Timestamp,
     buffer::{AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, ReadDelta, ThreadDeletion},
@@ -25,6 +25,14 @@ use crate::{
     threads,
     write::Batch,
 };
+
+const LOAD: &str = "SELECT buffer, position FROM $schema$.write_buffer";
+const LOCK: &str = "SELECT buffer, position FROM $schema$.write_buffer FOR UPDATE";
+const ATTACH: &str = "INSERT INTO $schema$.write_buffer AS w (buffer, position) VALUES ($1, $2) ON CONFLICT (one) \
+    DO UPDATE SET buffer = excluded.buffer, position = excluded.position WHERE w.buffer IS NULL";
+const DETACH: &str =
+    "UPDATE $schema$.write_buffer SET buffer = NULL WHERE buffer = $1 AND position = $2 RETURNING position";
+const MOVE: &str = "UPDATE $schema$.write_buffer SET position = $1";
 
 #[async_trait]
 impl BufferTarget for PostgresStore {
@@ -76,7 +84,7 @@ impl BufferTarget for PostgresStore {
         add(&mut arguments, buffer)?;
         add(&mut arguments, signed(position)?)?;
         let mut connection = self.shared().db.any_connection();
-        connection.write(|sql| &sql.attach_buffer, arguments).await.map_err(|failed| failed.error)?;
+        run(&mut connection, ATTACH, arguments).await?;
         let attached = read_position(&mut connection, false).await?;
         attached.check(buffer)?;
         Ok(attached.position)
@@ -87,7 +95,7 @@ impl BufferTarget for PostgresStore {
         add(&mut arguments, buffer)?;
         add(&mut arguments, signed(position)?)?;
         let mut connection = self.shared().db.any_connection();
-        let rows = connection.write(|sql| &sql.detach_buffer, arguments).await.map_err(|failed| failed.error)?;
+        let rows = run(&mut connection, DETACH, arguments).await?;
         if rows.is_empty() {
             read_position(&mut connection, false).await?.check(buffer)?;
             return Err(Error::unavailable("the buffer has deltas that are not applied yet"));
@@ -136,7 +144,7 @@ impl BufferTarget for PostgresStore {
         }
         let mut arguments = PgArguments::default();
         add(&mut arguments, signed(upto)?)?;
-        connection.write(|sql| &sql.move_buffer, arguments).await.map_err(|failed| failed.error)?;
+        run(&mut connection, MOVE, arguments).await?;
         if let Err(error) = connection.commit().await {
             // Whether it was committed shows the position, which the next call finds.
             return match error.outcome() {
@@ -172,8 +180,7 @@ impl PostgresStore {
 }
 
 async fn read_position(connection: &mut Connection<'_>, locks: bool) -> Result<AppliedPosition> {
-    let rows =
-        connection.read(|sql| if locks { &sql.lock_buffer } else { &sql.load_buffer }, PgArguments::default()).await?;
+    let rows = run(connection, if locks { LOCK } else { LOAD }, PgArguments::default()).await?;
     let Some(row) = rows.first() else { return Ok(AppliedPosition::default()) };
     Ok(AppliedPosition::new(read_optional(row, 0)?, unsigned(read_i64(row, 1)?)?))
 }
@@ -190,6 +197,11 @@ fn lookup_of(needed: &NeededKeys) -> Lookup {
         documents: needed.documents.clone(),
         ..Lookup::default()
     }
+}
+
+/// Runs one of the statements of this file.
+async fn run(connection: &mut Connection<'_>, text: &str, arguments: PgArguments) -> Result<Vec<PgRow>> {
+    connection.write_text(text, || Ok(arguments)).await.map_err(|failed| failed.error)
 }
 
 type Written<'a> = (Connection<'a>, Result<Vec<Arc<Batch>>>);

@@ -115,12 +115,6 @@ statements! {
     live_remove_command: "DELETE FROM $schema$.live_letter WHERE id = $1 RETURNING answer, is_taken";
     server_time: "SELECT $schema$.now()";
     next_transaction: "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
-    load_buffer: "SELECT buffer, position FROM $schema$.write_buffer";
-    lock_buffer: "SELECT buffer, position FROM $schema$.write_buffer FOR UPDATE";
-    attach_buffer: "INSERT INTO $schema$.write_buffer AS w (buffer, position) VALUES ($1, $2) \
-        ON CONFLICT (one) DO UPDATE SET buffer = excluded.buffer, position = excluded.position WHERE w.buffer IS NULL";
-    detach_buffer: "UPDATE $schema$.write_buffer SET buffer = NULL WHERE buffer = $1 AND position = $2 RETURNING position";
-    move_buffer: "UPDATE $schema$.write_buffer SET position = $1";
     list_tenants: "WITH RECURSIVE name (tenant) AS (
             SELECT $schema$.next_tenant($1) UNION ALL SELECT $schema$.next_tenant(tenant) FROM name WHERE tenant IS NOT NULL
         ) SELECT tenant FROM name WHERE tenant IS NOT NULL LIMIT $2";
