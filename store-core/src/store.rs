@@ -246,6 +246,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         S::capabilities(self)
     }
 
+    fn identity(&self) -> Option<StoreIdentity> {
+        S::identity(self)
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        S::health(self).await
+    }
+
     async fn sync(&self) -> Result<()> {
         S::sync(self).await
     }

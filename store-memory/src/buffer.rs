@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use store_core::{
     Error, Result, TenantId, ThreadId, Timestamp,
-    buffer::{AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, ThreadDeletion},
+    buffer::{AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, QuarantinedDelta, ThreadDeletion},
     commit::NeededKeys,
     document::DocumentWritePlan,
 };
@@ -18,7 +18,7 @@ use crate::{
 
 #[async_trait]
 impl BufferTarget for MemoryStore {
-    fn now(&self) -> Result<Timestamp> {
+    async fn now(&self) -> Result<Timestamp> {
         Ok(self.shared()?.config.clock.now())
     }
 
@@ -51,37 +51,36 @@ impl BufferTarget for MemoryStore {
 
     async fn applied_position(&self) -> Result<AppliedPosition> {
         // While deltas are being applied, this waits until they all are.
-        Ok(self.shared()?.attached_buffer.lock().clone())
+        Ok(self.shared()?.attached_buffer.lock().position.clone())
     }
 
     async fn attach_buffer(&self, buffer: &str, position: u64) -> Result<u64> {
         let shared = self.shared()?;
         let mut attached = shared.attached_buffer.lock();
-        if attached.buffer.is_none() {
-            *attached = AppliedPosition::new(Some(buffer.to_owned()), position);
+        if attached.position.buffer.is_none() {
+            attached.position.buffer = Some(buffer.to_owned());
+            attached.position.position = position;
         }
-        attached.check(buffer)?;
-        Ok(attached.position)
+        attached.position.check(buffer)?;
+        Ok(attached.position.position)
     }
 
     async fn detach_buffer(&self, buffer: &str, position: u64) -> Result<()> {
         let shared = self.shared()?;
         let mut attached = shared.attached_buffer.lock();
-        attached.check(buffer)?;
-        if attached.position != position {
-            return Err(Error::unavailable("the buffer has deltas that are not applied yet"));
-        }
-        *attached = AppliedPosition::default();
+        attached.position.check_detachable(buffer, position, attached.quarantine.len())?;
+        attached.position.buffer = None;
         Ok(())
     }
 
-    async fn apply_deltas(&self, batch: DeltaBatch) -> Result<u64> {
+    async fn apply_deltas(&self, batch: DeltaBatch) -> Result<AppliedPosition> {
         let shared = self.shared()?;
         let mut attached = shared.attached_buffer.lock();
-        attached.check(&batch.buffer)?;
+        attached.position.check(batch.expected.buffer.as_deref().unwrap_or_default())?;
         if attached.position != batch.expected {
-            return Ok(attached.position);
+            return Ok(attached.position.clone());
         }
+        let (afterwards, deleted) = (batch.position_afterwards(), batch.deleted_tenant().cloned());
         for read in batch.deltas {
             if matches!(*read.delta, Delta::TenantDeletion) {
                 self.remove_tenant(&read.tenant)?;
@@ -89,9 +88,26 @@ impl BufferTarget for MemoryStore {
                 apply(&*self.open_tenant(&read.tenant)?, Delta::clone(&read.delta))?;
             }
         }
-        attached.position = batch.upto;
-        Ok(batch.upto)
+        attached
+            .quarantine
+            .retain(|delta| Some(&delta.tenant) != deleted.as_ref() && !batch.released.contains(&delta.sequence));
+        attached.quarantine.extend(batch.quarantined);
+        attached.quarantine.sort_by_key(|delta| delta.sequence);
+        attached.position = afterwards.clone();
+        Ok(afterwards)
     }
+
+    async fn quarantined_deltas(&self) -> Result<(AppliedPosition, Vec<QuarantinedDelta>)> {
+        let attached = self.shared()?.attached_buffer.lock().clone();
+        Ok((attached.position, attached.quarantine))
+    }
+}
+
+/// The buffer in front of the store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AttachedBuffer {
+    position: AppliedPosition,
+    quarantine: Vec<QuarantinedDelta>,
 }
 
 fn apply(tenant: &Tenant, delta: Delta) -> Result<()> {

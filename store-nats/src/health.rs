@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use store_core::{
-    Clock as _, Result, SystemClock,
+    Clock as _, Result, SystemClock, Timestamp,
     health::{ClockReading, Finding, StoreHealth},
 };
 
 use crate::{
     config::NatsConfig,
-    connection::{Replica, StreamInfo},
+    connection::{Connection, Replica, StreamInfo},
     error::RequestKind,
     log::Log,
     streams::unsafe_stream_settings,
@@ -35,8 +35,18 @@ struct AccountLimits {
 }
 
 pub(crate) async fn health(log: &Arc<Log>, config: &NatsConfig) -> Result<StoreHealth> {
-    let (connection, names) = (&log.connection, &log.connection.names);
     log.catch_up().await?;
+    of_servers(&log.connection, config, &|| log.now()).await
+}
+
+/// Reads the state of the servers and of the streams with the prefix of `config`. `now` returns the time of the store
+/// after the leader has reported its own.
+pub(crate) async fn of_servers(
+    connection: &Connection,
+    config: &NatsConfig,
+    now: &(dyn Fn() -> Result<Timestamp> + Send + Sync),
+) -> Result<StoreHealth> {
+    let names = &connection.names;
     let server = connection.client.server_info();
     let mut health = StoreHealth::new()
         .with("library", env!("CARGO_PKG_VERSION"))
@@ -49,7 +59,7 @@ pub(crate) async fn health(log: &Arc<Log>, config: &NatsConfig) -> Result<StoreH
         let asked_at = SystemClock.now();
         // The answer contains the time of the leader.
         let (_, info) = connection.stream_info(&stream).await??;
-        health = health.with_clock(ClockReading::new(asked_at, log.now()?, SystemClock.now()));
+        health = health.with_clock(ClockReading::new(asked_at, now()?, SystemClock.now()));
         let count = info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default();
         replicas = replicas.min(count);
         health = add_stream(health, &stream, &info, count);

@@ -66,7 +66,7 @@ mod url;
 mod view;
 
 pub use self::{
-    buffered::{BufferConfig, BufferReads, BufferStatus, Buffered, DEFAULT_BUFFER_PREFIX},
+    buffered::{BufferConfig, BufferReads, BufferStatus, Buffered, DEFAULT_BUFFER_PREFIX, QuarantinedWrite},
     config::{Create, NatsConfig},
     store::NatsStore,
     testing::{BaselinePublisher, TestPrefix},

@@ -356,9 +356,14 @@ impl Log {
 pub(crate) fn is_late(message: &Message) -> bool {
     let until =
         message.headers.as_ref().and_then(|headers| headers.get(DEADLINE_HEADER)?.as_str().parse::<u128>().ok());
-    let Some((until, info)) = until.zip(message.info().ok()) else { return false };
-    let stored_at = SystemTime::from(info.published).duration_since(UNIX_EPOCH).unwrap_or_default();
-    stored_at.as_millis() > until
+    until.is_some_and(|until| u128::from(published_at(message).as_millis()) > until)
+}
+
+/// Returns when the server stored a message; the earliest time if the message does not say so.
+pub(crate) fn published_at(message: &Message) -> Timestamp {
+    let stored_at = message.info().map(|info| SystemTime::from(info.published)).unwrap_or(UNIX_EPOCH);
+    let millis = stored_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    u64::try_from(millis).ok().and_then(|millis| Timestamp::from_millis(millis).ok()).unwrap_or(Timestamp::MIN)
 }
 
 /// A decision of this process that is being written.

@@ -6,10 +6,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::{
+    Error as SqlError,
+    postgres::{PgArguments, PgRow},
+};
 use store_core::{
     Detail, Error, Outcome, Result, Store, TenantId, ThreadId, Timestamp,
-    buffer::{AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, ReadDelta, ThreadDeletion},
+    buffer::{
+        AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, QuarantinedDelta, ReadDelta, ThreadDeletion,
+    },
     commit::{CommitView, DecisionContext, NeededKeys, Plan},
     document::DocumentWritePlan,
     event::{EventPlan, EventView},
@@ -18,26 +23,37 @@ use store_core::{
 
 use crate::{
     cache::{Lookup, RecordCache},
-    columns::{read_i64, read_optional},
-    db::{Connection, add, signed, unsigned},
+    columns::{read_optional, read_text, read_u64},
+    db::{Connection, add, signed},
     decide::{self, CacheUpdate, RuleResult},
     store::{PostgresStore, TenantHandle},
     threads,
     write::Batch,
 };
 
-const LOAD: &str = "SELECT buffer, position FROM $schema$.write_buffer";
-const LOCK: &str = "SELECT buffer, position FROM $schema$.write_buffer FOR UPDATE";
+const LOAD: &str = "SELECT buffer, position, quarantine_revision FROM $schema$.write_buffer";
+const LOCK: &str = "SELECT buffer, position, quarantine_revision FROM $schema$.write_buffer FOR UPDATE";
 const ATTACH: &str = "INSERT INTO $schema$.write_buffer AS w (buffer, position) VALUES ($1, $2) ON CONFLICT (one) \
     DO UPDATE SET buffer = excluded.buffer, position = excluded.position WHERE w.buffer IS NULL";
-const DETACH: &str =
-    "UPDATE $schema$.write_buffer SET buffer = NULL WHERE buffer = $1 AND position = $2 RETURNING position";
-const MOVE: &str = "UPDATE $schema$.write_buffer SET position = $1";
+const DETACH: &str = "UPDATE $schema$.write_buffer SET buffer = NULL WHERE buffer = $1 AND position = $2 \
+    AND NOT EXISTS (SELECT FROM $schema$.quarantined_delta) RETURNING position";
+const MOVE: &str = "UPDATE $schema$.write_buffer SET position = $1, quarantine_revision = $2";
+const LOAD_QUARANTINE: &str = "SELECT w.buffer, w.position, w.quarantine_revision, q.sequence, q.tenant, q.reason, \
+    q.since, q.message FROM $schema$.write_buffer w LEFT JOIN $schema$.quarantined_delta q ON true ORDER BY q.sequence";
+const QUARANTINE: &str = "INSERT INTO $schema$.quarantined_delta (sequence, tenant, reason, since, message) \
+    VALUES ($1, $2, $3, $4, $5)";
+const RELEASE: &str = "DELETE FROM $schema$.quarantined_delta WHERE sequence = ANY ($1)";
+const RELEASE_TENANT: &str = "DELETE FROM $schema$.quarantined_delta WHERE tenant = $1";
 
 #[async_trait]
 impl BufferTarget for PostgresStore {
-    fn now(&self) -> Result<Timestamp> {
-        self.shared().db.clock.now()
+    async fn now(&self) -> Result<Timestamp> {
+        let shared = self.shared();
+        if shared.config.uses_test_clock {
+            // Otherwise the time goes on by itself, and each flush corrects it.
+            shared.db.update_clock().await?;
+        }
+        shared.db.clock.now()
     }
 
     fn takes_documents(&self) -> bool {
@@ -54,7 +70,6 @@ impl BufferTarget for PostgresStore {
         let tenant = self.open_tenant(tenant)?;
         tenant.check_open()?;
         if tenant.shared.config.uses_test_clock {
-            // Otherwise the time goes on by itself, and each flush corrects it.
             tenant.db().update_clock().await?;
         }
         let decide = Mutex::new(decide);
@@ -97,40 +112,31 @@ impl BufferTarget for PostgresStore {
         let mut connection = self.shared().db.any_connection();
         let rows = run(&mut connection, DETACH, arguments).await?;
         if rows.is_empty() {
-            read_position(&mut connection, false).await?.check(buffer)?;
-            return Err(Error::unavailable("the buffer has deltas that are not applied yet"));
+            let (attached, quarantine) = self.quarantined_deltas().await?;
+            attached.check_detachable(buffer, position, quarantine.len())?;
+            return Err(Error::unavailable("another node changed the buffer meanwhile"));
         }
         Ok(())
     }
 
-    async fn apply_deltas(&self, batch: DeltaBatch) -> Result<u64> {
+    async fn apply_deltas(&self, batch: DeltaBatch) -> Result<AppliedPosition> {
         self.check_writable()?;
         // The position stays locked until the transaction ends, so only one node applies deltas at a time.
         let tenants = batch.deltas.iter().map(|read| Ok((read.tenant.clone(), self.open_tenant(&read.tenant)?)));
         let tenants: HashMap<TenantId, TenantHandle> = tenants.collect::<Result<_>>()?;
         let mut connection = self.shared().db.begin_transaction().await?;
         let attached = read_position(&mut connection, true).await?;
-        if attached.check(&batch.buffer).is_err() || attached.position != batch.expected {
+        let is_attached = attached.check(batch.expected.buffer.as_deref().unwrap_or_default());
+        if is_attached.is_err() || attached != batch.expected {
             connection.roll_back().await?;
-            return attached.check(&batch.buffer).map(|()| attached.position);
+            return is_attached.map(|()| attached);
         }
-        // A deletion of a tenant is many transactions. It is repeated if the position is not moved after it.
-        let deletion = batch.deltas.iter().position(|read| matches!(*read.delta, Delta::TenantDeletion));
-        let (deltas, upto) = match deletion {
-            Some(0) => {
-                if let Some(read) = batch.deltas.first() {
-                    self.delete_tenant(&read.tenant).await?;
-                }
-                (&batch.deltas[..0], batch.deltas.first().map_or(batch.upto, |read| read.sequence))
-            }
-            Some(at) => {
-                let (before, _) = batch.deltas.split_at(at);
-                (before, before.last().map_or(batch.expected, |read| read.sequence))
-            }
-            None => (&*batch.deltas, batch.upto),
-        };
-        let mut written = Vec::new();
-        for read in deltas {
+        let (mut written, deleted) = (Vec::new(), batch.deleted_tenant());
+        if let Some(tenant) = deleted {
+            // This is many transactions. It is repeated if the position is not moved after it.
+            self.delete_tenant(tenant).await?;
+        }
+        for read in batch.deltas.iter().filter(|_| deleted.is_none()) {
             let tenant = tenants.get(&read.tenant).ok_or_else(Error::closed)?;
             let (given_back, result) = apply(tenant, connection, read).await;
             connection = given_back;
@@ -138,12 +144,15 @@ impl BufferTarget for PostgresStore {
                 Ok(batches) => written.push((tenant, batches)),
                 Err(error) => {
                     connection.roll_back().await?;
-                    return Err(error);
+                    return Err(refusal_of_delta(error));
                 }
             }
         }
+        change_quarantine(&mut connection, &batch).await?;
+        let afterwards = batch.position_afterwards();
         let mut arguments = PgArguments::default();
-        add(&mut arguments, signed(upto)?)?;
+        add(&mut arguments, signed(afterwards.position)?)?;
+        add(&mut arguments, signed(afterwards.quarantine_revision)?)?;
         run(&mut connection, MOVE, arguments).await?;
         if let Err(error) = connection.commit().await {
             // Whether it was committed shows the position, which the next call finds.
@@ -159,8 +168,61 @@ impl BufferTarget for PostgresStore {
                 tenant.notify_subscribers(batch.scopes_written());
             }
         }
-        Ok(upto)
+        Ok(afterwards)
     }
+
+    async fn quarantined_deltas(&self) -> Result<(AppliedPosition, Vec<QuarantinedDelta>)> {
+        let mut connection = self.shared().db.any_connection();
+        let rows = run(&mut connection, LOAD_QUARANTINE, PgArguments::default()).await?;
+        let Some(first) = rows.first() else { return Ok((AppliedPosition::default(), Vec::new())) };
+        let position = position_of(first)?;
+        let is_quarantined = |row: &&PgRow| read_optional::<i64>(row, 3).is_ok_and(|sequence| sequence.is_some());
+        let quarantined = rows.iter().filter(is_quarantined).map(quarantined_of);
+        Ok((position, quarantined.collect::<Result<_>>()?))
+    }
+}
+
+/// Writes what a batch changes in the quarantine.
+async fn change_quarantine(connection: &mut Connection<'_>, batch: &DeltaBatch) -> Result<()> {
+    for delta in &batch.quarantined {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, signed(delta.sequence)?)?;
+        add(&mut arguments, delta.tenant.as_str())?;
+        add(&mut arguments, delta.reason.as_str())?;
+        add(&mut arguments, signed(delta.since.as_millis())?)?;
+        add(&mut arguments, delta.message.as_str())?;
+        run(connection, QUARANTINE, arguments).await?;
+    }
+    if !batch.released.is_empty() {
+        let sequences = batch.released.iter().map(|sequence| signed(*sequence)).collect::<Result<Vec<_>>>()?;
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, sequences)?;
+        run(connection, RELEASE, arguments).await?;
+    }
+    if let Some(tenant) = batch.deleted_tenant() {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, tenant.as_str())?;
+        run(connection, RELEASE_TENANT, arguments).await?;
+    }
+    Ok(())
+}
+
+fn quarantined_of(row: &PgRow) -> Result<QuarantinedDelta> {
+    let (tenant, since) = (TenantId::new(read_text(row, 4)?)?, Timestamp::from_millis(read_u64(row, 6)?)?);
+    Ok(QuarantinedDelta::new(read_u64(row, 3)?, tenant, read_text(row, 5)?, since, read_text(row, 7)?))
+}
+
+/// Returns the error about a delta whose rows the server refuses, whoever writes them and however often: its data, a
+/// constraint, a limit of the server, or a trigger. Other errors are about the server (NB-7).
+fn refusal_of_delta(error: Error) -> Error {
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SqlError>());
+    let code = source.and_then(|source| source.as_database_error()?.code()).unwrap_or_default();
+    let is_about_rows = ["22", "23", "44", "54", "P0"].iter().any(|class| code.starts_with(class));
+    if !is_about_rows {
+        return error;
+    }
+    let reason = format!("the server refuses its rows with code {code}");
+    Error::invalid("delta", reason).with_source(error)
 }
 
 impl PostgresStore {
@@ -181,8 +243,11 @@ impl PostgresStore {
 
 async fn read_position(connection: &mut Connection<'_>, locks: bool) -> Result<AppliedPosition> {
     let rows = run(connection, if locks { LOCK } else { LOAD }, PgArguments::default()).await?;
-    let Some(row) = rows.first() else { return Ok(AppliedPosition::default()) };
-    Ok(AppliedPosition::new(read_optional(row, 0)?, unsigned(read_i64(row, 1)?)?))
+    rows.first().map_or_else(|| Ok(AppliedPosition::default()), position_of)
+}
+
+fn position_of(row: &PgRow) -> Result<AppliedPosition> {
+    Ok(AppliedPosition::new(read_optional(row, 0)?, read_u64(row, 1)?, read_u64(row, 2)?))
 }
 
 fn lookup_of(needed: &NeededKeys) -> Lookup {

@@ -32,6 +32,7 @@ pub enum Pooler {
 /// The options with which a store is opened.
 #[derive(Clone)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct PostgresConfig {
     /// The address of the server, and the user that connects.
     pub(crate) server: PgConnectOptions,

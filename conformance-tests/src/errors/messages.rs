@@ -47,6 +47,7 @@ fn error_table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::CommitUnknown { key: None }, Unknown, false),
         (Detail::StorageFull, NotApplied, true),
         (Detail::Poisoned { what: text(), since: Timestamp::MIN }, NotApplied, false),
+        (Detail::Quarantined { what: Subject::new("thread", "t"), sequence: 7 }, NotApplied, false),
         (Detail::Corrupt { location: text() }, NotApplied, false),
         (Detail::SchemaMismatch { found: text(), supported: text(), remedy: SchemaRemedy::Create }, NotApplied, false),
         (Detail::UnsafeDurability { setting: text(), option: text() }, NotApplied, false),

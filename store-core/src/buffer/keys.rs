@@ -37,6 +37,23 @@ impl DeltaKeys {
         self.reads.iter().chain(&self.writes).map(String::as_str)
     }
 
+    /// Returns whether a delta with these keys relies on an earlier one: it uses what that one writes, or writes what
+    /// that one relied on. It must not be applied before the earlier one (NB-4).
+    ///
+    /// A deletion of the tenant relies on nothing: after it, nothing of what came before is left.
+    #[must_use]
+    pub fn relies_on(&self, earlier: &Self) -> bool {
+        let tenant = tenant_key();
+        self.all().any(|key| earlier.writes.contains(key))
+            || self.writes.iter().any(|key| *key != tenant && earlier.reads.contains(key))
+    }
+
+    /// Adds the keys of another delta as keys that are written, except that of the tenant.
+    pub fn write_all_of(&mut self, other: &Self) {
+        let tenant = tenant_key();
+        self.writes.extend(other.all().filter(|key| *key != tenant).map(str::to_owned));
+    }
+
     fn read(&mut self, key: String) {
         self.reads.insert(key);
     }
@@ -116,6 +133,12 @@ fn dedupe_key((lane, target, key): &(LaneId, OutboxTarget, DedupeKey)) -> String
 
 fn group_key(group: &OrderGroup) -> String {
     format!("g{}\n{}\n{}", group.lane.as_str(), group.target.as_str(), group.key.as_str())
+}
+
+/// Returns the key under which decisions about a thread are made: a quarantined delta that writes it closes the thread.
+#[must_use]
+pub fn key_of_thread(thread: &ThreadId) -> String {
+    thread_key(thread)
 }
 
 /// Returns the keys of a commit and its plan.
@@ -201,4 +224,28 @@ pub fn keys_of_deletion(deletion: &ThreadDeletion) -> DeltaKeys {
     }
     deletion.detached.iter().for_each(|child| keys.write(thread_key(&child.thread.id)));
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DeltaKeys;
+
+    /// Tests NB-4 and NB-7.
+    #[test]
+    fn a_delta_relies_on_what_wrote_its_keys_or_read_what_it_writes() {
+        let keys = |reads: &[&str], writes: &[&str]| {
+            let list = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+            DeltaKeys::from_lists(list(reads), list(writes))
+        };
+        let earlier = keys(&["*", "xp"], &["ta", "cp"]);
+        assert!(keys(&["*"], &["ta"]).relies_on(&earlier), "it writes the same");
+        assert!(keys(&["*", "cp"], &["tb"]).relies_on(&earlier), "it read what was written");
+        assert!(keys(&["*"], &["xp"]).relies_on(&earlier), "it writes what was read");
+        assert!(!keys(&["*", "xp"], &["tb"]).relies_on(&earlier), "both read it");
+        assert!(!keys(&[], &["*"]).relies_on(&earlier), "a deletion of the tenant relies on nothing");
+        assert!(keys(&["*"], &["tb"]).relies_on(&keys(&[], &["*"])), "everything relies on a deletion of the tenant");
+        let mut barrier = DeltaKeys::default();
+        barrier.write_all_of(&earlier);
+        assert_eq!(barrier, keys(&[], &["ta", "cp", "xp"]));
+    }
 }

@@ -18,10 +18,13 @@ mod view;
 pub use self::{
     delta::{Delta, ThreadDeletion},
     keys::{
-        DeltaKeys, keys_of_append, keys_of_commit, keys_of_deletion, keys_of_documents, keys_of_thread, tenant_key,
+        DeltaKeys, key_of_thread, keys_of_append, keys_of_commit, keys_of_deletion, keys_of_documents, keys_of_thread,
+        tenant_key,
     },
     overlay::Overlay,
-    target::{AppliedPosition, BufferTarget, DecideOverView, DeltaBatch, ReadDelta},
+    target::{
+        AppliedPosition, BufferTarget, DecideOverView, DeltaBatch, QuarantinedDelta, ReadDelta, is_refusal_for_good,
+    },
     unread_store::{StoreConstants, UnreadStore},
     view::OverlayView,
 };

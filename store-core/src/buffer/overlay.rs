@@ -42,7 +42,12 @@ pub struct Overlay {
     tenant_deletion: Option<u64>,
     /// The number of deltas.
     deltas: usize,
+    /// The size in bytes of the applied records that are kept, about.
+    kept: u64,
 }
+
+/// The size in bytes of the applied records that are kept of one thread at most.
+const MAX_KEPT_OF_THREAD: u64 = 4 << 20;
 
 impl Overlay {
     /// Adds the delta with the sequence number `at`. Deltas are added in order.
@@ -50,7 +55,11 @@ impl Overlay {
         self.deltas += 1;
         match delta {
             Delta::Thread(plan) => {
-                self.threads.entry(plan.receipt.thread.clone()).or_default().add(at, plan);
+                let thread = self.threads.entry(plan.receipt.thread.clone()).or_default();
+                if plan.creates_thread {
+                    self.kept -= thread.kept;
+                }
+                thread.add(at, plan);
                 self.runs.extend(plan.runs.iter().map(|run| (run.id.clone(), (at, run.clone()))));
                 self.add_rows(at, &plan.outbox);
                 self.add_documents(at, &plan.documents);
@@ -66,7 +75,9 @@ impl Overlay {
             }
             Delta::Deletion(deletion) => {
                 for (id, record) in &deletion.deleted {
-                    self.threads.entry(id.clone()).or_default().delete(at, record.clone());
+                    let thread = self.threads.entry(id.clone()).or_default();
+                    self.kept -= thread.kept;
+                    thread.delete(at, record.clone());
                     self.runs.retain(|_, (_, run)| run.thread != *id);
                     self.documents.retain(|document, _| document.scope.thread() != Some(id));
                 }
@@ -110,30 +121,83 @@ impl Overlay {
     }
 
     /// Removes a delta that the store behind has applied, unless later deltas have replaced its records.
-    pub fn remove(&mut self, at: u64, delta: &Delta) {
+    ///
+    /// If the overlay has everything of a thread, it keeps that, so that later decisions need not read the store behind.
+    /// Returns these threads. [`forget`](Self::forget) ends it.
+    pub fn remove(&mut self, at: u64, delta: &Delta) -> Vec<ThreadId> {
         self.deltas = self.deltas.saturating_sub(1);
+        let mut kept = Vec::new();
         match delta {
-            Delta::Thread(plan) => self.remove_plan(at, plan),
+            Delta::Thread(plan) => kept.extend(self.remove_plan(at, plan)),
             Delta::Documents(plan) => {
                 self.remove_documents(at, &plan.documents);
                 plan.events.iter().for_each(|events| self.remove_events(at, events));
                 if let Some((thread, _)) = &plan.id_record {
-                    self.change_thread(thread, at, |overlay| overlay.remove_deletion(at));
+                    kept.extend(self.change_thread(thread, at, None, |overlay| overlay.remove_deletion(at)));
                 }
             }
             Delta::Deletion(deletion) => {
                 let detached = deletion.detached.iter().map(|child| &child.thread.id);
                 for id in deletion.deleted.iter().map(|(id, _)| id).chain(detached) {
-                    self.change_thread(id, at, |overlay| overlay.remove_deletion(at));
+                    kept.extend(self.change_thread(id, at, None, |overlay| overlay.remove_deletion(at)));
                 }
             }
-            Delta::TenantDeletion if self.tenant_deletion == Some(at) => self.tenant_deletion = None,
-            Delta::TenantDeletion => {}
+            Delta::TenantDeletion => {
+                if self.tenant_deletion == Some(at) {
+                    self.tenant_deletion = None;
+                }
+                self.threads.retain(|_, overlay| overlay.newest > at);
+                self.kept = self.threads.values().map(|overlay| overlay.kept).sum();
+            }
+        }
+        kept
+    }
+
+    /// Removes what is kept of a thread of which everything up to `applied` is applied, unless more was applied after
+    /// `last`.
+    pub fn forget(&mut self, thread: &ThreadId, last: u64, applied: u64) {
+        let Some(overlay) = self.threads.get_mut(thread) else { return };
+        if !overlay.is_whole || (overlay.newest > last && overlay.newest <= applied) {
+            return;
+        }
+        self.kept -= overlay.kept;
+        overlay.forget_applied(applied);
+        if overlay.newest <= applied && !overlay.is_whole {
+            self.threads.remove(thread);
+        } else {
+            self.kept += overlay.kept;
         }
     }
 
-    fn remove_plan(&mut self, at: u64, plan: &Plan) {
-        self.change_thread(&plan.receipt.thread, at, |overlay| overlay.remove(at, plan));
+    /// Removes what is kept of the threads that a delta changes. It was applied before it was read, so the overlay does
+    /// not have it.
+    pub fn forget_changed(&mut self, delta: &Delta, applied: u64) {
+        let mut forget = |thread: &ThreadId| self.forget(thread, u64::MAX, applied);
+        match delta {
+            Delta::Thread(plan) => forget(&plan.receipt.thread),
+            Delta::Documents(plan) => plan.id_record.iter().for_each(|(thread, _)| forget(thread)),
+            Delta::Deletion(deletion) => {
+                deletion.deleted.iter().for_each(|(thread, _)| forget(thread));
+                deletion.detached.iter().for_each(|child| forget(&child.thread.id));
+            }
+            Delta::TenantDeletion => self.forget_all(applied),
+        }
+    }
+
+    /// Removes everything that is kept of threads although it is applied.
+    pub fn forget_all(&mut self, applied: u64) {
+        let threads: Vec<_> = self.threads.keys().cloned().collect();
+        threads.iter().for_each(|thread| self.forget(thread, u64::MAX, applied));
+    }
+
+    /// Returns the size in bytes of the applied records that are kept, about.
+    #[must_use]
+    pub const fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    fn remove_plan(&mut self, at: u64, plan: &Plan) -> Option<ThreadId> {
+        let kept = self.change_thread(&plan.receipt.thread, at, Some(plan), |overlay| overlay.remove(at, plan));
         plan.runs.iter().for_each(|run| remove_stamped(&mut self.runs, &run.id, at));
         for (row, _) in &plan.outbox.rows {
             remove_stamped(&mut self.rows, &row.id, at);
@@ -142,17 +206,37 @@ impl Overlay {
         }
         self.remove_documents(at, &plan.documents);
         plan.events.iter().for_each(|events| self.remove_events(at, events));
+        kept
     }
 
-    /// Changes what is kept of a thread because the delta `at` is removed. If it was the newest one about the thread,
-    /// nothing is kept any more.
-    fn change_thread(&mut self, thread: &ThreadId, at: u64, change: impl FnOnce(&mut ThreadOverlay)) {
-        let Some(overlay) = self.threads.get_mut(thread) else { return };
-        if overlay.newest <= at {
+    /// Changes the records of a thread because the delta `at` is removed. If it was the newest one about the thread,
+    /// they are removed. Those of a thread that exists and of which everything is here are kept, and the thread is
+    /// returned.
+    fn change_thread(
+        &mut self,
+        thread: &ThreadId,
+        at: u64,
+        plan: Option<&Plan>,
+        change: impl FnOnce(&mut ThreadOverlay),
+    ) -> Option<ThreadId> {
+        let overlay = self.threads.get_mut(thread)?;
+        if overlay.is_whole_and_exists() {
+            self.kept -= overlay.kept;
+            overlay.keep(at, plan);
+            if overlay.kept > MAX_KEPT_OF_THREAD {
+                overlay.forget_applied(at);
+            }
+            if overlay.is_whole || overlay.newest > at {
+                self.kept += overlay.kept;
+                return overlay.is_whole.then(|| thread.clone());
+            }
+            self.threads.remove(thread);
+        } else if overlay.newest <= at {
             self.threads.remove(thread);
         } else {
             change(overlay);
         }
+        None
     }
 
     fn remove_documents(&mut self, at: u64, plan: &DocumentPlan) {
@@ -167,10 +251,10 @@ impl Overlay {
         }
     }
 
-    /// Returns whether there are no deltas.
+    /// Returns whether there are no deltas, and nothing is kept.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.deltas == 0
+    pub fn is_empty(&self) -> bool {
+        self.deltas == 0 && self.threads.is_empty()
     }
 
     /// Returns the newest deletion of the tenant. Until it is applied, nothing can be decided about the tenant, because
@@ -204,16 +288,23 @@ impl Overlay {
         self.threads.get(thread)?.thread.as_ref().map(|(_, stored)| stored.as_ref())
     }
 
-    /// Returns whether the overlay has everything of a thread, because a delta has created or deleted it. What the
-    /// store behind has of it is then older, and does not count.
+    /// Returns whether a delta that is not applied has created or deleted a thread. What the store behind has of it is
+    /// then older, and does not count.
     #[must_use]
     pub fn hides_stored(&self, thread: &ThreadId) -> bool {
         self.threads.get(thread).is_some_and(|overlay| overlay.hides_stored.is_some())
     }
 
-    /// Returns the threads of which the overlay has everything.
-    pub fn whole_threads(&self) -> impl Iterator<Item = &ThreadId> {
+    /// Returns the threads whose stored records do not count.
+    pub fn hidden_threads(&self) -> impl Iterator<Item = &ThreadId> {
         self.threads.iter().filter(|(_, overlay)| overlay.hides_stored.is_some()).map(|(id, _)| id)
+    }
+
+    /// Returns whether the overlay has every record of a thread: its record, log, keys, state and pending input. Its runs
+    /// and documents, once they are applied, are in the store behind.
+    #[must_use]
+    pub fn is_whole(&self, thread: &ThreadId) -> bool {
+        self.threads.get(thread).is_some_and(|overlay| overlay.is_whole)
     }
 
     /// Returns the run, if a delta wrote it.

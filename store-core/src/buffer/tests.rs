@@ -231,20 +231,78 @@ fn the_next_decision_sees_every_record_of_a_delta_that_is_not_applied() {
 #[test]
 fn an_applied_delta_leaves_nothing_and_later_records_stay() {
     let mut buffer = Buffer::new();
-    let first = Delta::of_commit(buffer.plan(&commit_with_everything("k")));
+    // The thread exists in the store behind, so the overlay has only what the deltas wrote.
+    let plan = buffer.plan(&commit_with_everything("k"));
+    let first = Delta::of_commit(Plan { creates_thread: false, ..plan });
     let first_at = buffer.add(&first);
     let second = Commit::new(thread()).with_state(StateChange::new().set("a", Json::parse("2").unwrap()));
     let second = Delta::of_commit(buffer.plan(&second));
     let second_at = buffer.add(&second);
-    buffer.overlay.remove(first_at, &first);
+    assert_eq!(buffer.overlay.remove(first_at, &first), []);
     assert_eq!(buffer.overlay.newest_of_thread(&thread()), second_at);
     let (empty, id) = (Empty::new(), thread());
     let view = OverlayView::new(&buffer.overlay, &empty, &id);
     assert_eq!(view.state("a").unwrap(), Some(Json::parse("2").unwrap()));
     assert_eq!(view.state("b").unwrap(), None);
-    buffer.overlay.remove(second_at, &second);
+    assert_eq!(buffer.overlay.remove(second_at, &second), []);
     assert!(buffer.overlay.is_empty());
     assert_eq!(buffer.overlay.newest_of_thread(&thread()), 0);
+}
+
+/// Tests NB-3 and NB-6: what a delta created stays known after it was applied, until it is forgotten.
+#[test]
+fn a_whole_thread_is_kept_and_forgotten() {
+    let mut buffer = Buffer::new();
+    let first = buffer.plan(&commit_with_everything("k"));
+    let (delta, version) = (Delta::of_commit(first.clone()), first.receipt.version);
+    let first_at = buffer.add(&delta);
+    assert!(buffer.overlay.hides_stored(&thread()));
+    assert_eq!(buffer.overlay.remove(first_at, &delta), [thread()]);
+    assert!(buffer.overlay.is_whole(&thread()) && !buffer.overlay.hides_stored(&thread()));
+    assert!(buffer.overlay.kept() > 0);
+    // The commit is still known by its key, and its entries by their ids; their contents are in the store behind.
+    let CommitDecision::Repeat(receipt) = buffer.decide(&commit_with_everything("k")).unwrap() else { panic!() };
+    assert_eq!(receipt.entry_ids, first.receipt.entry_ids);
+    assert!(buffer.overlay.entry(&thread(), &first.receipt.entry_ids[0]).is_none());
+    let next = Commit::new(thread()).expecting(Expect::Version(version)).entry(NewEntry::new(Message::user("more")));
+    let next = buffer.plan(&next);
+    assert_eq!(next.entries[0].entry.parent, first.receipt.head);
+    // With a delta that waits, only that is left after it is forgotten.
+    let second = Delta::of_commit(next);
+    let second_at = buffer.add(&second);
+    buffer.overlay.forget(&thread(), first_at, first_at);
+    assert!(!buffer.overlay.is_whole(&thread()));
+    assert_eq!((buffer.overlay.kept(), buffer.overlay.newest_of_thread(&thread())), (0, second_at));
+    assert_eq!(buffer.overlay.entries(&thread()).map(|(seq, _)| seq).collect::<Vec<_>>(), [3]);
+    assert_eq!(buffer.overlay.remove(second_at, &second), []);
+    assert!(buffer.overlay.is_empty());
+}
+
+/// Tests NB-3: a delta that another node applied before this one read it is not in the overlay.
+#[test]
+fn a_thread_that_was_changed_unseen_is_forgotten() {
+    let mut buffer = Buffer::new();
+    let first = Delta::of_commit(buffer.plan(&commit_with_everything("k")));
+    let first_at = buffer.add(&first);
+    assert_eq!(buffer.overlay.remove(first_at, &first), [thread()]);
+    let unseen = Commit::new(thread()).with_state(StateChange::new().set("a", Json::parse("2").unwrap()));
+    let unseen = Delta::of_commit(buffer.plan(&unseen));
+    buffer.overlay.forget_changed(&unseen, first_at + 1);
+    assert!(!buffer.overlay.is_whole(&thread()));
+    assert!(buffer.overlay.is_empty());
+}
+
+/// Tests NB-9: nothing of a tenant is kept after its deletion.
+#[test]
+fn a_deletion_of_the_tenant_ends_what_is_kept() {
+    let mut buffer = Buffer::new();
+    let first = Delta::of_commit(buffer.plan(&commit_with_everything("k")));
+    let first_at = buffer.add(&first);
+    let deletion_at = buffer.add(&Delta::TenantDeletion);
+    assert_eq!(buffer.overlay.remove(first_at, &first), [thread()]);
+    assert_eq!(buffer.overlay.remove(deletion_at, &Delta::TenantDeletion), []);
+    assert!(buffer.overlay.is_empty());
+    assert_eq!(buffer.overlay.kept(), 0);
 }
 
 /// Tests NB-9.

@@ -6,10 +6,14 @@ use crate::{
     commit::{CommitKeyRecord, Plan, PlannedEntry},
     id::{CommitKey, EntryId, RunId},
     json::Json,
-    log::{Body, EntryMarks},
+    limits::length,
+    log::{Body, EntryMarks, Node},
     pending::{DecisionRecord, StoredInput},
     thread::{StoredThread, ThreadIdRecord},
 };
+
+/// The size in bytes of a small record that is kept, about.
+const KEPT_RECORD: u64 = 512;
 
 /// A record, with the sequence number of the delta that wrote it.
 pub(super) type Stamped<T> = (u64, T);
@@ -19,14 +23,21 @@ pub(super) type Stamped<T> = (u64, T);
 pub(super) struct ThreadOverlay {
     /// The newest delta about the thread.
     pub(super) newest: u64,
-    /// The newest deletion or creation of the thread. What the inner store has of the thread is older, and does not
-    /// count: everything of the thread is here.
+    /// The newest deletion or creation of the thread, if it is not applied. What the inner store has of the thread, also
+    /// of its runs and documents, is then older, and does not count.
     pub(super) hides_stored: Option<u64>,
+    /// Whether every record of the thread is here, because a delta created or deleted it. Records of an existing thread
+    /// are kept for a while after they are applied.
+    pub(super) is_whole: bool,
+    /// The size in bytes of the applied records, about.
+    pub(super) kept: u64,
     /// The thread; none if it was deleted.
     pub(super) thread: Option<Stamped<Option<StoredThread>>>,
     pub(super) id_record: Option<Stamped<ThreadIdRecord>>,
     pub(super) entries: BTreeMap<u64, Stamped<PlannedEntry>>,
     pub(super) entry_seqs: HashMap<EntryId, u64>,
+    /// The nodes and ids of applied entries, if the thread is whole. Their contents are in the inner store.
+    pub(super) applied_nodes: BTreeMap<u64, (Node, EntryId)>,
     pub(super) marks: BTreeMap<u64, Stamped<EntryMarks>>,
     /// The newest delta that gave or took a name of a checkpoint.
     pub(super) newest_naming: u64,
@@ -44,10 +55,10 @@ pub(super) struct ThreadOverlay {
 impl ThreadOverlay {
     /// Adds the records of a plan. The runs, events, rows and documents of the plan are not records of the thread.
     pub(super) fn add(&mut self, at: u64, plan: &Plan) {
-        self.newest = at;
         if plan.creates_thread {
-            self.hides_stored = Some(at);
+            *self = Self { hides_stored: Some(at), is_whole: true, ..Self::default() };
         }
+        self.newest = at;
         if let Some(thread) = &plan.thread {
             self.thread = Some((at, Some(thread.clone())));
         }
@@ -91,6 +102,7 @@ impl ThreadOverlay {
         *self = Self {
             newest: at,
             hides_stored: Some(at),
+            is_whole: true,
             thread: Some((at, None)),
             id_record: Some((at, id_record)),
             ..Self::default()
@@ -101,6 +113,52 @@ impl ThreadOverlay {
     pub(super) fn detach(&mut self, at: u64, thread: StoredThread) {
         self.newest = at;
         self.thread = Some((at, Some(thread)));
+    }
+
+    /// Returns whether the thread exists, and every record of it is here.
+    pub(super) const fn is_whole_and_exists(&self) -> bool {
+        self.is_whole && matches!(self.thread, Some((_, Some(_))))
+    }
+
+    /// Notes that the delta `at` has been applied. Its records are kept, except the contents of entries.
+    pub(super) fn keep(&mut self, at: u64, plan: Option<&Plan>) {
+        if self.hides_stored == Some(at) {
+            self.hides_stored = None;
+        }
+        if self.newest_naming == at {
+            self.newest_naming = 0;
+        }
+        let Some(plan) = plan else { return };
+        for planned in &plan.entries {
+            let seq = planned.node.seq;
+            if self.entries.get(&seq).is_some_and(|(stamp, _)| *stamp == at) {
+                self.entries.remove(&seq);
+                self.applied_nodes.insert(seq, (planned.node.clone(), planned.entry.id.clone()));
+            }
+        }
+        let records = 1 + plan.entries.len() + plan.marks.len() + plan.state.values.len() + plan.queue.put.len();
+        let state: usize = plan.state.values.values().flatten().map(|value| value.as_str().len()).sum();
+        self.kept += KEPT_RECORD * length(records) + length(state);
+    }
+
+    /// Removes all records that the inner store has, up to the delta `applied`.
+    pub(super) fn forget_applied(&mut self, applied: u64) {
+        if !self.is_whole_and_exists() || self.hides_stored.is_some() {
+            return;
+        }
+        (self.is_whole, self.kept) = (false, 0);
+        for (_, id) in std::mem::take(&mut self.applied_nodes).into_values() {
+            self.entry_seqs.remove(&id);
+        }
+        self.thread = self.thread.take().filter(|(stamp, _)| *stamp > applied);
+        self.id_record = self.id_record.take().filter(|(stamp, _)| *stamp > applied);
+        self.state_cleared = self.state_cleared.filter(|stamp| *stamp > applied);
+        self.marks.retain(|_, (stamp, _)| *stamp > applied);
+        self.keys.retain(|_, (stamp, _)| *stamp > applied);
+        self.state.retain(|_, (stamp, _)| *stamp > applied);
+        self.inputs.retain(|_, (stamp, _)| *stamp > applied);
+        self.ranks.retain(|_, (stamp, _)| *stamp > applied);
+        self.decisions.retain(|_, (stamp, _)| *stamp > applied);
     }
 
     /// Removes the records of the delta `at`, which has been applied, unless a later delta has replaced them.

@@ -41,16 +41,25 @@ impl<'a> OverlayView<'a> {
         self.overlay.threads.get(self.thread_id)
     }
 
-    /// Returns the view of what is stored of the thread, unless it was deleted since.
+    /// Returns the view of what is stored of the thread, unless the overlay has all of it.
     fn stored_of_thread(&self) -> Option<&'a dyn CommitView> {
-        (!self.overlay.hides_stored(self.thread_id)).then_some(self.stored)
+        (!self.overlay.is_whole(self.thread_id)).then_some(self.stored)
+    }
+
+    /// Returns the node and the id of an entry, if the overlay has them.
+    fn overlaid_node(&self, seq: u64) -> Option<(&'a Node, &'a EntryId)> {
+        let overlay = self.thread_overlay()?;
+        match overlay.entries.get(&seq) {
+            Some((_, planned)) => Some((&planned.node, &planned.entry.id)),
+            None => overlay.applied_nodes.get(&seq).map(|(node, id)| (node, id)),
+        }
     }
 }
 
 impl NodeSource for OverlayView<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
-        match self.thread_overlay().and_then(|overlay| overlay.entries.get(&seq)) {
-            Some((_, planned)) => Ok(planned.node.clone()),
+        match self.overlaid_node(seq) {
+            Some((node, _)) => Ok(node.clone()),
             None => match self.stored_of_thread() {
                 Some(stored) => stored.node(seq),
                 None => Err(Error::corrupt(format!("entry {seq} of the log does not exist"))),
@@ -80,8 +89,8 @@ impl LogView for OverlayView<'_> {
     }
 
     fn entry_id(&self, seq: u64) -> Result<EntryId> {
-        match self.thread_overlay().and_then(|overlay| overlay.entries.get(&seq)) {
-            Some((_, planned)) => Ok(planned.entry.id.clone()),
+        match self.overlaid_node(seq) {
+            Some((_, id)) => Ok(id.clone()),
             None => match self.stored_of_thread() {
                 Some(stored) => stored.entry_id(seq),
                 None => Err(Error::corrupt(format!("entry {seq} of the log does not exist"))),
@@ -91,7 +100,7 @@ impl LogView for OverlayView<'_> {
 
     /// The caller has made sure that no delta of the overlay names a checkpoint ([`Overlay::newest_naming`]).
     fn snapshot(&self, name: &str) -> Result<Option<u64>> {
-        self.stored_of_thread().map_or(Ok(None), |stored| stored.snapshot(name))
+        if self.overlay.hides_stored(self.thread_id) { Ok(None) } else { self.stored.snapshot(name) }
     }
 }
 

@@ -219,6 +219,8 @@ pub enum Detail {
     StorageFull,
     #[error("{what} has accepted no writes since a failure at {since}; open it again")]
     Poisoned { what: String, since: Timestamp },
+    #[error("{what} accepts no writes: write {sequence} is in quarantine, because the inner store refused it")]
+    Quarantined { what: Subject, sequence: u64 },
     #[error("stored data is damaged: {location}")]
     Corrupt { location: String },
     #[error("unsupported schema: found {found}, but this release reads {supported}")]
@@ -251,6 +253,7 @@ impl Detail {
             Self::CommitUnknown { .. } => ErrorKind::CommitUnknown,
             Self::StorageFull => ErrorKind::StorageFull,
             Self::Poisoned { .. } => ErrorKind::Poisoned,
+            Self::Quarantined { .. } => ErrorKind::Quarantined,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::SchemaMismatch { .. } => ErrorKind::SchemaMismatch,
             Self::UnsafeDurability { .. } => ErrorKind::UnsafeDurability,
@@ -303,6 +306,10 @@ impl Detail {
             Self::Unavailable { reason, cause } => write_two_fields(map, ("reason", reason), ("cause", cause.name())),
             Self::CommitUnknown { key } => map.serialize_entry("key", key),
             Self::Poisoned { what, since } => write_two_fields(map, ("what", what), ("since", since)),
+            Self::Quarantined { what, sequence } => {
+                write_two_fields(map, ("what", &what.noun), ("id", &what.id))?;
+                map.serialize_entry("sequence", sequence)
+            }
             Self::Corrupt { location } => map.serialize_entry("location", location),
             Self::SchemaMismatch { found, supported, remedy } => {
                 write_two_fields(map, ("found", found), ("supported", supported))?;

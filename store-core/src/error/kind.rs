@@ -83,6 +83,9 @@ error_kinds! {
     StorageFull = "storage_full",
     /// An earlier sync failed. Nothing is written until the store is opened again.
     Poisoned = "poisoned",
+    /// An acknowledged write to the thread is in quarantine, because the store behind a write buffer refused it. The
+    /// thread accepts no writes until that write is retried or discarded.
+    Quarantined = "quarantined",
     /// Stored bytes are not the bytes that were written.
     Corrupt = "corrupt",
     /// There is no schema, or one of another version.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use store_core::{
     CursorKey, Error, Result, TenantId, Timestamp,
-    buffer::AppliedPosition,
     commit::DecisionContext,
     live::{LiveHub, Notifier},
     mailbox::InMemoryMailbox,
@@ -27,6 +26,7 @@ pub(crate) use self::{
     slots::ThreadSlots,
 };
 use crate::{
+    buffer::AttachedBuffer,
     config::MemoryConfig,
     locks::{Flag, Lock, ReadWriteLock},
     objects::Objects,
@@ -42,8 +42,9 @@ pub(crate) struct SharedState {
     /// The revision of the newest write of documents. All tenants share it, so that a tenant that was deleted and is
     /// used again gives no revision twice (DO-3).
     pub(crate) newest_document_revision: Lock<u64>,
-    /// The write buffer in front of the store, and how far its deltas are applied. Held while deltas are applied.
-    pub(crate) attached_buffer: Lock<AppliedPosition>,
+    /// The write buffer in front of the store, how far its deltas are applied, and its quarantine. Held while deltas are
+    /// applied.
+    pub(crate) attached_buffer: Lock<AttachedBuffer>,
 }
 
 impl SharedState {

@@ -226,11 +226,12 @@ async fn prune(tenant: &BufferedTenant, request: PruneRequest) -> Result<Pruned>
     while started_at.elapsed() < tenant.shared.stream.connection.answer_timeout {
         let end = flush_everything(tenant).await?;
         let threads = tenant.inner_commits()?.threads();
-        let chosen = threads.prune_threads(PruneRequest { dry_run: true, ..request }).await?;
+        let mut chosen = threads.prune_threads(PruneRequest { dry_run: true, ..request }).await?;
+        leave_quarantined(tenant, &mut chosen.threads).await?;
         if request.dry_run {
             return Ok(chosen);
         }
-        let now = tenant.shared.inner.now()?;
+        let now = tenant.shared.inner.now().await?;
         if write_deletion(tenant, end, (&chosen.threads, &[]), now).await? {
             // No thread is idle for so long, so this only forgets deleted ids.
             let forget = PruneRequest { idle: std::time::Duration::MAX, limit: 1, dry_run: false };
@@ -239,4 +240,15 @@ async fn prune(tenant: &BufferedTenant, request: PruneRequest) -> Result<Pruned>
         }
     }
     Err(too_many_writers())
+}
+
+/// Leaves out the threads to which a write is in quarantine, and the threads above them.
+async fn leave_quarantined(tenant: &BufferedTenant, chosen: &mut Vec<ThreadId>) -> Result<()> {
+    let closed: Vec<_> =
+        chosen.iter().filter(|thread| tenant.shared.check_thread(&tenant.name, thread).is_err()).cloned().collect();
+    for thread in closed {
+        let lineage = tenant.shared.inner.lineage(&tenant.name, &thread).await?;
+        chosen.retain(|thread| !lineage.contains(thread));
+    }
+    Ok(())
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use store_core::{
-    Error, Result, ThreadId,
+    Error, Result, ThreadId, Timestamp,
     buffer::{DecideOverView, Delta, DeltaKeys, Overlay, OverlayView, StoreConstants, UnreadStore, tenant_key},
     commit::{CommitView, DecisionContext, NeededKeys},
 };
 use tokio::time::{Instant, sleep};
 
-use super::{message::DeltaMessage, tenant::BufferedTenant};
+use super::{message::DeltaMessage, quarantine::Quarantined, tenant::BufferedTenant};
 
 /// The longest delay before a write is decided again after another one came first.
 const MAX_RETRY_MILLIS: u64 = 16;
@@ -94,11 +94,12 @@ impl Write<'_> {
         shared.check_backlog()?;
         shared.learn_applied().await?;
         let applied_before = shared.stream.state().applied();
-        let (mut as_of, mut decided) = (0, None);
+        let (mut as_of, mut revision, mut must_ask, mut decided) = (0, 0, false, None);
         let no_overlay = Overlay::default();
         let run_rule = &mut |stored: &dyn CommitView, context: DecisionContext<'_>| {
             let state = shared.stream.state();
-            as_of = state.position();
+            (as_of, revision) = (state.position(), state.quarantine().revision());
+            must_ask = state.must_ask();
             let overlay = state.overlay(name).unwrap_or(&no_overlay);
             decided = Some(match overlay.tenant_deletion() {
                 Some(deletion) => Ok(Decided::AfterFlush(deletion)),
@@ -106,7 +107,8 @@ impl Write<'_> {
             });
             Ok(())
         };
-        let was_read = !self.decide_unread(run_rule)?;
+        let now = if self.is_whole() { Some(shared.inner.now().await?) } else { None };
+        let was_read = !self.decide_unread(now, run_rule)?;
         if was_read {
             let mut read_rule = |stored: &dyn CommitView, context: DecisionContext<'_>| {
                 shared.constants.get_or_init(|| StoreConstants::of(stored, context.limits));
@@ -114,14 +116,17 @@ impl Write<'_> {
             };
             shared.inner.decide(name, self.thread, &self.needed, &mut read_rule).await?;
         }
-        if was_read && shared.stream.state().applied() != applied_before {
-            // Deltas left the overlay while the inner store was read.
+        if must_ask || (was_read && shared.stream.state().applied() != applied_before) {
+            // The quarantine may have changed, or deltas left the overlay while the inner store was read.
             return Ok(Attempt::Again);
         }
         let unconfirmed = match decided {
-            Some(Ok(Decided::Write(delta, keys, answer))) => return self.write(as_of, delta, keys, answer).await,
+            Some(Ok(Decided::Write(delta, keys, answer))) => {
+                return self.write((as_of, revision), delta, keys, answer).await;
+            }
             Some(Ok(Decided::AfterFlush(position))) => {
                 shared.flush(position).await?;
+                shared.check_not_quarantined(position)?;
                 return Ok(Attempt::Again);
             }
             Some(Ok(Decided::Answer(answer))) => Ok(answer),
@@ -141,25 +146,61 @@ impl Write<'_> {
         Ok(Attempt::Unconfirmed(unconfirmed))
     }
 
-    /// Runs a rule over the overlay alone. Returns whether that was enough: the inner store is then not read, and may
-    /// be away (NB-6).
-    fn decide_unread(&self, rule: &mut DecideOverView<'_>) -> Result<bool> {
+    /// Returns whether the overlay has every record of the thread.
+    fn is_whole(&self) -> bool {
+        self.tenant
+            .shared
+            .stream
+            .state()
+            .overlay(&self.tenant.name)
+            .is_some_and(|overlay| overlay.is_whole(self.thread))
+    }
+
+    /// Runs a rule over the overlay alone, if that has the whole thread. Returns whether that was enough: the inner store
+    /// is then not read, and may be away (NB-6).
+    fn decide_unread(&self, now: Option<Timestamp>, rule: &mut DecideOverView<'_>) -> Result<bool> {
         let (shared, name) = (&self.tenant.shared, &self.tenant.name);
-        let has_whole_thread =
-            shared.stream.state().overlay(name).is_some_and(|overlay| overlay.hides_stored(self.thread));
-        let Some(constants) = shared.constants.get().filter(|_| has_whole_thread) else { return Ok(false) };
+        let Some((now, constants)) = now.zip(shared.constants.get()) else { return Ok(false) };
         let view = UnreadStore::new(name, constants);
-        rule(&view, DecisionContext::new(shared.inner.now()?, &constants.limits, &*shared.config.servers.ids))?;
+        rule(&view, DecisionContext::new(now, &constants.limits, &*shared.config.servers.ids))?;
         Ok(!view.was_asked())
     }
 
-    /// Writes a delta that was decided at the position `as_of`.
-    async fn write<T: Send>(&self, as_of: u64, delta: Delta, keys: DeltaKeys, answer: T) -> Result<Attempt<T>> {
-        let (shared, name, mut keys) = (&self.tenant.shared, &self.tenant.name, keys);
+    /// Writes a delta that was decided at a position and a revision of the quarantine.
+    async fn write<T: Send>(
+        &self,
+        (as_of, revision): (u64, u64),
+        delta: Delta,
+        mut keys: DeltaKeys,
+        answer: T,
+    ) -> Result<Attempt<T>> {
+        let (shared, name) = (&self.tenant.shared, &self.tenant.name);
         keys.reads.insert(tenant_key());
+        let (refusal, has_changed) = {
+            let state = shared.stream.state();
+            let quarantine = state.quarantine();
+            let refusal = quarantine.relied_on(name, &keys).map(Quarantined::refusal);
+            (refusal, quarantine.revision() != revision)
+        };
+        if has_changed {
+            return Ok(Attempt::Again);
+        }
+        if let Some(refusal) = refusal {
+            // It may have left the quarantine since.
+            shared.ask_inner().await?;
+            let is_same = shared.stream.state().quarantine().revision() == revision;
+            return if is_same { Err(refusal) } else { Ok(Attempt::Again) };
+        }
         let as_of = self.as_of.map_or(as_of, |position| position.min(as_of));
         let subject = shared.stream.subject(name.as_str(), self.thread.as_str());
-        let make = |message| DeltaMessage { name: message, tenant: name.clone(), as_of, keys, delta: Some(delta) };
+        let make = |message| DeltaMessage {
+            name: message,
+            tenant: name.clone(),
+            as_of,
+            keys,
+            delta: Some(delta),
+            refreshes: false,
+        };
         Ok(if shared.stream.publish(&subject, make).await? { Attempt::Done(answer) } else { Attempt::Again })
     }
 }

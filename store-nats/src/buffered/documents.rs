@@ -57,6 +57,9 @@ impl BufferedHandles {
             let operation = "events or a claim in a write of documents through a write buffer over this store";
             return Err(Error::new(Detail::Unsupported { operation }));
         }
+        if let Some(thread) = request.thread() {
+            self.tenant.check_not_quarantined(thread).await?;
+        }
         self.tenant.write_inner(|inner| async move { documents_of(&*inner)?.write_documents(request).await }).await
     }
 }

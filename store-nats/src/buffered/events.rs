@@ -1,6 +1,9 @@
 //! Events.
 
+use std::sync::{Arc, atomic::Ordering};
+
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use store_core::{
     AppendEvents, AppendedEvents, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
     EventSubscriber, EventWriter, Page, RedactEvent, Result, Scope, ScopeInfo, Subscribe, Subscription, ThreadId,
@@ -12,7 +15,8 @@ use store_core::{
 
 use super::{
     decide::{Decided, Write},
-    store::BufferedHandles,
+    shared::Shared,
+    store::{BufferedHandles, StoreState},
     tenant::{BufferedTenant, Concerns},
 };
 
@@ -23,6 +27,25 @@ impl EventWriter for BufferedHandles {
         self.tenant
             .write(fenced.clone(), |tenant| async move { append(&tenant, &request, fenced.as_ref()).await })
             .await
+    }
+}
+
+/// Counts a subscription until it is dropped, and keeps the buffer open as long (PR-8).
+struct OpenSubscription {
+    shared: Arc<Shared>,
+    _store: Arc<StoreState>,
+}
+
+impl OpenSubscription {
+    fn new(handles: &BufferedHandles) -> Self {
+        handles.tenant.shared.subscriptions.fetch_add(1, Ordering::SeqCst);
+        Self { shared: Arc::clone(&handles.tenant.shared), _store: Arc::clone(&handles.store) }
+    }
+}
+
+impl Drop for OpenSubscription {
+    fn drop(&mut self) {
+        self.shared.subscriptions.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -83,9 +106,18 @@ impl EventReader for BufferedHandles {
 
 #[async_trait]
 impl EventSubscriber for BufferedHandles {
-    /// The events come from the inner store, so a subscriber sees an event when its delta is applied.
+    /// The events come from the inner store, so a subscriber sees an event when its delta is applied. While a
+    /// subscription is open, this node applies deltas with events at once (NB-15).
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
-        self.tenant.read_inner(Concerns::Tenant, |inner| async move { inner.events().subscribe(request).await }).await
+        let open = OpenSubscription::new(self);
+        let mut subscription = self
+            .tenant
+            .read_inner(Concerns::Tenant, |inner| async move { inner.events().subscribe(request).await })
+            .await?;
+        subscription.events = Box::pin(subscription.events.inspect(move |_| {
+            let _counts_until_the_stream_is_dropped = &open;
+        }));
+        Ok(subscription)
     }
 }
 

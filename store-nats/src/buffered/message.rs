@@ -20,6 +20,8 @@ pub(crate) struct DeltaMessage {
     pub(crate) keys: DeltaKeys,
     /// None in a message that only writes its keys, so that an earlier message with these keys takes no effect.
     pub(crate) delta: Option<Delta>,
+    /// Whether a node asks the inner store for its quarantine after this message, before it decides again.
+    pub(crate) refreshes: bool,
 }
 
 impl Codec for DeltaMessage {
@@ -29,7 +31,7 @@ impl Codec for DeltaMessage {
         object.field("format", &FORMAT_VERSION).field("name", &self.name).field("tenant", &self.tenant);
         object.field("as_of", &self.as_of);
         object.field_unless_default("reads", &list(&self.keys.reads)).field("writes", &list(&self.keys.writes));
-        object.maybe("delta", self.delta.as_ref());
+        object.maybe("delta", self.delta.as_ref()).field_unless_default("refreshes", &self.refreshes);
         object.close();
     }
 
@@ -40,7 +42,8 @@ impl Codec for DeltaMessage {
         }
         let (name, tenant, as_of) = (fields.take("name")?, fields.take("tenant")?, fields.take("as_of")?);
         let keys = DeltaKeys::from_lists(fields.maybe("reads")?.unwrap_or_default(), fields.take("writes")?);
-        Ok(Self { name, tenant, as_of, keys, delta: fields.maybe("delta")? })
+        let (delta, refreshes) = (fields.maybe("delta")?, fields.maybe("refreshes")?.unwrap_or_default());
+        Ok(Self { name, tenant, as_of, keys, delta, refreshes })
     }
 }
 
@@ -53,8 +56,8 @@ mod tests {
     #[test]
     fn a_message_is_read_back_and_a_newer_format_is_refused() {
         let keys = DeltaKeys::from_lists(vec!["r1".to_owned()], vec!["ta".to_owned(), "tb".to_owned()]);
-        let message =
-            DeltaMessage { name: "n".to_owned(), tenant: TenantId::default_tenant(), as_of: 7, keys, delta: None };
+        let (name, tenant) = ("n".to_owned(), TenantId::default_tenant());
+        let message = DeltaMessage { name, tenant, as_of: 7, keys, delta: None, refreshes: true };
         let text = message.encode();
         assert_eq!(DeltaMessage::read(&text).unwrap(), message);
         assert!(DeltaMessage::read(&text.replace(r#""format":1"#, r#""format":2"#)).is_err());

@@ -8,23 +8,53 @@ use std::{
 };
 
 use store_core::{
-    TenantId,
-    buffer::{Delta, Overlay, ReadDelta},
+    Result, TenantId, ThreadId, Timestamp,
+    buffer::{AppliedPosition, Delta, DeltaKeys, Overlay, QuarantinedDelta, ReadDelta},
     document::{DocumentPlan, DocumentWrite},
     event::EventPlan,
 };
 
-use super::message::DeltaMessage;
+use super::{message::DeltaMessage, quarantine::Quarantine};
 
 /// The number of messages that a decision may lie back. A node that begins to read needs so many messages before the
 /// position of the inner store.
 pub(crate) const WINDOW: u64 = 8_192;
 
+/// The size of the applied records that a node keeps at most, about.
+const MAX_KEPT_BYTES: u64 = 64 << 20;
+/// The number of notes about threads with such records that a node keeps at most.
+const MAX_KEPT_THREADS: usize = 1 << 16;
+
 /// A delta that takes effect and is not applied yet.
 #[derive(Debug)]
 struct Waiting {
     read: ReadDelta,
+    as_of: u64,
+    keys: DeltaKeys,
+    published: Timestamp,
     bytes: u64,
+}
+
+impl Waiting {
+    fn message(&self) -> DeltaMessage {
+        DeltaMessage {
+            name: String::new(),
+            tenant: self.read.tenant.clone(),
+            as_of: self.as_of,
+            keys: self.keys.clone(),
+            delta: Some(Delta::clone(&self.read.delta)),
+            refreshes: false,
+        }
+    }
+}
+
+/// What is to be done with the deltas that wait.
+#[derive(Debug)]
+pub(crate) enum NextBatch {
+    /// Deltas to apply, and the position afterwards.
+    Apply(u64, Vec<ReadDelta>),
+    /// The next delta, as its message, relies on this one in quarantine.
+    Quarantine(u64, Box<DeltaMessage>, u64),
 }
 
 /// What a node knows from the stream.
@@ -50,6 +80,10 @@ pub(crate) struct StreamState {
     last_missed: u64,
     /// Whether a message was missed since the position of the inner store was asked for.
     has_missed: bool,
+    quarantine: Quarantine,
+    /// Threads of which applied records are kept, each with the delta after which it was noted, the oldest first.
+    kept: VecDeque<(u64, TenantId, ThreadId)>,
+    kept_bytes: u64,
 }
 
 impl StreamState {
@@ -80,6 +114,11 @@ impl StreamState {
         self.waiting.len()
     }
 
+    /// Returns when the oldest delta that waits was written.
+    pub(crate) fn oldest_waiting(&self) -> Option<Timestamp> {
+        self.waiting.front().map(|waiting| waiting.published)
+    }
+
     /// Returns the last message on a subject; 0 if it is not known.
     pub(crate) fn last_of_subject(&self, subject: &str) -> u64 {
         self.last_of_subjects.get(subject).copied().unwrap_or_default()
@@ -102,13 +141,17 @@ impl StreamState {
         at: u64,
         subject: &str,
         message: Option<DeltaMessage>,
-        is_late: bool,
+        (published, is_late): (Timestamp, bool),
     ) -> Option<bool> {
         if at > self.position + 1 {
             (self.last_missed, self.has_missed) = (at - 1, at - 1 > self.applied);
+            self.forget_kept();
         }
         self.position = at;
-        let Some(DeltaMessage { tenant, as_of, keys, delta, .. }) = message else { return Some(false) };
+        let Some(DeltaMessage { tenant, as_of, keys, delta, refreshes, .. }) = message else { return Some(false) };
+        if refreshes {
+            self.quarantine.set_stale(at);
+        }
         let key = |key: &str| format!("{}\n{key}", tenant.as_str());
         let is_unchanged = |name: &str| self.last_writes.get(&key(name)).is_none_or(|last| *last <= as_of);
         let is_recent = as_of < at && at - as_of <= WINDOW;
@@ -120,28 +163,51 @@ impl StreamState {
         self.last_of_subjects.insert(subject.to_owned(), at);
         self.recent.push_back((at, written, subject.to_owned()));
         self.forget_old_keys();
+        if at <= self.applied
+            && is_effective
+            && let (Some(delta), Some(overlay)) = (&delta, self.overlays.get_mut(&tenant))
+        {
+            self.kept_bytes -= overlay.kept();
+            overlay.forget_changed(delta, self.applied);
+            self.kept_bytes += overlay.kept();
+        }
         if is_effective && as_of < self.last_missed {
             return None;
         }
         if let Some(delta) = delta.filter(|_| is_effective && at > self.applied) {
-            self.add(at, tenant, delta);
+            let read = ReadDelta::new(at, tenant, Arc::new(delta));
+            let bytes = approximate_bytes(&read.delta);
+            self.add(Waiting { read, as_of, keys, published, bytes });
         }
         Some(is_effective)
     }
 
-    /// Returns whether the position of the inner store must be asked for before the state can be used.
-    pub(crate) const fn has_missed(&self) -> bool {
-        self.has_missed
+    /// Returns whether the inner store must be asked for its position before the state can be used.
+    pub(crate) const fn must_ask(&self) -> bool {
+        self.has_missed || self.quarantine.is_stale()
     }
 
-    fn add(&mut self, at: u64, tenant: TenantId, delta: Delta) {
-        if matches!(delta, Delta::TenantDeletion) {
-            self.closed_tenants.insert(tenant.clone(), at);
+    /// Notes that the inner store was asked after this message was read.
+    pub(crate) const fn set_asked(&mut self, at: u64) {
+        self.quarantine.set_fresh(at);
+    }
+
+    pub(crate) const fn quarantine(&self) -> &Quarantine {
+        &self.quarantine
+    }
+
+    fn add(&mut self, waiting: Waiting) {
+        let ReadDelta { sequence, tenant, delta, .. } = &waiting.read;
+        if matches!(**delta, Delta::TenantDeletion) {
+            self.closed_tenants.insert(tenant.clone(), *sequence);
         }
-        self.overlays.entry(tenant.clone()).or_default().add(at, &delta);
-        let bytes = approximate_bytes(&delta);
-        self.waiting_bytes += bytes;
-        self.waiting.push_back(Waiting { read: ReadDelta::new(at, tenant, Arc::new(delta)), bytes });
+        if self.quarantine.relied_on(tenant, &waiting.keys).is_some() {
+            // The node that wrote it may know that the delta it relies on has left the quarantine.
+            self.quarantine.set_stale(*sequence);
+        }
+        self.overlays.entry(tenant.clone()).or_default().add(*sequence, delta);
+        self.waiting_bytes += waiting.bytes;
+        self.waiting.push_back(waiting);
     }
 
     /// Takes the tenants that were deleted since the last call.
@@ -164,14 +230,60 @@ impl StreamState {
         }
     }
 
-    /// Returns the next deltas to apply, at most `limit`, and the positions before and after them. None if no delta
-    /// waits.
-    pub(crate) fn next_batch(&self, limit: usize) -> Option<((u64, u64), Vec<ReadDelta>)> {
-        let deltas: Vec<_> = self.waiting.iter().take(limit.max(1)).map(|waiting| waiting.read.clone()).collect();
+    /// Returns what is to be done next: at most `limit` deltas are applied together. None if no delta waits. A deletion
+    /// of a tenant is applied alone.
+    pub(crate) fn next_batch(&self, limit: usize) -> Option<NextBatch> {
+        let relied_on =
+            |waiting: &Waiting| Some(self.quarantine.relied_on(&waiting.read.tenant, &waiting.keys)?.record.sequence);
+        let first = self.waiting.front()?;
+        if let Some(earlier) = relied_on(first) {
+            return Some(NextBatch::Quarantine(first.read.sequence, Box::new(first.message()), earlier));
+        }
+        let is_deletion = |waiting: &Waiting| matches!(*waiting.read.delta, Delta::TenantDeletion);
+        let count = if is_deletion(first) {
+            1
+        } else {
+            let goes_on = |waiting: &&Waiting| !is_deletion(waiting) && relied_on(waiting).is_none();
+            self.waiting.iter().take(limit.max(1)).take_while(goes_on).count()
+        };
+        let deltas: Vec<_> = self.waiting.iter().take(count).map(|waiting| waiting.read.clone()).collect();
         let last = deltas.last()?.sequence;
         // Messages without effect at the end of the stream need no batch of their own.
         let upto = if deltas.len() == self.waiting.len() { self.position.max(last) } else { last };
-        Some(((self.applied, upto), deltas))
+        Some(NextBatch::Apply(upto, deltas))
+    }
+
+    /// Returns the message of a delta that waits.
+    pub(crate) fn waiting_message(&self, sequence: u64) -> Option<DeltaMessage> {
+        self.waiting.iter().find(|waiting| waiting.read.sequence == sequence).map(Waiting::message)
+    }
+
+    /// Takes over what is in quarantine, and how far the inner store has applied the stream, as of one moment.
+    pub(crate) fn set_quarantine(&mut self, position: &AppliedPosition, records: Vec<QuarantinedDelta>) -> Result<()> {
+        let is_replaced = self.quarantine.replace(position, records)?;
+        self.set_applied(position.position);
+        if !is_replaced {
+            return Ok(());
+        }
+        // The records of deltas that are in quarantine stay visible, until they are applied or discarded.
+        self.overlays.clear();
+        self.kept.clear();
+        self.kept_bytes = 0;
+        let quarantined = self.quarantine.iter().map(|it| (it.record.sequence, &it.record.tenant, &it.delta));
+        let waiting = self.waiting.iter().map(|it| (it.read.sequence, &it.read.tenant, &it.read.delta));
+        for (at, tenant, delta) in quarantined.chain(waiting) {
+            self.overlays.entry(tenant.clone()).or_default().add(at, delta);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a delta with events waits.
+    pub(crate) fn has_waiting_events(&self) -> bool {
+        self.waiting.iter().any(|waiting| match &*waiting.read.delta {
+            Delta::Thread(plan) => plan.events.is_some(),
+            Delta::Documents(plan) => plan.events.is_some(),
+            _ => false,
+        })
     }
 
     /// Returns whether a delta up to this position waits.
@@ -185,17 +297,44 @@ impl StreamState {
         if self.applied >= self.last_missed {
             self.has_missed = false;
         }
-        while let Some(Waiting { read, bytes }) =
+        while let Some(Waiting { read, bytes, .. }) =
             self.waiting.pop_front_if(|waiting| waiting.read.sequence <= self.applied)
         {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
             if let Some(overlay) = self.overlays.get_mut(&read.tenant) {
-                overlay.remove(read.sequence, &read.delta);
+                self.kept_bytes -= overlay.kept();
+                for thread in overlay.remove(read.sequence, &read.delta) {
+                    self.kept.push_back((read.sequence, read.tenant.clone(), thread));
+                }
+                self.kept_bytes += overlay.kept();
                 if overlay.is_empty() {
                     self.overlays.remove(&read.tenant);
                 }
             }
         }
+        self.forget_oldest();
+    }
+
+    /// Forgets the threads that were written least recently, if too much is kept of threads that are applied.
+    fn forget_oldest(&mut self) {
+        while self.kept_bytes > MAX_KEPT_BYTES || self.kept.len() > MAX_KEPT_THREADS {
+            let Some((last, tenant, thread)) = self.kept.pop_front() else { return };
+            let Some(overlay) = self.overlays.get_mut(&tenant) else { continue };
+            self.kept_bytes -= overlay.kept();
+            overlay.forget(&thread, last, self.applied);
+            self.kept_bytes += overlay.kept();
+            if overlay.is_empty() {
+                self.overlays.remove(&tenant);
+            }
+        }
+    }
+
+    /// Forgets everything that is kept of threads: messages about them may have been missed.
+    fn forget_kept(&mut self) {
+        self.kept.clear();
+        self.overlays.values_mut().for_each(|overlay| overlay.forget_all(self.applied));
+        self.overlays.retain(|_, overlay| !overlay.is_empty());
+        self.kept_bytes = self.overlays.values().map(Overlay::kept).sum();
     }
 }
 
@@ -231,23 +370,35 @@ fn approximate_bytes(delta: &Delta) -> u64 {
 mod tests {
     use store_core::{
         TenantId, Timestamp,
-        buffer::{Delta, DeltaKeys, ThreadDeletion},
+        buffer::{AppliedPosition, Delta, DeltaKeys, QuarantinedDelta, ThreadDeletion},
+        codec::Codec,
     };
 
-    use super::{DeltaMessage, StreamState, WINDOW};
+    use super::{DeltaMessage, NextBatch, StreamState, WINDOW};
+
+    const ON_TIME: (Timestamp, bool) = (Timestamp::MIN, false);
 
     fn message(as_of: u64, reads: &[&str], writes: &[&str]) -> Option<DeltaMessage> {
         let list = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         let delta = Delta::Deletion(ThreadDeletion::new(Timestamp::MIN));
         let keys = DeltaKeys::from_lists(list(reads), list(writes));
-        Some(DeltaMessage { name: String::new(), tenant: TenantId::default_tenant(), as_of, keys, delta: Some(delta) })
+        let (name, tenant, delta) = (String::new(), TenantId::default_tenant(), Some(delta));
+        Some(DeltaMessage { name, tenant, as_of, keys, delta, refreshes: false })
+    }
+
+    /// Returns the position after the next batch of at most two deltas, and their number.
+    fn next(state: &StreamState) -> (u64, usize) {
+        match state.next_batch(2) {
+            Some(NextBatch::Apply(upto, deltas)) => (upto, deltas.len()),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Tests NB-2.
     #[test]
     fn a_message_takes_effect_unless_its_keys_were_written_since_its_decision() {
         let mut state = StreamState::default();
-        let mut read = |at, message| state.read(at, "s", message, false).unwrap();
+        let mut read = |at, message| state.read(at, "s", message, ON_TIME).unwrap();
         assert!(read(1, message(0, &[], &["a"])));
         assert!(!read(2, message(0, &[], &["a"])), "the same key");
         assert!(!read(3, message(0, &["a"], &["b"])), "a key that it read");
@@ -262,7 +413,7 @@ mod tests {
     #[test]
     fn a_decision_of_long_ago_takes_no_effect() {
         let mut state = StreamState::new(WINDOW, 0);
-        let mut read = |at, message, is_late| state.read(at, "s", message, is_late).unwrap();
+        let mut read = |at, message, is_late| state.read(at, "s", message, (Timestamp::MIN, is_late)).unwrap();
         assert!(read(WINDOW + 1, message(1, &[], &["a"]), false));
         assert!(!read(WINDOW + 2, message(1, &[], &["b"]), false));
         assert!(!read(WINDOW + 3, message(WINDOW, &[], &["c"]), true), "it is late");
@@ -272,13 +423,13 @@ mod tests {
     #[test]
     fn a_message_decided_before_one_that_was_missed_is_left_to_the_inner_store() {
         let mut state = StreamState::new(3, 3);
-        assert_eq!(state.read(9, "s", message(8, &[], &["a"]), false), Some(true));
-        assert_eq!(state.read(10, "s", message(7, &[], &["b"]), false), None);
-        assert_eq!(state.read(11, "s", message(7, &[], &["a"]), false), Some(false));
-        assert!(state.has_missed());
+        assert_eq!(state.read(9, "s", message(8, &[], &["a"]), ON_TIME), Some(true));
+        assert_eq!(state.read(10, "s", message(7, &[], &["b"]), ON_TIME), None);
+        assert_eq!(state.read(11, "s", message(7, &[], &["a"]), ON_TIME), Some(false));
+        assert!(state.must_ask());
         assert_eq!(state.waiting_count(), 1);
         state.set_applied(11);
-        assert!(!state.has_missed());
+        assert!(!state.must_ask());
         assert_eq!(state.waiting_count(), 0);
     }
 
@@ -287,17 +438,44 @@ mod tests {
     fn applied_deltas_no_longer_wait() {
         let mut state = StreamState::default();
         for at in 1..=3 {
-            assert_eq!(state.read(at, "s", message(at - 1, &[], &["a"]), false), Some(true));
+            assert_eq!(state.read(at, "s", message(at - 1, &[], &["a"]), ON_TIME), Some(true));
         }
-        let (positions, deltas) = state.next_batch(2).unwrap();
-        assert_eq!((positions, deltas.len()), ((0, 2), 2));
+        assert_eq!(next(&state), (2, 2));
         state.set_applied(2);
-        let _effect = state.read(4, "s", None, false);
-        let (positions, deltas) = state.next_batch(2).unwrap();
-        assert_eq!((positions, deltas.len()), ((2, 4), 1));
+        let _effect = state.read(4, "s", None, ON_TIME);
+        assert_eq!(next(&state), (4, 1));
         state.set_applied(4);
         assert!(state.next_batch(2).is_none());
         assert_eq!(state.waiting_bytes(), 0);
         assert!(state.overlay(&TenantId::default_tenant()).is_none());
+    }
+
+    /// Tests NB-4 and NB-7.
+    #[test]
+    fn what_relies_on_a_delta_in_quarantine_is_not_applied() {
+        let mut state = StreamState::default();
+        for (at, write) in [(1, "a"), (2, "b"), (3, "a"), (4, "c")] {
+            assert_eq!(state.read(at, "s", message(at - 1, &["*"], &[write]), ON_TIME), Some(true));
+        }
+        let refused = state.waiting_message(1).unwrap();
+        let record = |at, message: &DeltaMessage| {
+            QuarantinedDelta::new(at, TenantId::default_tenant(), String::new(), Timestamp::MIN, message.encode())
+        };
+        let position = AppliedPosition::new(None, 1, 1);
+        state.set_quarantine(&position, vec![record(1, &refused)]).unwrap();
+        assert_eq!(next(&state), (2, 1), "the third relies on the first");
+        state.set_applied(2);
+        let Some(NextBatch::Quarantine(3, dependent, 1)) = state.next_batch(2) else { panic!("it waits") };
+        let position = AppliedPosition::new(None, 3, 2);
+        state.set_quarantine(&position, vec![record(1, &refused), record(3, &dependent)]).unwrap();
+        assert_eq!(next(&state), (4, 1));
+        state.set_applied(4);
+        assert!(state.overlay(&TenantId::default_tenant()).is_some(), "reads show what is in quarantine");
+        assert!(!state.must_ask());
+        let _effect = state.read(5, "s", message(4, &["*"], &["a"]), ON_TIME);
+        assert!(state.must_ask(), "its writer may know more");
+        state.set_quarantine(&AppliedPosition::new(None, 4, 3), Vec::new()).unwrap();
+        state.set_asked(5);
+        assert_eq!((next(&state), state.must_ask()), ((5, 1), false));
     }
 }

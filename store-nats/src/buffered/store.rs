@@ -8,14 +8,18 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, Error, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, TenantId, TenantStores, ThreadId,
+    Capabilities, Detail, Error, Page, PageRequest, Progress, ReclaimedSpace, Result, Store, StoreIdentity, TenantId,
+    TenantStores, ThreadId,
     buffer::{BufferTarget, Delta, DeltaKeys},
-    inspect::Inspector,
+    health::StoreHealth,
+    inspect::{Inspection, Inspector},
+    length,
 };
 use tokio::task::JoinHandle;
 
 use super::{
     config::BufferConfig,
+    health,
     message::DeltaMessage,
     shared::Shared,
     state::{StreamState, WINDOW},
@@ -76,11 +80,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct BufferedHandles {
     pub(crate) tenant: Arc<BufferedTenant>,
     pub(crate) has_documents: bool,
-    _store: Arc<StoreState>,
+    pub(crate) store: Arc<StoreState>,
 }
 
 /// How much waits to be applied (NB-10).
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct BufferStatus {
     /// The id of the buffer.
@@ -93,8 +97,12 @@ pub struct BufferStatus {
     pub waiting: u64,
     /// Their size in bytes, about.
     pub waiting_bytes: u64,
+    /// How long the oldest of them waits, in milliseconds.
+    pub oldest_ms: Option<u64>,
     /// Why the last attempt to apply them failed.
     pub last_error: Option<String>,
+    /// The number of writes in quarantine (NB-7). They do not count as waiting.
+    pub quarantined: u64,
 }
 
 impl<S: BufferTarget + Clone + 'static> Buffered<S> {
@@ -125,6 +133,7 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
         let tasks = Mutex::new(vec![follow_task, flush_task]);
         let state = Arc::new(StoreState { shared, capabilities, tenants: Mutex::default(), tasks });
         let buffered = Self { inner, state };
+        buffered.state.shared.ask_inner().await?;
         let _end = buffered.state.shared.catch_up().await?;
         Ok(buffered)
     }
@@ -147,7 +156,8 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     /// Returns when everything about a thread that was acknowledged before the call is in the inner store (NB-10).
     ///
     /// # Errors
-    /// `Unavailable` if the inner store has not taken it within the deadline of flushes; `Closed`.
+    /// `Unavailable` if the inner store has not taken it within the deadline of flushes; `Quarantined` if a write to the
+    /// thread is in quarantine; `Closed`.
     pub async fn flush(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
         let shared = &self.state.shared;
         shared.check_open()?;
@@ -156,29 +166,34 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
             let state = shared.stream.state();
             state.overlay(tenant).map_or(0, |overlay| overlay.newest_of_thread(thread))
         };
-        shared.flush(newest).await
+        shared.flush(newest).await?;
+        shared.check_not_quarantined(newest)
     }
 
     /// Returns when everything that was acknowledged before the call is in the inner store (NB-10).
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// As [`flush`](Self::flush). If there are writes in quarantine, everything else is applied, and the error names the
+    /// first of them.
     pub async fn drain(&self) -> Result<()> {
         self.state.shared.check_open()?;
-        drain(&self.state.shared).await.map(drop)
+        drain(&self.state.shared).await?;
+        self.state.shared.check_no_quarantine()
     }
 
     /// Applies everything, closes the buffer on this node, and detaches it from the inner store, which can then be used
     /// without a buffer (NB-14). No other node may have the buffer open.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); `Unavailable` if another node has written meanwhile.
+    /// As [`drain`](Self::drain), and then the buffer stays attached; `Unavailable` if another node has written
+    /// meanwhile.
     pub async fn detach(self) -> Result<S> {
         let shared = &self.state.shared;
         shared.is_closed.store(true, Ordering::SeqCst);
         drop(shared.ongoing_writes.write().await);
         let _end = drain(shared).await?;
-        let applied = shared.inner.applied_position().await?.position;
+        let applied = shared.ask_inner().await?.position;
+        shared.check_no_quarantine()?;
         // Without messages in the stream, the buffer can be attached again later.
         shared.stream.remove_upto(applied).await?;
         shared.inner.detach_buffer(&shared.buffer, applied).await?;
@@ -191,24 +206,33 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     /// # Errors
     /// `Unavailable` if the servers or the inner store cannot be reached; `Closed`.
     pub async fn status(&self) -> Result<BufferStatus> {
-        let shared = &self.state.shared;
-        shared.check_open()?;
-        let end = shared.catch_up().await?;
-        let applied = shared.inner.applied_position().await?.position;
-        let mut state = shared.stream.state_mut();
-        state.set_applied(applied);
-        Ok(BufferStatus {
-            buffer: shared.buffer.clone(),
-            end,
-            applied,
-            waiting: store_core::length(state.waiting_count()),
-            waiting_bytes: state.waiting_bytes(),
-            last_error: shared.flush_error(),
-        })
+        self.state.shared.check_open()?;
+        status(&self.state.shared).await
     }
 }
 
+async fn status(shared: &Shared) -> Result<BufferStatus> {
+    let end = shared.catch_up().await?;
+    let applied = shared.ask_inner().await?.position;
+    let now = shared.stream.connection.clock.now()?;
+    let state = shared.stream.state();
+    Ok(BufferStatus {
+        buffer: shared.buffer.clone(),
+        end,
+        applied,
+        waiting: length(state.waiting_count()),
+        waiting_bytes: state.waiting_bytes(),
+        oldest_ms: state.oldest_waiting().map(|published| now.as_millis().saturating_sub(published.as_millis())),
+        last_error: shared.flush_error(),
+        quarantined: length(state.quarantine().len()),
+    })
+}
+
 impl<S> Buffered<S> {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.state.shared
+    }
+
     fn open_tenant(&self, name: &TenantId) -> Result<Arc<BufferedTenant>> {
         let shared = &self.state.shared;
         shared.check_open()?;
@@ -224,7 +248,15 @@ impl<S> Buffered<S> {
         let new_tenant = || Arc::new(BufferedTenant::new(Arc::clone(shared), name.clone()));
         Ok(Arc::clone(tenants.entry(name.clone()).or_insert_with(new_tenant)))
     }
+}
 
+impl<S: Store> Buffered<S> {
+    fn inner_inspector(&self) -> Result<&dyn Inspector> {
+        self.inner.inspector().ok_or_else(|| Error::new(Detail::Unsupported { operation: "verifying stored data" }))
+    }
+}
+
+impl<S: Send + Sync> Buffered<S> {
     /// Waits for the calls that write, applies everything, and ends the tasks. The buffer is closed in any case.
     async fn shut_down(&self) -> Result<()> {
         let shared = &self.state.shared;
@@ -232,6 +264,7 @@ impl<S> Buffered<S> {
             return Ok(());
         }
         drop(shared.ongoing_writes.write().await);
+        // What is in quarantine stays there, and is not work of this node.
         let drained = drain(shared).await;
         self.state.end();
         drained.map(drop)
@@ -268,7 +301,7 @@ impl<S: Store + 'static> Store for Buffered<S> {
         let inner = self.inner.tenant(name)?;
         let tenant = self.open_tenant(name)?;
         let has_documents = inner.documents.is_some();
-        let handles = BufferedHandles { tenant, has_documents, _store: Arc::clone(&self.state) };
+        let handles = BufferedHandles { tenant, has_documents, store: Arc::clone(&self.state) };
         let mut stores = TenantStores::from_coordinator(Arc::new(handles));
         (stores.objects, stores.mailbox) = (inner.objects, inner.mailbox);
         (stores.live, stores.wake_ups) = (inner.live, inner.wake_ups);
@@ -303,6 +336,17 @@ impl<S: Store + 'static> Store for Buffered<S> {
         &self.state.capabilities
     }
 
+    /// Returns the identity of the inner store: with a buffer in front of it, it is the same store.
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.inner.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.state.shared.check_open()?;
+        let status = status(&self.state.shared).await?;
+        health::health(&self.inner, &self.state.shared, status).await
+    }
+
     async fn sync(&self) -> Result<()> {
         self.state.shared.check_open()?;
         drain(&self.state.shared).await?;
@@ -324,7 +368,23 @@ impl<S: Store + 'static> Store for Buffered<S> {
     }
 
     fn inspector(&self) -> Option<&dyn Inspector> {
-        self.inner.inspector()
+        self.inner.inspector().map(|_| self as &dyn Inspector)
+    }
+}
+
+/// Applies everything that was acknowledged, and inspects the inner store.
+#[async_trait]
+impl<S: Store + 'static> Inspector for Buffered<S> {
+    async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
+        self.state.shared.check_open()?;
+        drain(&self.state.shared).await?;
+        self.inner_inspector()?.verify(progress).await
+    }
+
+    async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        self.state.shared.check_open()?;
+        drain(&self.state.shared).await?;
+        self.inner_inspector()?.repair(dry_run, progress).await
     }
 }
 
@@ -339,6 +399,7 @@ async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<u64> {
             as_of,
             keys: DeltaKeys::of_tenant_deletion(),
             delta: Some(Delta::TenantDeletion),
+            refreshes: false,
         };
         if shared.stream.publish(&subject, make).await? {
             break;

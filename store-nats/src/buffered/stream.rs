@@ -23,7 +23,7 @@ use tokio::{
 use super::{message::DeltaMessage, state::StreamState};
 use crate::{
     connection::{Connection, REQUEST_TIMEOUT, RETRY_DELAY, WriteResult},
-    log::is_late,
+    log::{is_late, published_at},
     server_names::{LogSubject, id_to_token},
 };
 
@@ -251,7 +251,10 @@ impl DeltaStream {
             }
         }
         let name = delta_message.as_ref().map(|read| read.name.clone());
-        let is_effective = self.state_mut().read(sequence, &message.subject, delta_message, is_late(message));
+        let is_effective = {
+            let times = (published_at(message), is_late(message));
+            self.state_mut().read(sequence, &message.subject, delta_message, times)
+        };
         let sender = name.and_then(|name| lock(&self.own).remove(&name));
         match is_effective {
             // A caller that has gone needs no answer. Without an answer the outcome is unknown.

@@ -137,6 +137,10 @@ impl BufferedTenant {
         find: impl FnOnce(&Overlay) -> Option<T>,
     ) -> Result<Option<T>> {
         let stream = &self.shared.stream;
+        let thread = match &concerns {
+            Concerns::Thread(thread) => Some(thread.clone()),
+            Concerns::Run | Concerns::Tenant => None,
+        };
         let newest = match self.shared.config.reads {
             BufferReads::Eventual => return Ok(None),
             BufferReads::Strong => self.shared.catch_up().await?,
@@ -158,7 +162,19 @@ impl BufferedTenant {
                 }
             }
         };
-        self.shared.flush(newest).await.map(|()| None)
+        self.shared.flush(newest).await?;
+        match thread {
+            Some(thread) => self.check_not_quarantined(&thread).await.map(|()| None),
+            None => Ok(None),
+        }
+    }
+
+    /// Refuses what needs everything of a thread in the inner store, if a write to it is in quarantine (NB-7).
+    pub(crate) async fn check_not_quarantined(&self, thread: &ThreadId) -> Result<()> {
+        let Err(refusal) = self.shared.check_thread(&self.name, thread) else { return Ok(()) };
+        // It may have left the quarantine since.
+        self.shared.ask_inner().await?;
+        self.shared.check_thread(&self.name, thread).map_err(|_| refusal)
     }
 
     /// Runs a call that only reads.

@@ -111,7 +111,7 @@ impl RunReader for BufferedHandles {
                 let mut hides_stored = Vec::new();
                 let found = tenant
                     .find_or_settle(Concerns::Run, |overlay| {
-                        hides_stored = overlay.whole_threads().cloned().collect();
+                        hides_stored = overlay.hidden_threads().cloned().collect();
                         overlay.run(&id).cloned()
                     })
                     .await?;
