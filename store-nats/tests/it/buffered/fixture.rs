@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Need, OpenedStore, UnmetReason};
 use store_core::{
     Capabilities, Clock, EventDelivery, IdSource, Limits, ManualClock, Page, PageRequest, Progress, ReclaimedSpace,
-    Result, Store, Survives, TenantId, TenantStores, Timestamp, UuidSource, inspect::Inspector,
+    Result, Store, StoreIdentity, Survives, TenantId, TenantStores, Timestamp, UuidSource, health::StoreHealth,
+    inspect::Inspector,
 };
 use store_memory::{MemoryConfig, MemoryStore};
 use store_nats::{BufferConfig, Buffered, TestPrefix};
@@ -69,6 +70,14 @@ impl Store for TwoNodes {
         self.nodes[0].capabilities()
     }
 
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.nodes[1].identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.nodes[1].health().await
+    }
+
     async fn sync(&self) -> Result<()> {
         self.nodes[1].sync().await
     }
@@ -109,6 +118,14 @@ impl Store for WithoutMailbox {
 
     fn capabilities(&self) -> &Capabilities {
         self.0.capabilities()
+    }
+
+    fn identity(&self) -> Option<StoreIdentity> {
+        self.0.identity()
+    }
+
+    async fn health(&self) -> Result<StoreHealth> {
+        self.0.health().await
     }
 
     async fn sync(&self) -> Result<()> {

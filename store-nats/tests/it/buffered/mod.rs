@@ -1,5 +1,6 @@
 //! The write buffer: the suite through it, and what it promises in addition.
 
 mod conformance;
+mod faults;
 mod fixture;
 mod nodes;

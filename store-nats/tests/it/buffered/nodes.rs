@@ -12,15 +12,15 @@ use store_nats::{BaselinePublisher, BufferReads, Buffered, TestPrefix};
 
 use super::fixture::TempBuffer;
 
-fn id(text: &str) -> ThreadId {
+pub(super) fn id(text: &str) -> ThreadId {
     text.parse().unwrap()
 }
 
-fn commits(store: &dyn Store) -> Arc<dyn CommitCoordinator> {
+pub(super) fn commits(store: &dyn Store) -> Arc<dyn CommitCoordinator> {
     store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
 }
 
-fn message(thread: &str, text: &str) -> Commit {
+pub(super) fn message(thread: &str, text: &str) -> Commit {
     Commit::new(id(thread)).entry(NewEntry::new(Message::user(text)))
 }
 
@@ -292,7 +292,7 @@ async fn rate<F: Future<Output = ()>>(duration: Duration, mut act: impl FnMut() 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_after_commits_are_never_stale_and_figures_are_printed() {
     let (temp, first, second) = two_nodes(|_| ()).await;
-    let duration = Duration::from_millis(TestLength::pick_by_env(300, 1_000, 5_000) as u64);
+    let duration = Duration::from_millis(TestLength::pick_by_env(300, 1_000, 5_000));
     let publisher = BaselinePublisher::open(&TestPrefix::from_config(temp.config.servers.clone())).await.unwrap();
     let body = "x".repeat(600);
     let published = rate(duration, || async { publisher.publish(&body, 1).await.unwrap() }).await;

@@ -1,6 +1,7 @@
 //! The suite through a write buffer in front of a store on PostgreSQL, and what only this store shows of the buffer.
 
 mod nodes;
+mod quarantine;
 
 use std::{env, sync::Arc, time::Duration};
 
@@ -22,15 +23,6 @@ const MAX_RECORD_BYTES: u64 = (1 << 20) - (128 << 10);
 /// Cases that write more at once than a message takes (NB-8).
 const TOO_LARGE: [&str; 3] =
     ["commit::state_has_a_megabyte_at_most", "log::large_contents_round_trip", "log::large_contents_survive_a_reopen"];
-
-/// Cases that move the clock of the test and expect a buffer to know. It takes the time from the last answer of the
-/// server, and goes on from there; the clock of a test stands still.
-const OF_STOPPED_CLOCK: [&str; 4] = [
-    "thread::a_thread_written_meanwhile_is_not_pruned",
-    "thread::an_update_renews_the_time",
-    "thread::idle_threads_are_pruned",
-    "thread::threads_whose_children_stay_are_not_pruned",
-];
 
 struct BufferedPostgres;
 
@@ -111,9 +103,7 @@ impl Fixture for BufferedPostgres {
 
     fn gaps(&self) -> Vec<Gap> {
         let reason = "a message of the server has 1 MiB at most";
-        let too_large = TOO_LARGE.into_iter().map(|case| Gap { case, reason });
-        let reason = "the time of the last answer of the server is used, and the clock of the test stands still";
-        too_large.chain(OF_STOPPED_CLOCK.into_iter().map(|case| Gap { case, reason })).collect()
+        TOO_LARGE.into_iter().map(|case| Gap { case, reason }).collect()
     }
 
     async fn open(&self, limits: Limits) -> Result<OpenedStore> {
