@@ -161,48 +161,16 @@ impl OpenOptions {
             StoreUrl::Sqlite(path) => backend::sqlite_mailbox::open(path, self).await,
             StoreUrl::Postgres(url) => backend::postgres::open(url, self).await,
             StoreUrl::Nats(url) => backend::nats::open(url, self).await,
+            StoreUrl::Buffered { inner, servers } => backend::buffer::open(inner, servers, self).await,
         };
         Ok(stores?.with_shown_url(url.to_string()))
     }
 }
 
-/// A store behind a write buffer on NATS. [`Stores::new`] gives its parts.
+/// The write buffer in front of a store: applying what it holds, its quarantine, detaching it.
+/// [`Stores::write_buffer`] gives it.
 #[cfg(feature = "nats")]
 pub type WriteBuffer = store_nats::Buffered<Arc<dyn store_core::buffer::BufferTarget>>;
-
-#[cfg(feature = "nats")]
-impl OpenOptions {
-    /// Opens the store at `store` behind a write buffer on the servers at `servers`. The buffer is attached to the
-    /// store: until it is detached, the store can be opened for writing only through it.
-    ///
-    /// ```no_run
-    /// use std::sync::Arc;
-    ///
-    /// use agentstore::{OpenOptions, Stores};
-    ///
-    /// # async fn example() -> agentstore::Result<()> {
-    /// let buffer = OpenOptions::new().open_buffered("postgres://db/work", "nats://queue").await?;
-    /// let stores = Stores::new(Arc::new(buffer.clone()));
-    /// // Writes through `stores` are acknowledged when they are durable on the servers.
-    /// stores.close().await
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), for either URL; `Unsupported` for a store that a write buffer cannot stand in front of;
-    /// `Unavailable` if another buffer is attached to the store (NB-14).
-    pub async fn open_buffered(&self, store: &str, servers: &str) -> Result<WriteBuffer> {
-        backend::buffer::open(&store.parse()?, &servers.parse()?, self).await
-    }
-
-    /// Opens a store behind a write buffer at URLs that were already parsed.
-    ///
-    /// # Errors
-    /// As [`open_buffered`](Self::open_buffered).
-    pub async fn open_buffered_url(&self, store: &StoreUrl, servers: &StoreUrl) -> Result<WriteBuffer> {
-        backend::buffer::open(store, servers, self).await
-    }
-}
 
 /// Opens the store at `url` with the defaults of [`OpenOptions`] (CP-1).
 ///

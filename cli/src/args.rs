@@ -88,7 +88,9 @@ impl GlobalArgs {
                 return Err(format!("invalid value for `{name}`: {reason}"));
             }
         }
-        Ok(())
+        self.behind_buffer(self.unbuffered_url())
+            .map(drop)
+            .map_err(|reason| format!("invalid value for `--buffer`: {reason}"))
     }
 
     /// Returns the options of the parts that may be in another store than the threads, with their variables.
@@ -113,7 +115,6 @@ impl GlobalArgs {
             mailbox: url(&self.mailbox),
             settings: url(&self.settings),
             blobs: url(&self.blobs),
-            buffer: url(&self.buffer),
         }
     }
 
@@ -134,8 +135,21 @@ impl GlobalArgs {
         self.store.as_ref()?.0.as_ref().ok()
     }
 
-    /// Returns the URL of the store to use.
+    /// Returns the URL of the store to use, behind the write buffer if there is one.
     pub(crate) fn store_url(&self) -> StoreUrl {
+        let url = self.unbuffered_url();
+        self.behind_buffer(url.clone()).unwrap_or(url)
+    }
+
+    /// Returns a URL behind the write buffer, if one is given.
+    pub(crate) fn behind_buffer(&self, url: StoreUrl) -> Result<StoreUrl, String> {
+        match self.buffer.as_ref().map(StoreArg::url) {
+            Some(Ok(servers)) => url.behind_buffer(servers).map_err(|error| error.to_string()),
+            _ => Ok(url),
+        }
+    }
+
+    fn unbuffered_url(&self) -> StoreUrl {
         let default = || DEFAULT_STORE_URL.strip_prefix("file:").unwrap_or(DEFAULT_STORE_URL).into();
         self.given_store_url().cloned().unwrap_or_else(|| StoreUrl::File(default()))
     }
@@ -151,8 +165,6 @@ pub(crate) struct PartUrls {
     pub(crate) settings: Option<StoreUrl>,
     /// The bytes of blobs.
     pub(crate) blobs: Option<StoreUrl>,
-    /// The servers with the write buffer in front of the store of the threads.
-    pub(crate) buffer: Option<StoreUrl>,
 }
 
 /// Refuses an option that `command` cannot use, if it or its variable has a value.

@@ -183,6 +183,10 @@ fn default_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::CommitUnknown => CHECK_THE_STORE,
         ErrorKind::StorageFull => "free some space, then try again",
         ErrorKind::Poisoned => "run the command again, which reopens the store",
+        ErrorKind::Quarantined => {
+            "`agentstore buffer quarantine list` shows why the store refused the write; mend the cause, then retry or \
+             discard the write"
+        }
         ErrorKind::Corrupt if is_about_the_journal(error) => {
             "put the files `journal.0` and `journal.1` back as they were; or restore a backup; or run `agentstore repair \
              --yes --accept-lost-journal`, which opens the store without what only the journal had"

@@ -69,11 +69,7 @@ impl Session {
 
     /// Opens the stores at the URLs. A part whose URL leads to the store of the threads is in that store.
     pub(crate) async fn open_at(mut urls: PartUrls, tenant: TenantId, access: Access) -> Result<Self> {
-        let opened = match &urls.buffer {
-            Some(servers) => Self::open_behind_buffer(&urls.store, servers).await,
-            None => Self::open_stores(&urls.store, access).await,
-        };
-        let (threads, is_missing) = match opened {
+        let (threads, is_missing) = match Self::open_stores(&urls.store, access).await {
             Err(Failure::Library { error, .. }) if access == Access::ReadOrEmpty && is_missing_store(&error) => {
                 (Self::open_stores(&StoreUrl::Memory, Access::Read).await?, true)
             }
@@ -102,11 +98,6 @@ impl Session {
         Ok(Self { urls, stores, tenant, is_missing })
     }
 
-    async fn open_behind_buffer(url: &StoreUrl, servers: &StoreUrl) -> Result<Stores> {
-        let buffer = OpenOptions::new().open_buffered_url(url, servers).await?;
-        Ok(Stores::new(Arc::new(buffer)).with_backend_name("buffer"))
-    }
-
     async fn open_stores(url: &StoreUrl, access: Access) -> Result<Stores> {
         let bar = Arc::new(TerminalProgress::new("reading logs"));
         let options = open_options(url, access).with_progress(Arc::<TerminalProgress>::clone(&bar));
@@ -125,7 +116,8 @@ impl Session {
             ("AGENTSTORE_MAILBOX", url(&self.urls.mailbox)?),
             ("AGENTSTORE_SETTINGS", url(&self.urls.settings)?),
             ("AGENTSTORE_BLOBS", url(&self.urls.blobs)?),
-            ("AGENTSTORE_BUFFER", url(&self.urls.buffer)?),
+            // It is a part of the URL of the store.
+            ("AGENTSTORE_BUFFER", None),
             ("AGENTSTORE_TENANT", Some(self.tenant.as_str().into())),
         ])
     }
@@ -247,14 +239,17 @@ impl Session {
 /// Returns the options with which a command opens the store at a URL.
 fn open_options(url: &StoreUrl, access: Access) -> OpenOptions {
     match access {
+        Access::Read | Access::ReadOrEmpty | Access::Write if !url.outlives_process() => OpenOptions::new(),
         // These stores have no read-only mode and need none: several processes can have them open.
-        Access::Read | Access::ReadOrEmpty if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
+        Access::Read | Access::ReadOrEmpty
+            if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_) | StoreUrl::Buffered { .. }) =>
+        {
             OpenOptions::new().with_create(Create::Never)
         }
-        Access::Read | Access::ReadOrEmpty if url.outlives_process() => OpenOptions::new().read_only(),
-        Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
+        Access::Read | Access::ReadOrEmpty => OpenOptions::new().read_only(),
+        Access::Write => OpenOptions::new().with_create(Create::Never),
         Access::WriteWithoutJournal => OpenOptions::new().with_create(Create::Never).accepting_lost_journal(),
-        Access::Read | Access::ReadOrEmpty | Access::Write | Access::Create => OpenOptions::new(),
+        Access::Create => OpenOptions::new(),
     }
 }
 

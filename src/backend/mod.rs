@@ -1,6 +1,5 @@
 //! Translates the options of the facade into those of the backends. Each file is for one backend.
 
-#[cfg(feature = "nats")]
 pub(crate) mod buffer;
 pub(crate) mod file;
 pub(crate) mod memory;

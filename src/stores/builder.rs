@@ -100,6 +100,8 @@ pub struct StoresBuilder {
     options: OpenOptions,
     threads: PartSource,
     others: [(OtherPart, Option<PartSource>); 3],
+    /// The URL of the servers with the write buffer, or the reason why the text is none.
+    buffer: Option<Result<StoreUrl, String>>,
 }
 
 impl Stores {
@@ -134,7 +136,7 @@ impl Stores {
     /// ```
     pub fn builder(threads: impl Into<PartSource>) -> StoresBuilder {
         let others = [OtherPart::Mailbox, OtherPart::Settings, OtherPart::Blobs].map(|part| (part, None));
-        StoresBuilder { options: OpenOptions::new(), threads: threads.into(), others }
+        StoresBuilder { options: OpenOptions::new(), threads: threads.into(), others, buffer: None }
     }
 }
 
@@ -173,6 +175,22 @@ impl StoresBuilder {
         self.with_part(OtherPart::Blobs, source.into())
     }
 
+    /// Puts the write buffer on these NATS servers, `nats://…`, in front of the store of the threads, which must be at a
+    /// URL. Its writes are then acknowledged when they are durable on the servers, and applied a little later. Each
+    /// program that writes to the store must use the same buffer. [`Stores::write_buffer`] gives it.
+    ///
+    /// ```no_run
+    /// # use agentstore::Stores;
+    /// # async fn example() -> agentstore::Result<()> {
+    /// let stores = Stores::builder("postgres://db/work").buffer("nats://queue").open().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn buffer(mut self, servers: &str) -> Self {
+        self.buffer = Some(servers.parse().map_err(|error: Error| error.to_string()));
+        self
+    }
+
     fn with_part(mut self, part: OtherPart, source: PartSource) -> Self {
         if let Some((_, place)) = self.others.iter_mut().find(|(other, _)| *other == part) {
             *place = Some(source);
@@ -194,7 +212,11 @@ impl StoresBuilder {
     /// `Unsupported` if a store cannot have its part; `Invalid` if a power cut, or the end of the process, could take
     /// blobs to which threads refer; `Closed` for a store that was closed. The last three name both stores.
     pub async fn open(self) -> Result<Stores> {
-        let Self { options, threads, others } = self;
+        let Self { options, threads, others, buffer } = self;
+        let threads = match buffer {
+            Some(servers) => threads.behind_buffer(servers)?,
+            None => threads,
+        };
         let threads_url = match &threads.0 {
             Source::Url(url, _) => url.as_ref().as_ref().ok().cloned(),
             Source::Opened(_) => None,
@@ -212,6 +234,22 @@ impl StoresBuilder {
 }
 
 impl PartSource {
+    /// Puts a write buffer in front of the store at the URL.
+    fn behind_buffer(self, servers: Result<StoreUrl, String>) -> Result<Self> {
+        match self.0 {
+            Source::Opened(_) => {
+                let reason = "a write buffer is put in front of a URL, and not of a store that is open already";
+                Err(Error::invalid("composition", reason))
+            }
+            Source::Url(url, options) => {
+                let servers = servers.map_err(|reason| invalid_url(&reason).in_part("buffer"))?;
+                let url = url.map_err(|reason| invalid_url(&reason))?;
+                let buffered = url.behind_buffer(&servers).map_err(|error| error.in_part("buffer"))?;
+                Ok(Self(Source::Url(Box::new(Ok(buffered)), options)))
+            }
+        }
+    }
+
     async fn open(self, options: &OpenOptions) -> Result<Stores> {
         match self.0 {
             Source::Opened(stores) => Ok(stores),

@@ -12,6 +12,8 @@ pub use self::{
     builder::{PartSource, StoresBuilder},
     check::{PartCheck, StoresCheck},
 };
+#[cfg(feature = "nats")]
+use crate::WriteBuffer;
 use crate::{
     Decorator,
     composed::{ComposedStore, OtherPart},
@@ -38,6 +40,9 @@ pub struct Stores {
     blobs: Option<OpenedPart>,
     log_files: Option<Arc<dyn LogFiles>>,
     blob_options: BlobOptions,
+    /// The write buffer in front of the store of the threads.
+    #[cfg(feature = "nats")]
+    write_buffer: Option<WriteBuffer>,
 }
 
 /// The store of a part.
@@ -73,7 +78,31 @@ impl Stores {
         let part = Arc::clone(&store);
         let threads = OpenedPart { store: part, clock: Arc::new(SystemClock), backend: "other", url: None };
         let (mailbox, settings, blobs) = (None, None, None);
-        Self { store, threads, mailbox, settings, blobs, log_files: None, blob_options: BlobOptions::default() }
+        Self {
+            store,
+            threads,
+            mailbox,
+            settings,
+            blobs,
+            log_files: None,
+            blob_options: BlobOptions::default(),
+            #[cfg(feature = "nats")]
+            write_buffer: None,
+        }
+    }
+
+    /// Returns the write buffer in front of the store of the threads, if the store was opened behind one: by
+    /// [`StoresBuilder::buffer`] or by a URL such as `nats+postgres://db/work?buffer=nats://queue`.
+    #[cfg(feature = "nats")]
+    #[must_use]
+    pub const fn write_buffer(&self) -> Option<&WriteBuffer> {
+        self.write_buffer.as_ref()
+    }
+
+    #[cfg(feature = "nats")]
+    pub(crate) fn with_write_buffer(mut self, buffer: WriteBuffer) -> Self {
+        self.write_buffer = Some(buffer);
+        self
     }
 
     /// Sets the name of the backend, which metrics use as a label; `other` by default.

@@ -30,10 +30,20 @@ pub enum StoreUrl {
     Postgres(ServerUrl),
     /// The mailbox on these NATS servers, which keep no other part of a store.
     Nats(ServerUrl),
+    /// A store behind a write buffer.
+    Buffered {
+        /// The store itself, the inner store.
+        inner: Box<Self>,
+        /// The NATS servers with the buffer.
+        servers: ServerUrl,
+    },
 }
 
 /// The known schemes, for error messages.
 const KNOWN_SCHEMES: &str = "known schemes are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
+
+const MISSING_BUFFER: &str = "`nats+…` names a store and, as its last parameter, the servers with the write buffer in \
+    front of it, as in `nats+postgres://db/work?buffer=nats://queue`";
 
 impl StoreUrl {
     /// Returns the URL with all its secrets. Use it to open a store, and do not show it.
@@ -41,7 +51,22 @@ impl StoreUrl {
     pub fn with_password(&self) -> String {
         match self {
             Self::Postgres(url) | Self::Nats(url) => url.with_password().to_owned(),
+            Self::Buffered { inner, servers } => buffered_text(&inner.with_password(), servers.with_password()),
             other => other.to_string(),
+        }
+    }
+
+    /// Returns the URL of this store behind the write buffer on these servers: `nats+postgres://…?buffer=nats://…`.
+    ///
+    /// # Errors
+    /// `Invalid` if `servers` is not a URL of NATS servers, or if this store is behind a buffer already.
+    pub fn behind_buffer(&self, servers: &Self) -> Result<Self> {
+        match (self, servers) {
+            (Self::Buffered { .. }, _) => Err(invalid("the store has a write buffer already".to_owned())),
+            (inner, Self::Nats(servers)) => {
+                Ok(Self::Buffered { inner: Box::new(inner.clone()), servers: servers.clone() })
+            }
+            _ => Err(invalid("a write buffer is on NATS servers: name it as `nats://…`".to_owned())),
         }
     }
 
@@ -49,12 +74,13 @@ impl StoreUrl {
     ///
     /// Two paths name the same store if they lead to the same folder or file. Two PostgreSQL URLs name the same store
     /// if they contain the same host, port, database and schema. Two NATS URLs name the same store if they have the
-    /// same prefix, the same credentials and at least one server in common. Names of hosts are compared as text: two
+    /// same prefix, the same credentials and at least one server in common. A write buffer makes no other store. Names of hosts are compared as text: two
     /// names of one server count as two servers. Two `memory:` URLs name the same store, because
     /// [`open_with_mailbox`](crate::OpenOptions::open_with_mailbox) opens only one store for both.
     #[must_use]
     pub fn is_same_store(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::Buffered { inner, .. }, other) | (other, Self::Buffered { inner, .. }) => inner.is_same_store(other),
             (Self::File(left), Self::File(right)) | (Self::Sqlite(left), Self::Sqlite(right)) => {
                 left == right
                     || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
@@ -67,8 +93,12 @@ impl StoreUrl {
 
     /// Returns whether data that is written to the store outlives the process.
     #[must_use]
-    pub const fn outlives_process(&self) -> bool {
-        !matches!(self, Self::Memory)
+    pub fn outlives_process(&self) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::Buffered { inner, .. } => inner.outlives_process(),
+            _ => true,
+        }
     }
 }
 
@@ -92,6 +122,7 @@ impl FromStr for StoreUrl {
             }
             "postgres" | "postgresql" => ServerUrl::postgres(text).map(Self::Postgres),
             "nats" | "tls" => ServerUrl::nats(text).map(Self::Nats),
+            _ if scheme.starts_with("nats+") => parse_buffered(text.strip_prefix("nats+").unwrap_or_default()),
             _ => Err(invalid(format!("the scheme `{}` is unknown; {KNOWN_SCHEMES}", excerpt(scheme)))),
         }
     }
@@ -104,8 +135,22 @@ impl fmt::Display for StoreUrl {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             Self::Postgres(url) | Self::Nats(url) => url.fmt(f),
+            Self::Buffered { inner, servers } => f.write_str(&buffered_text(&inner.to_string(), &servers.to_string())),
         }
     }
+}
+
+/// Parses the URL of a store, followed by the parameter `buffer` with the URL of the servers. It is the last parameter,
+/// so that the parameters of the servers need no percent-encoding.
+fn parse_buffered(text: &str) -> Result<StoreUrl> {
+    let split = ["?buffer=", "&buffer="].iter().find_map(|separator| text.split_once(separator));
+    let (inner, servers) = split.ok_or_else(|| invalid(MISSING_BUFFER.to_owned()))?;
+    inner.parse::<StoreUrl>()?.behind_buffer(&servers.parse()?)
+}
+
+fn buffered_text(inner: &str, servers: &str) -> String {
+    let separator = if inner.contains('?') { '&' } else { '?' };
+    format!("nats+{inner}{separator}buffer={servers}")
 }
 
 fn parse_path(rest: &str, message_if_empty: &str) -> Result<PathBuf> {
@@ -163,6 +208,9 @@ mod tests {
             ("sqlite:", "needs the path of a file"),
             ("file://host/path", "a host is not allowed"),
             ("memory:x", "the store has no name"),
+            ("nats+postgres://db/work", "names a store and, as its last parameter, the servers"),
+            ("nats+memory:?buffer=memory:", "a write buffer is on NATS servers"),
+            ("nats+nats+memory:?buffer=nats://a&buffer=nats://b", "the store has a write buffer already"),
             ("file:a\0b", "NUL"),
         ] {
             let error = text.parse::<StoreUrl>().unwrap_err();
@@ -182,6 +230,10 @@ mod tests {
             ("nats://ada:canary@one,two:4333/?prefix=x&assume_sync=true", "nats://one,two:4333/?prefix=x"),
             ("nats://canary@one?replicas=3", "nats://one?replicas=3"),
             ("tls://one/?creds=/canary", "tls://one/"),
+            (
+                "nats+postgres://ada:canary@db/work?schema=x&buffer=nats://bob:canary@queue/?prefix=b&assume_sync=true",
+                "nats+postgres://db/work?schema=x&buffer=nats://queue/?prefix=b",
+            ),
         ] {
             let url: StoreUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), shown);
@@ -216,6 +268,8 @@ mod tests {
             ("nats://one", "nats://one/?prefix=x", different),
             ("nats://ada:secret@one", "nats://bob:secret@one", different),
             ("nats://one", "postgres://one", different),
+            ("nats+postgres://db/work?buffer=nats://one", "postgres://db/work", same),
+            ("postgres://db/work", "nats+postgres://db/play?buffer=nats://one", different),
         ] {
             let [left, right] = [left, right].map(|url| url.parse::<StoreUrl>().unwrap());
             assert_eq!(left.is_same_store(&right), expected, "{left} {right}");
@@ -224,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_url_is_displayed_as_it_was_parsed() {
-        for text in ["memory:", "file:./a b", "file:/abs", "sqlite:./m.db"] {
+        for text in ["memory:", "file:./a b", "file:/abs", "sqlite:./m.db", "nats+memory:?buffer=nats://a/?prefix=b"] {
             assert_eq!(text.parse::<StoreUrl>().unwrap().to_string(), text);
         }
     }

@@ -102,7 +102,14 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
 }
 
 fn url_of<'a>(name: &str, url: &'a StoreArg) -> Result<&'a StoreUrl> {
-    url.url().map_err(|reason| Failure::Usage(format!("invalid value for `{name}`: {reason}")))
+    let url = url.url().map_err(|reason| Failure::Usage(format!("invalid value for `{name}`: {reason}")))?;
+    if let StoreUrl::Buffered { inner, .. } = url {
+        return Err(Failure::Usage(format!(
+            "`{name}`: copies are made of the store itself, without a write buffer: run `agentstore buffer detach`, then \
+             name the store as `{inner}`"
+        )));
+    }
+    Ok(url)
 }
 
 /// Returns where the parts of one side are: the mailbox, and the bytes of blobs. Config, profiles and audit log in a

@@ -288,7 +288,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
         Command::Copy(args) => copy::run(args, &global, out).await?,
-        Command::Buffer(args) => buffer::run(args, &global, out).await?,
+        Command::Buffer(args) => Box::pin(buffer::run(args, &global, out)).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,

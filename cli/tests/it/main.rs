@@ -12,6 +12,7 @@ mod audit;
 mod bench;
 mod blobs;
 mod branches;
+mod buffer;
 mod compositions;
 mod config;
 mod conformance;

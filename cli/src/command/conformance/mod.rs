@@ -61,6 +61,10 @@ async fn check_store_is_empty(global: &GlobalArgs) -> Result<()> {
     let store = global.store_url();
     let session = match &store {
         StoreUrl::File(path) | StoreUrl::Sqlite(path) if path.exists() => Session::open(global, Access::Read).await?,
+        StoreUrl::Buffered { inner, .. } => {
+            let text = format!("the suite is run on a store without a write buffer: name it as `{inner}`");
+            return Err(Failure::Usage(text));
+        }
         StoreUrl::Postgres(_) | StoreUrl::Nats(_) => match Session::open(global, Access::Read).await {
             Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::SchemaMismatch => return Ok(()),
             opened => opened?,

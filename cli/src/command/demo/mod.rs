@@ -55,6 +55,7 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
         .map_err(|error| Failure::io("no temporary folder can be created", error))?;
     let temporary_url = || StoreUrl::File(folder.path().join("agentstore-data"));
     let store = global.given_store_url().cloned().unwrap_or_else(temporary_url);
+    let store = global.behind_buffer(store).map_err(Failure::Usage)?;
     let demo = Demo {
         urls: PartUrls { store, ..global.part_urls() },
         tenant: global.tenant.clone(),
