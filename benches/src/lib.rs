@@ -12,6 +12,7 @@
 //! - `bin/sqlite`: the SQLite mailbox compared with direct writes to SQLite
 //! - `bin/news`: the time until a process receives what another process wrote
 //! - `bin/copies`: a copy from files to PostgreSQL compared with COPY of the same rows
+//! - `bin/buffer`: commits through a write buffer compared with messages that are only published
 //! - `bin/opening`: the time and memory that it takes to open a large file store
 //!
 //! Figures can be compared only if one machine measured them in one run. To run a program, for example `cost`:
