@@ -16,7 +16,7 @@ use store_core::{
     },
 };
 
-use super::RandomStore;
+use super::{RandomStore, fixture::set_clock};
 use crate::{
     Failure, Fixture, OpenedStore, Verdict,
     check::{expect, expect_eq, expect_kind, expect_some},
@@ -116,13 +116,15 @@ async fn put_document(stores: &TenantStores) -> Result<u64, Failure> {
 
 /// A copy remembers keys, claims and ids, and gives no number again (VF-4, VF-6).
 pub async fn a_copy_has_what_was_given(fixture: Arc<dyn Fixture>) -> Verdict {
-    let (_source, source) = empty_store(&fixture).await?;
+    let (opened_source, source) = empty_store(&fixture).await?;
     let fence = write_what_is_remembered(&source).await?;
     // A number that no record has any more is remembered, too.
     let revision = put_document(&source).await?;
     let documents = expect_some(source.documents.clone(), "documents")?;
     documents.write_documents(WriteDocuments::new([DocumentChange::delete(document_key()?)])).await?;
-    let (_target, target) = empty_store(&fixture).await?;
+    let (opened_target, target) = empty_store(&fixture).await?;
+    // Otherwise new work might be due later.
+    set_clock(&*fixture, (&opened_source, &opened_target)).await?;
     expect_equal(&copy(&source, &target).await?)?;
     let commits = expect_some(target.commits.clone(), "commits")?;
     let threads = expect_some(target.threads.clone(), "threads")?;
