@@ -74,9 +74,9 @@ impl StoreUrl {
     ///
     /// Two paths name the same store if they lead to the same folder or file. Two PostgreSQL URLs name the same store
     /// if they contain the same host, port, database and schema. Two NATS URLs name the same store if they have the
-    /// same prefix, the same credentials and at least one server in common. A write buffer makes no other store. Names of hosts are compared as text: two
-    /// names of one server count as two servers. Two `memory:` URLs name the same store, because
-    /// [`open_with_mailbox`](crate::OpenOptions::open_with_mailbox) opens only one store for both.
+    /// same prefix, the same credentials and at least one server in common. A store behind a write buffer is the same
+    /// as without it. Names of hosts are compared as text: two names of one server count as two servers. Two `memory:`
+    /// URLs name the same store, because [`Stores::builder`](crate::Stores::builder) opens only one store for both.
     #[must_use]
     pub fn is_same_store(&self, other: &Self) -> bool {
         match (self, other) {
