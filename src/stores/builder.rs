@@ -175,8 +175,8 @@ impl StoresBuilder {
         self.with_part(OtherPart::Blobs, source.into())
     }
 
-    /// Puts the write buffer on these NATS servers, `nats://…`, in front of the store of the threads, which must be at a
-    /// URL. Its writes are then acknowledged when they are durable on the servers, and applied a little later. Each
+    /// Puts the write buffer on these NATS servers, `nats://…`, in front of the store of the threads, which must be at
+    /// a URL. Its writes are then acknowledged when they are durable on the servers, and applied a little later. Each
     /// program that writes to the store must use the same buffer. [`Stores::write_buffer`] gives it.
     ///
     /// ```no_run

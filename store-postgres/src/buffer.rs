@@ -212,7 +212,7 @@ fn quarantined_of(row: &PgRow) -> Result<QuarantinedDelta> {
     Ok(QuarantinedDelta::new(read_u64(row, 3)?, tenant, read_text(row, 5)?, since, read_text(row, 7)?))
 }
 
-/// Returns the error about a delta whose rows the server refuses, whoever writes them and however often: its data, a
+/// Returns the error about a delta whose rows the server refuses, however often they are written: its data, a
 /// constraint, a limit of the server, or a trigger. Other errors are about the server (NB-7).
 fn refusal_of_delta(error: Error) -> Error {
     let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SqlError>());

@@ -122,8 +122,8 @@ impl Overlay {
 
     /// Removes a delta that the store behind has applied, unless later deltas have replaced its records.
     ///
-    /// If the overlay has everything of a thread, it keeps that, so that later decisions need not read the store behind.
-    /// Returns these threads. [`forget`](Self::forget) ends it.
+    /// If the overlay has everything of a thread, it keeps that, so that later decisions need not read the store
+    /// behind. Returns these threads. [`forget`](Self::forget) ends it.
     pub fn remove(&mut self, at: u64, delta: &Delta) -> Vec<ThreadId> {
         self.deltas = self.deltas.saturating_sub(1);
         let mut kept = Vec::new();
@@ -300,8 +300,8 @@ impl Overlay {
         self.threads.iter().filter(|(_, overlay)| overlay.hides_stored.is_some()).map(|(id, _)| id)
     }
 
-    /// Returns whether the overlay has every record of a thread: its record, log, keys, state and pending input. Its runs
-    /// and documents, once they are applied, are in the store behind.
+    /// Returns whether the overlay has every record of a thread: its record, log, keys, state and pending input. Its
+    /// runs and documents, once they are applied, are in the store behind.
     #[must_use]
     pub fn is_whole(&self, thread: &ThreadId) -> bool {
         self.threads.get(thread).is_some_and(|overlay| overlay.is_whole)

@@ -23,8 +23,8 @@ pub(super) type Stamped<T> = (u64, T);
 pub(super) struct ThreadOverlay {
     /// The newest delta about the thread.
     pub(super) newest: u64,
-    /// The newest deletion or creation of the thread, if it is not applied. What the inner store has of the thread, also
-    /// of its runs and documents, is then older, and does not count.
+    /// The newest deletion or creation of the thread, if it is not applied. What the inner store has of the thread,
+    /// also of its runs and documents, is then older, and does not count.
     pub(super) hides_stored: Option<u64>,
     /// Whether every record of the thread is here, because a delta created or deleted it. Records of an existing thread
     /// are kept for a while after they are applied.

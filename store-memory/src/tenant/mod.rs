@@ -42,8 +42,8 @@ pub(crate) struct SharedState {
     /// The revision of the newest write of documents. All tenants share it, so that a tenant that was deleted and is
     /// used again gives no revision twice (DO-3).
     pub(crate) newest_document_revision: Lock<u64>,
-    /// The write buffer in front of the store, how far its deltas are applied, and its quarantine. Held while deltas are
-    /// applied.
+    /// The write buffer in front of the store, how far its deltas are applied, and its quarantine. Held while deltas
+    /// are applied.
     pub(crate) attached_buffer: Lock<AttachedBuffer>,
 }
 

@@ -156,8 +156,8 @@ impl Write<'_> {
             .is_some_and(|overlay| overlay.is_whole(self.thread))
     }
 
-    /// Runs a rule over the overlay alone, if that has the whole thread. Returns whether that was enough: the inner store
-    /// is then not read, and may be away (NB-6).
+    /// Runs a rule over the overlay alone, if that has the whole thread. Returns whether that was enough: the inner
+    /// store is then not read, and may be away (NB-6).
     fn decide_unread(&self, now: Option<Timestamp>, rule: &mut DecideOverView<'_>) -> Result<bool> {
         let (shared, name) = (&self.tenant.shared, &self.tenant.name);
         let Some((now, constants)) = now.zip(shared.constants.get()) else { return Ok(false) };

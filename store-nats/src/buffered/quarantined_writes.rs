@@ -25,7 +25,7 @@ pub struct QuarantinedWrite {
     pub kind: &'static str,
     /// Why it was not applied.
     pub reason: String,
-    /// Store time since when it is in quarantine.
+    /// The store time at which it was put into quarantine.
     pub since: Timestamp,
     /// Its size in bytes.
     pub bytes: u64,
@@ -58,8 +58,8 @@ impl QuarantinedWrite {
 impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     /// Returns what is in quarantine, in the order of the stream (NB-7).
     ///
-    /// Until it is retried or discarded, the threads that it is about accept no writes (`Quarantined`), and lists do not
-    /// show it. It never goes away by itself, except if its tenant is deleted.
+    /// Until it is retried or discarded, the threads that it is about accept no writes (`Quarantined`), and lists do
+    /// not show it. It never goes away by itself, except if its tenant is deleted.
     ///
     /// # Errors
     /// `Unavailable` if the servers or the inner store cannot be reached; `Closed`.
@@ -71,8 +71,8 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
         Ok(quarantine.iter().map(|it| QuarantinedWrite::of(it, quarantine.relied_on_by(it))).collect())
     }
 
-    /// Returns the message of a write in quarantine, as the stream had it: a JSON object with the records that the write
-    /// changes. It contains the data of users.
+    /// Returns the message of a write in quarantine, as the stream had it: a JSON object with the records that the
+    /// write changes. It contains the data of users.
     ///
     /// # Errors
     /// `NotFound` if the write is not in quarantine; those of [`quarantined`](Self::quarantined).
@@ -97,8 +97,8 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
         shared.retry_quarantined(sequence).await
     }
 
-    /// Removes writes from the quarantine without applying them: acknowledged data is lost, and the threads accept writes
-    /// again. Every write that relies on one of them must be named, too.
+    /// Removes writes from the quarantine without applying them: acknowledged data is lost, and the threads accept
+    /// writes again. Every write that relies on one of them must be named, too.
     ///
     /// # Errors
     /// `NotFound` if one of them is not in quarantine; `Invalid` if a write that is not named relies on one of them;

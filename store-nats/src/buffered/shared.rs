@@ -36,7 +36,8 @@ const REMOVE_AFTER: u64 = WINDOW / 8;
 /// How often a node asks the inner store for a quarantine that is not empty.
 const QUARANTINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the error for a change of the quarantine that would apply a delta before one that it relies on, or without it.
+/// Returns the error for a change of the quarantine that would apply a delta before one that it relies on, or without
+/// it.
 fn relies_on(later: u64, earlier: u64) -> Error {
     Error::invalid("quarantine", format!("write {later} relies on write {earlier}: name both, or begin with that one"))
 }
@@ -109,8 +110,8 @@ impl Shared {
         Ok(end)
     }
 
-    /// Asks for the position of the inner store and its quarantine, if messages were removed from the stream before this
-    /// node read them, or if the quarantine may have changed.
+    /// Asks for the position of the inner store and its quarantine, if messages were removed from the stream before
+    /// this node read them, or if the quarantine may have changed.
     pub(crate) async fn learn_applied(&self) -> Result<()> {
         if self.stream.state().must_ask() {
             self.ask_inner().await?;
@@ -204,8 +205,8 @@ impl Shared {
         result
     }
 
-    /// Applies the next deltas. If the inner store refuses one for good, it goes into quarantine, and so does each delta
-    /// that relies on it (NB-7).
+    /// Applies the next deltas. If the inner store refuses one for good, it goes into quarantine, and so does each
+    /// delta that relies on it (NB-7).
     async fn apply_next(&self) -> Result<()> {
         let mut limit = self.config.batch;
         loop {
@@ -288,8 +289,8 @@ impl Shared {
         .await
     }
 
-    /// Releases deltas from the quarantine, and applies deltas in the same step, until a change takes effect or `choose`
-    /// finds nothing to do.
+    /// Releases deltas from the quarantine, and applies deltas in the same step, until a change takes effect or
+    /// `choose` finds nothing to do.
     async fn change_quarantine(
         &self,
         choose: impl Fn(&StreamState) -> Result<Option<(Vec<ReadDelta>, Vec<u64>)>> + Send,

@@ -156,8 +156,8 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     /// Returns when everything about a thread that was acknowledged before the call is in the inner store (NB-10).
     ///
     /// # Errors
-    /// `Unavailable` if the inner store has not taken it within the deadline of flushes; `Quarantined` if a write to the
-    /// thread is in quarantine; `Closed`.
+    /// `Unavailable` if the inner store has not taken it within the deadline of flushes; `Quarantined` if a write to
+    /// the thread is in quarantine; `Closed`.
     pub async fn flush(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
         let shared = &self.state.shared;
         shared.check_open()?;
@@ -173,8 +173,8 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     /// Returns when everything that was acknowledged before the call is in the inner store (NB-10).
     ///
     /// # Errors
-    /// As [`flush`](Self::flush). If there are writes in quarantine, everything else is applied, and the error names the
-    /// first of them.
+    /// As [`flush`](Self::flush). If there are writes in quarantine, everything else is applied, and the error names
+    /// the first of them.
     pub async fn drain(&self) -> Result<()> {
         self.state.shared.check_open()?;
         drain(&self.state.shared).await?;

@@ -35,7 +35,8 @@ struct Sweep {
     charges: BTreeMap<String, u64>,
 }
 
-/// Polls a call at most `polls` times, waits for `pause`, and drops it. Returns how it ended, or none if it was dropped.
+/// Polls a call at most `polls` times, waits for `pause`, and drops it. Returns how it ended, or none if it was
+/// dropped.
 async fn poll_then_drop(mut call: HandlerCall, polls: usize, pause: Duration) -> Option<Result<Done, Failure>> {
     let mut remaining_polls = polls;
     let ended = std::future::poll_fn(|context| {
