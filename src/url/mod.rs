@@ -45,6 +45,8 @@ const KNOWN_SCHEMES: &str = "known schemes are `memory:`, `file:PATH`, `sqlite:P
 const MISSING_BUFFER: &str = "`nats+…` names a store and, as its last parameter, the servers with the write buffer in \
     front of it, as in `nats+postgres://db/work?buffer=nats://queue`";
 
+const SECOND_BUFFER: &str = "the store has a write buffer already";
+
 impl StoreUrl {
     /// Returns the URL with all its secrets. Use it to open a store, and do not show it.
     #[must_use]
@@ -62,7 +64,7 @@ impl StoreUrl {
     /// `Invalid` if `servers` is not a URL of NATS servers, or if this store is behind a buffer already.
     pub fn behind_buffer(&self, servers: &Self) -> Result<Self> {
         match (self, servers) {
-            (Self::Buffered { .. }, _) => Err(invalid("the store has a write buffer already".to_owned())),
+            (Self::Buffered { .. }, _) => Err(invalid(SECOND_BUFFER.to_owned())),
             (inner, Self::Nats(servers)) => {
                 Ok(Self::Buffered { inner: Box::new(inner.clone()), servers: servers.clone() })
             }
@@ -145,6 +147,9 @@ impl fmt::Display for StoreUrl {
 fn parse_buffered(text: &str) -> Result<StoreUrl> {
     let split = ["?buffer=", "&buffer="].iter().find_map(|separator| text.split_once(separator));
     let (inner, servers) = split.ok_or_else(|| invalid(MISSING_BUFFER.to_owned()))?;
+    if inner.starts_with("nats+") {
+        return Err(invalid(SECOND_BUFFER.to_owned()));
+    }
     inner.parse::<StoreUrl>()?.behind_buffer(&servers.parse()?)
 }
 
