@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use store_core::{Commit, TenantId};
+use store_core::{Commit, ErrorKind, TenantId};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -57,7 +57,7 @@ async fn make_calls() {
     let threads = stores.threads(&tenant).unwrap();
     assert!(threads.load_thread(&"secret-thread".parse().unwrap()).await.unwrap().is_none());
     let refused = stores.commits(&tenant).unwrap().commit(Commit::new("secret-thread".parse().unwrap())).await;
-    assert!(refused.is_err());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 /// Tests CP-7: a span for each call, with its outcome and without ids.
