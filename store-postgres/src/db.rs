@@ -23,7 +23,7 @@ use store_core::{Error, Outcome, Result, TenantId};
 use crate::{
     clock::Clock,
     columns::read_u64,
-    config::{Pooler, PostgresConfig},
+    config::{PLANNER_SETTINGS, Pooler, PostgresConfig},
     error::{self, Effect, corrupt},
     schema,
     sql::Sql,
@@ -32,16 +32,6 @@ use crate::{
 
 /// A connection that was unused for longer than this is tested before it is used again.
 const MAX_UNTESTED_IDLE: Duration = Duration::from_secs(30);
-
-/// Planner settings. Plans are made once, possibly while tables are still small. So these settings force plans that
-/// look rows up by their keys.
-const PLANNER_SETTINGS: [(&str, &str); 5] = [
-    ("plan_cache_mode", "force_generic_plan"),
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-];
 
 /// The connections to the server, and the statements.
 #[derive(Debug)]
