@@ -195,6 +195,15 @@ pub async fn compare_tenants(
     Ok(report)
 }
 
+/// Reads the next records of a list, and adds them to its digest.
+async fn next_page(walk: &mut RecordWalk<'_>, digest: &mut RunningDigest) -> Result<Vec<StoredRecord>> {
+    let page = walk.next_page().await?;
+    for record in page.iter().filter(|record| record.list() != RecordList::Numbers) {
+        digest.add_record(record, &record.canonical());
+    }
+    Ok(page)
+}
+
 struct Copy<'a> {
     from: &'a TenantStores,
     to: &'a TenantStores,
@@ -354,7 +363,7 @@ impl Copy<'_> {
         Ok(Some(if is_whole { digests } else { Vec::new() }))
     }
 
-    /// Copies a list from after a key. The next page is read while the last one is written.
+    /// Copies a list from after a key. The next page is read and added to the digest while the last one is written.
     async fn copy_list(
         &self,
         (list, after, after_list): (RecordList, Option<RecordKey>, Option<RecordList>),
@@ -363,15 +372,12 @@ impl Copy<'_> {
     ) -> Result<Option<RunningDigest>> {
         let mut digest = RunningDigest::default();
         let mut walk = RecordWalk::new(self.source, list, after);
-        let mut page = walk.next_page().await?;
+        let mut page = next_page(&mut walk, &mut digest).await?;
         while let Some(last) = page.last().map(StoredRecord::key) {
-            if list != RecordList::Numbers {
-                page.iter().for_each(|record| digest.add_record(record, &record.canonical()));
-            }
             mark.records += length(page.len());
             mark.move_to(Some(list), Some(&last));
             total.note(list, length(page.len()));
-            let ((), next) = try_join(self.write(page, mark), walk.next_page()).await?;
+            let ((), next) = try_join(self.write(page, mark), next_page(&mut walk, &mut digest)).await?;
             page = next;
             if !progress.advance(mark.records, Some(total.at_least(mark.records))) {
                 return Ok(None);
