@@ -293,8 +293,10 @@ impl Log {
     pub(crate) async fn write_in_time(&self, log_subject: &LogSubject, last: u64, text: String) -> Result<WriteResult> {
         let until = self.connection.clock.now()?.saturating_add(self.answer_timeout);
         let last_read = *self.position.borrow();
-        let result =
-            self.connection.write_in_time(self.connection.names.subject_text(log_subject), last, text, until).await?;
+        let result = self
+            .connection
+            .write_in_time(self.connection.names.subject_text(log_subject), last, (None, text), until)
+            .await?;
         self.check_write_result(last_read, result)
     }
 

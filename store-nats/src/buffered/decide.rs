@@ -55,7 +55,8 @@ impl Write<'_> {
         let (shared, started_at) = (&self.tenant.shared, Instant::now());
         let (mut is_caught_up, mut attempts) = (false, 0);
         loop {
-            match self.attempt(&rule).await? {
+            // It is large, and the task of the call is moved before it begins.
+            match Box::pin(self.attempt(&rule)).await? {
                 Attempt::Done(answer) => return Ok(answer),
                 Attempt::Unconfirmed(result) if is_caught_up => return result,
                 Attempt::Unconfirmed(_) => {
@@ -193,15 +194,8 @@ impl Write<'_> {
         }
         let as_of = self.as_of.map_or(as_of, |position| position.min(as_of));
         let subject = shared.stream.subject(name.as_str(), self.thread.as_str());
-        let make = |message| DeltaMessage {
-            name: message,
-            tenant: name.clone(),
-            as_of,
-            keys,
-            delta: Some(delta),
-            refreshes: false,
-        };
-        Ok(if shared.stream.publish(&subject, make).await? { Attempt::Done(answer) } else { Attempt::Again })
+        let message = DeltaMessage { tenant: name.clone(), as_of, keys, delta: Some(delta), refreshes: false };
+        Ok(if shared.stream.publish(&subject, message).await? { Attempt::Done(answer) } else { Attempt::Again })
     }
 }
 

@@ -12,8 +12,6 @@ const FORMAT_VERSION: u64 = 1;
 /// A message of the stream: a delta, with what it was decided from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeltaMessage {
-    /// The name by which the node that wrote the message recognises it.
-    pub(crate) name: String,
     pub(crate) tenant: TenantId,
     /// The position of the stream up to which the node had read when it decided.
     pub(crate) as_of: u64,
@@ -24,11 +22,19 @@ pub(crate) struct DeltaMessage {
     pub(crate) refreshes: bool,
 }
 
+impl DeltaMessage {
+    /// Returns a message that only writes the keys of this one.
+    pub(crate) fn barrier(&self) -> Self {
+        let (tenant, keys) = (self.tenant.clone(), self.keys.clone());
+        Self { tenant, as_of: self.as_of, keys, delta: None, refreshes: self.refreshes }
+    }
+}
+
 impl Codec for DeltaMessage {
     fn write(&self, out: &mut String) {
         let list = |keys: &std::collections::BTreeSet<String>| keys.iter().cloned().collect::<Vec<_>>();
         let mut object = ObjectWriter::open(out);
-        object.field("format", &FORMAT_VERSION).field("name", &self.name).field("tenant", &self.tenant);
+        object.field("format", &FORMAT_VERSION).field("tenant", &self.tenant);
         object.field("as_of", &self.as_of);
         object.field_unless_default("reads", &list(&self.keys.reads)).field("writes", &list(&self.keys.writes));
         object.maybe("delta", self.delta.as_ref()).field_unless_default("refreshes", &self.refreshes);
@@ -40,10 +46,10 @@ impl Codec for DeltaMessage {
         if fields.take::<u64>("format")? > FORMAT_VERSION {
             return Err(DecodeError::new("is of a newer release").within("format"));
         }
-        let (name, tenant, as_of) = (fields.take("name")?, fields.take("tenant")?, fields.take("as_of")?);
+        let (tenant, as_of) = (fields.take("tenant")?, fields.take("as_of")?);
         let keys = DeltaKeys::from_lists(fields.maybe("reads")?.unwrap_or_default(), fields.take("writes")?);
         let (delta, refreshes) = (fields.maybe("delta")?, fields.maybe("refreshes")?.unwrap_or_default());
-        Ok(Self { name, tenant, as_of, keys, delta, refreshes })
+        Ok(Self { tenant, as_of, keys, delta, refreshes })
     }
 }
 
@@ -56,8 +62,8 @@ mod tests {
     #[test]
     fn a_message_is_read_back_and_a_newer_format_is_refused() {
         let keys = DeltaKeys::from_lists(vec!["r1".to_owned()], vec!["ta".to_owned(), "tb".to_owned()]);
-        let (name, tenant) = ("n".to_owned(), TenantId::default_tenant());
-        let message = DeltaMessage { name, tenant, as_of: 7, keys, delta: None, refreshes: true };
+        let tenant = TenantId::default_tenant();
+        let message = DeltaMessage { tenant, as_of: 7, keys, delta: None, refreshes: true };
         let text = message.encode();
         assert_eq!(DeltaMessage::read(&text).unwrap(), message);
         assert!(DeltaMessage::read(&text.replace(r#""format":1"#, r#""format":2"#)).is_err());

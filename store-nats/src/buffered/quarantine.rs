@@ -134,7 +134,6 @@ mod tests {
     fn record(sequence: u64, reads: &[&str], writes: &[&str]) -> QuarantinedDelta {
         let list = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         let message = DeltaMessage {
-            name: String::new(),
             tenant: TenantId::default_tenant(),
             as_of: sequence - 1,
             keys: DeltaKeys::from_lists(list(reads), list(writes)),

@@ -20,6 +20,9 @@ use super::{message::DeltaMessage, quarantine::Quarantine};
 /// position of the inner store.
 pub(crate) const WINDOW: u64 = 8_192;
 
+/// The size of the deltas that are applied together at most, about, unless one of them is larger.
+const MAX_BATCH_BYTES: u64 = 8 << 20;
+
 /// The size of the applied records that a node keeps at most, about.
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 /// The number of notes about threads with such records that a node keeps at most.
@@ -38,7 +41,6 @@ struct Waiting {
 impl Waiting {
     fn message(&self) -> DeltaMessage {
         DeltaMessage {
-            name: String::new(),
             tenant: self.read.tenant.clone(),
             as_of: self.as_of,
             keys: self.keys.clone(),
@@ -243,7 +245,13 @@ impl StreamState {
         let count = if is_deletion(first) {
             1
         } else {
-            let goes_on = |waiting: &&Waiting| !is_deletion(waiting) && relied_on(waiting).is_none();
+            let mut bytes = 0;
+            let goes_on = |waiting: &&Waiting| {
+                bytes += waiting.bytes;
+                (bytes <= MAX_BATCH_BYTES || bytes == waiting.bytes)
+                    && !is_deletion(waiting)
+                    && relied_on(waiting).is_none()
+            };
             self.waiting.iter().take(limit.max(1)).take_while(goes_on).count()
         };
         let deltas: Vec<_> = self.waiting.iter().take(count).map(|waiting| waiting.read.clone()).collect();
@@ -382,8 +390,8 @@ mod tests {
         let list = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         let delta = Delta::Deletion(ThreadDeletion::new(Timestamp::MIN));
         let keys = DeltaKeys::from_lists(list(reads), list(writes));
-        let (name, tenant, delta) = (String::new(), TenantId::default_tenant(), Some(delta));
-        Some(DeltaMessage { name, tenant, as_of, keys, delta, refreshes: false })
+        let (tenant, delta) = (TenantId::default_tenant(), Some(delta));
+        Some(DeltaMessage { tenant, as_of, keys, delta, refreshes: false })
     }
 
     /// Returns the position after the next batch of at most two deltas, and their number.

@@ -393,15 +393,9 @@ async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<u64> {
     loop {
         let as_of = shared.catch_up().await?;
         let subject = shared.stream.subject(name.as_str(), "-");
-        let make = |message| DeltaMessage {
-            name: message,
-            tenant: name.clone(),
-            as_of,
-            keys: DeltaKeys::of_tenant_deletion(),
-            delta: Some(Delta::TenantDeletion),
-            refreshes: false,
-        };
-        if shared.stream.publish(&subject, make).await? {
+        let (tenant, keys) = (name.clone(), DeltaKeys::of_tenant_deletion());
+        let message = DeltaMessage { tenant, as_of, keys, delta: Some(Delta::TenantDeletion), refreshes: false };
+        if shared.stream.publish(&subject, message).await? {
             break;
         }
     }

@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{message::DeltaMessage, state::StreamState};
 use crate::{
-    connection::{Connection, REQUEST_TIMEOUT, RETRY_DELAY, WriteResult},
+    connection::{Connection, NAME_HEADER, REQUEST_TIMEOUT, RETRY_DELAY, WriteResult},
     log::{is_late, published_at},
     server_names::{LogSubject, id_to_token},
 };
@@ -40,6 +40,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A message of this node that has not been read yet. It is not decoded when it is read.
+#[derive(Debug)]
+struct UnreadMessage {
+    message: DeltaMessage,
+    /// Tells whether the message takes effect.
+    sender: oneshot::Sender<bool>,
+}
+
 /// The stream, up to the message that was read last.
 #[derive(Debug)]
 pub(crate) struct DeltaStream {
@@ -50,9 +58,8 @@ pub(crate) struct DeltaStream {
     /// The number of the last request for the end of the stream, and its answer.
     end: AsyncMutex<(u64, u64)>,
     end_requests: AtomicU64,
-    /// Messages of this node that have not been read yet, by name. When one is read, its sender tells whether it takes
-    /// effect.
-    own: Mutex<HashMap<String, oneshot::Sender<bool>>>,
+    /// Messages of this node that have not been read yet, by number.
+    own: Mutex<HashMap<u64, UnreadMessage>>,
     node_name: String,
     next_number: AtomicU64,
     /// Why the stream cannot be read any further.
@@ -170,27 +177,25 @@ impl DeltaStream {
         self.connection.write(self.connection.names.subject_text(&LogSubject::Marker), String::new()).await
     }
 
-    /// Returns a name for a message of this node, and recognises it in the stream from now on.
-    fn register(&self) -> OwnMessage<'_> {
-        let name = format!("{}.{}", self.node_name, self.next_number.fetch_add(1, Ordering::Relaxed));
+    /// Notes a message of this node, so that it is recognised in the stream.
+    fn register(&self, message: DeltaMessage) -> OwnMessage<'_> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        lock(&self.own).insert(name.clone(), sender);
-        OwnMessage { stream: self, name, receiver }
+        lock(&self.own).insert(number, UnreadMessage { message, sender });
+        OwnMessage { stream: self, number, receiver }
     }
 
     /// Writes a message on a subject, and waits until it has been read. Returns whether it takes effect: if not, it
     /// never will, and the decision must be made again.
-    ///
-    /// `make` gets the name of the message.
-    pub(crate) async fn publish(&self, subject: &str, make: impl FnOnce(String) -> DeltaMessage) -> Result<bool> {
-        let mut own = self.register();
-        let message = make(own.name.clone());
+    pub(crate) async fn publish(&self, subject: &str, message: DeltaMessage) -> Result<bool> {
         let text = message.encode();
         let max_payload = u64::try_from(self.connection.client.server_info().max_payload).unwrap_or_default();
         check_limit("bytes of a buffered write", length(text.len()), max_payload.saturating_sub(HEADER_BYTES))?;
+        let mut own = self.register(message);
         let last = self.state().last_of_subject(subject);
         let until = self.connection.clock.now()?.saturating_add(self.connection.answer_timeout);
-        let error = match self.connection.write_in_time(subject.to_owned(), last, text, until).await {
+        let name = Some(format!("{} {}", self.node_name, own.number));
+        let error = match self.connection.write_in_time(subject.to_owned(), last, (name, text), until).await {
             Ok(WriteResult::Accepted(sequence)) => match own.wait(sequence).await {
                 Some(is_effective) => return Ok(is_effective),
                 None => Error::commit_unknown(None),
@@ -200,7 +205,7 @@ impl DeltaStream {
             Err(error) if error.outcome() == Outcome::Unknown => error,
             Err(error) => return Err(error),
         };
-        self.resolve(&mut own, subject, &message).await.ok_or(error)
+        self.resolve(&mut own, subject).await.ok_or(error)
     }
 
     /// Learns which message is the last one on a subject, after the server has refused a message.
@@ -217,7 +222,7 @@ impl DeltaStream {
     }
 
     /// Finds out whether a message whose answer was lost takes effect. Returns none if that is not possible in time.
-    async fn resolve(&self, own: &mut OwnMessage<'_>, subject: &str, message: &DeltaMessage) -> Option<bool> {
+    async fn resolve(&self, own: &mut OwnMessage<'_>, subject: &str) -> Option<bool> {
         let started_at = Instant::now();
         while started_at.elapsed() < self.connection.answer_timeout {
             if self.catch_up().await.is_ok()
@@ -226,8 +231,9 @@ impl DeltaStream {
                 return Some(is_effective);
             }
             // After a message that writes the same keys, the lost one can take no effect any more.
-            let barrier = DeltaMessage { name: String::new(), delta: None, ..message.clone() };
-            if let Ok(sequence) = self.connection.write(subject.to_owned(), barrier.encode()).await
+            let barrier = lock(&self.own).get(&own.number).map(|unread| unread.message.barrier());
+            if let Some(barrier) = barrier
+                && let Ok(sequence) = self.connection.write(subject.to_owned(), barrier.encode()).await
                 && self.wait_until_read(sequence).await.is_ok()
             {
                 return Some(own.is_effective().unwrap_or_default());
@@ -237,9 +243,18 @@ impl DeltaStream {
         None
     }
 
+    /// Takes a message that this node has written and not read yet.
+    fn take_own(&self, message: &Message) -> Option<UnreadMessage> {
+        let name = message.headers.as_ref()?.get(NAME_HEADER)?.as_str();
+        let number = name.strip_prefix(&self.node_name)?.trim_start().parse().ok()?;
+        lock(&self.own).remove(&number)
+    }
+
     fn read_message(&self, sequence: u64, message: &Message) {
-        let mut delta_message = None;
-        if message.subject.starts_with(&delta_subjects(&self.connection)) {
+        let (mut delta_message, mut sender) = (None, None);
+        if let Some(own) = self.take_own(message) {
+            (delta_message, sender) = (Some(own.message), Some(own.sender));
+        } else if message.subject.starts_with(&delta_subjects(&self.connection)) {
             match DeltaMessage::read(&String::from_utf8_lossy(&message.payload)) {
                 Ok(read) => delta_message = Some(read),
                 Err(error) => {
@@ -250,12 +265,10 @@ impl DeltaStream {
                 }
             }
         }
-        let name = delta_message.as_ref().map(|read| read.name.clone());
         let is_effective = {
             let times = (published_at(message), is_late(message));
             self.state_mut().read(sequence, &message.subject, delta_message, times)
         };
-        let sender = name.and_then(|name| lock(&self.own).remove(&name));
         match is_effective {
             // A caller that has gone needs no answer. Without an answer the outcome is unknown.
             Some(is_effective) => drop(sender.map(|sender| sender.send(is_effective))),
@@ -297,7 +310,7 @@ pub(crate) async fn has_deltas(connection: &Connection) -> Result<bool> {
 /// A message of this node that is being written.
 struct OwnMessage<'a> {
     stream: &'a DeltaStream,
-    name: String,
+    number: u64,
     receiver: oneshot::Receiver<bool>,
 }
 
@@ -321,7 +334,7 @@ impl OwnMessage<'_> {
 
 impl Drop for OwnMessage<'_> {
     fn drop(&mut self) {
-        lock(&self.stream.own).remove(&self.name);
+        lock(&self.stream.own).remove(&self.number);
     }
 }
 

@@ -245,15 +245,19 @@ impl Connection {
         self.write_with(subject, headers_expecting(last), text).await
     }
 
-    /// Writes a message as `write_if_last` does. If the message is stored after the time `until`, it has no effect.
+    /// Writes a message as `write_if_last` does. If the message is stored after the time `until`, it has no effect. The
+    /// node that wrote it recognises it in the stream by its name.
     pub(crate) async fn write_in_time(
         &self,
         subject: String,
         last: u64,
-        text: String,
+        (name, text): (Option<String>, String),
         until: Timestamp,
     ) -> Result<WriteResult> {
         let mut headers = headers_expecting(last);
+        if let Some(name) = name {
+            headers.insert(NAME_HEADER, name);
+        }
         headers.insert(DEADLINE_HEADER, until.as_millis().to_string());
         self.write_with(subject, headers, text).await
     }
@@ -353,6 +357,9 @@ const MIN_RECORD_BYTES: u64 = 64 << 10;
 
 /// The header with the time until which a message must be in the stream, in milliseconds since 1970.
 pub(crate) const DEADLINE_HEADER: &str = "Agentstore-Until";
+
+/// The header with the name of a message.
+pub(crate) const NAME_HEADER: &str = "Agentstore-Name";
 
 /// Returns headers with the sequence number of the message that must be the last one on the subject.
 fn headers_expecting(last: u64) -> HeaderMap {
