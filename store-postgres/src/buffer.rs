@@ -13,7 +13,8 @@ use sqlx::{
 use store_core::{
     Detail, Error, Outcome, Result, Store, TenantId, ThreadId, Timestamp,
     buffer::{
-        AppliedPosition, BufferTarget, DecideOverView, Delta, DeltaBatch, QuarantinedDelta, ReadDelta, ThreadDeletion,
+        AppliedPosition, ApplyStep, BufferTarget, DecideOverView, Delta, DeltaBatch, JoinedPlan, QuarantinedDelta,
+        ThreadDeletion, join_deltas,
     },
     commit::{CommitView, DecisionContext, NeededKeys, Plan},
     document::DocumentWritePlan,
@@ -136,12 +137,12 @@ impl BufferTarget for PostgresStore {
             // This is many transactions. It is repeated if the position is not moved after it.
             self.delete_tenant(tenant).await?;
         }
-        for read in batch.deltas.iter().filter(|_| deleted.is_none()) {
-            let tenant = tenants.get(&read.tenant).ok_or_else(Error::closed)?;
-            let (given_back, result) = apply(tenant, connection, read).await;
+        let steps = if deleted.is_some() { Vec::new() } else { join_deltas(&batch.deltas) };
+        for step in &steps {
+            let (given_back, result) = apply(&tenants, connection, step).await;
             connection = given_back;
             match result {
-                Ok(batches) => written.push((tenant, batches)),
+                Ok(batches) => written.extend(batches),
                 Err(error) => {
                     connection.roll_back().await?;
                     return Err(refusal_of_delta(error));
@@ -163,10 +164,8 @@ impl BufferTarget for PostgresStore {
                 Outcome::NotApplied => Err(error),
             };
         }
-        for (tenant, batches) in written {
-            for batch in batches {
-                tenant.notify_subscribers(batch.scopes_written());
-            }
+        for (tenant, batch) in written {
+            tenant.notify_subscribers(batch.scopes_written());
         }
         Ok(afterwards)
     }
@@ -269,20 +268,65 @@ async fn run(connection: &mut Connection<'_>, text: &str, arguments: PgArguments
     connection.write_text(text, || Ok(arguments)).await.map_err(|failed| failed.error)
 }
 
-type Written<'a> = (Connection<'a>, Result<Vec<Arc<Batch>>>);
+/// The connection, and what was written to each tenant.
+type Written<'a> = (Connection<'a>, Result<Vec<(&'a TenantHandle, Arc<Batch>)>>);
 
-/// Applies one delta in the transaction of `connection`.
-async fn apply<'a>(tenant: &'a TenantHandle, connection: Connection<'a>, read: &ReadDelta) -> Written<'a> {
-    match &*read.delta {
-        Delta::Thread(plan) => {
-            let lookup = Lookup {
-                runs: plan.runs.iter().map(|run| run.id.clone()).collect(),
-                scopes: plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect(),
-                ..Lookup::default()
+/// Applies a step in the transaction of `connection`.
+async fn apply<'a>(
+    tenants: &'a HashMap<TenantId, TenantHandle>,
+    connection: Connection<'a>,
+    step: &ApplyStep,
+) -> Written<'a> {
+    match step {
+        ApplyStep::Plans(plans) => apply_plans(tenants, connection, plans).await,
+        ApplyStep::Other(read) => match tenants.get(&read.tenant) {
+            Some(tenant) => apply_other(tenant, connection, &read.delta).await,
+            None => (connection, Err(Error::closed())),
+        },
+        _ => (connection, Err(Error::corrupt("a step that cannot be applied"))),
+    }
+}
+
+/// Applies the plans of several threads: those of each tenant with one statement.
+async fn apply_plans<'a>(
+    tenants: &'a HashMap<TenantId, TenantHandle>,
+    mut connection: Connection<'a>,
+    plans: &[JoinedPlan],
+) -> Written<'a> {
+    let mut written = Vec::new();
+    for (name, tenant) in tenants {
+        let mut batch = Batch::default();
+        for joined in plans.iter().filter(|joined| joined.tenant == *name) {
+            let thread = &joined.plan.receipt.thread;
+            let rule = |cache: &RecordCache| {
+                let mut part = batch.next_part();
+                add_plan(&mut part, cache, joined).map(|()| part)
             };
-            let rule = |cache: &RecordCache, _: DecisionContext<'_>| write_plan(cache, plan);
-            decide::write_in_transaction(tenant, Some(&plan.receipt.thread), (connection, lookup), rule).await
+            let (given_back, part) =
+                decide::batch_in_transaction(tenant, thread, (connection, lookup_of_plan(&joined.plan)), rule).await;
+            connection = given_back;
+            match part {
+                Ok(part) if batch.is_empty() => batch = part,
+                Ok(part) => batch.append(part),
+                Err(error) => return (connection, Err(error)),
+            }
+            // The records in the cache of this process are older.
+            tenant.remove_cached(thread);
         }
+        if !batch.is_empty() {
+            let batch = Arc::new(batch);
+            if let Err(error) = decide::write_batch_in_transaction(tenant, &mut connection, &batch).await {
+                return (connection, Err(error));
+            }
+            written.push((tenant, batch));
+        }
+    }
+    (connection, Ok(written))
+}
+
+/// Applies a delta that is not a plan.
+async fn apply_other<'a>(tenant: &'a TenantHandle, connection: Connection<'a>, delta: &Delta) -> Written<'a> {
+    let (connection, written) = match delta {
         Delta::Documents(plan) => {
             let scopes = plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect();
             let lookup = Lookup { scopes, ..Lookup::default() };
@@ -292,6 +336,15 @@ async fn apply<'a>(tenant: &'a TenantHandle, connection: Connection<'a>, read: &
         }
         Delta::Deletion(deletion) => apply_deletion(tenant, connection, deletion).await,
         _ => (connection, Err(Error::corrupt("a delta that cannot be applied"))),
+    };
+    (connection, written.map(|batches| batches.into_iter().map(|batch| (tenant, batch)).collect()))
+}
+
+fn lookup_of_plan(plan: &Plan) -> Lookup {
+    Lookup {
+        runs: plan.runs.iter().map(|run| run.id.clone()).collect(),
+        scopes: plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect(),
+        ..Lookup::default()
     }
 }
 
@@ -299,7 +352,7 @@ async fn apply_deletion<'a>(
     tenant: &'a TenantHandle,
     mut connection: Connection<'a>,
     deletion: &ThreadDeletion,
-) -> Written<'a> {
+) -> (Connection<'a>, Result<Vec<Arc<Batch>>>) {
     let deleted: Vec<_> = deletion.deleted.iter().map(|(id, _)| id.clone()).collect();
     let detached: Vec<_> = deletion.detached.iter().map(|child| child.thread.id.clone()).collect();
     let result = threads::apply_deletion(tenant, &mut connection, (&deleted, &detached), deletion.at).await;
@@ -332,25 +385,24 @@ fn with_present_floors(cache: &RecordCache, events: &EventPlan) -> Result<EventP
     Ok(events)
 }
 
-fn write_plan(cache: &RecordCache, plan: &Plan) -> Result<RuleResult<()>> {
+/// Adds what the plans of a thread write.
+fn add_plan(batch: &mut Batch, cache: &RecordCache, joined: &JoinedPlan) -> Result<()> {
+    let plan = &joined.plan;
     if !plan.documents.changes.is_empty() {
         return Err(Error::new(Detail::Unsupported { operation: "documents in a commit through a write buffer" }));
     }
     load_changed(cache, plan)?;
-    let mut batch = Batch::default();
-    match &plan.thread {
-        Some(_) => {
-            let mut plan = plan.clone();
-            plan.events = plan.events.map(|events| with_present_floors(cache, &events)).transpose()?;
-            batch.add_commit(&plan.receipt.thread, cache, &plan)?;
-        }
+    if plan.thread.is_none() {
         // Only what is kept about the id changes. The thread stays if there is one.
-        None => {
-            let row = cache.row.clone().unwrap_or_default();
-            batch.add_thread(&plan.receipt.thread, &row, (cache.thread()?, plan.id_record.clone()));
-        }
+        let row = cache.row.clone().unwrap_or_default();
+        batch.add_thread(&plan.receipt.thread, &row, (cache.thread()?, plan.id_record.clone()));
+        return Ok(());
     }
-    Ok(RuleResult::Write { batch, cache_update: CacheUpdate::Nothing, answer: () })
+    let mut joined = joined.clone();
+    if let Some(events) = &mut joined.plan.events {
+        *events = with_present_floors(cache, events)?;
+    }
+    batch.add_joined(cache, &joined)
 }
 
 fn write_events(cache: &RecordCache, plan: &DocumentWritePlan) -> Result<RuleResult<()>> {

@@ -202,6 +202,37 @@ pub(crate) async fn write_in_transaction<'a>(
     (connection, answer.map(|()| written_batches))
 }
 
+/// Makes a batch in a transaction that goes on. Returns its connection and the batch, which is not written.
+pub(crate) async fn batch_in_transaction<'a>(
+    tenant: &'a Tenant,
+    id: &ThreadId,
+    (connection, likely_records): (Connection<'a>, Lookup),
+    rule: impl Fn(&RecordCache) -> Result<Batch> + Send + Sync,
+) -> (Connection<'a>, Result<Batch>) {
+    let mut cache = RecordCache::new(Arc::clone(&tenant.constants), Some(id.clone()));
+    let mut decision_loop = DecisionLoop::new(tenant, connection, likely_records);
+    let batch = decision_loop.run(&mut cache, &|cache, _| Ok(RuleResult::Answer(rule(cache)?))).await;
+    (decision_loop.connection, batch)
+}
+
+/// Writes a batch in a transaction that goes on.
+pub(crate) async fn write_batch_in_transaction(
+    tenant: &Tenant,
+    connection: &mut Connection<'_>,
+    batch: &Arc<Batch>,
+) -> Result<()> {
+    for _ in 0..MAX_ROUNDS {
+        match batch.write(connection, tenant, tenant.db().clock.decision_time()?).await {
+            Ok(WriteResult::Done(_)) => return Ok(()),
+            // The answer has set the clock.
+            Ok(WriteResult::ClockDiffers) => {}
+            Ok(_) => break,
+            Err(failed) => return Err(failed.error),
+        }
+    }
+    Err(Error::unavailable("other callers kept writing to the same records"))
+}
+
 /// Runs a rule again and again until its result is written or needs no write. Loads the records that the rule misses.
 struct DecisionLoop<'a> {
     tenant: &'a Tenant,

@@ -6,6 +6,7 @@
 
 mod codec;
 mod delta;
+mod join;
 mod keys;
 mod overlay;
 mod target;
@@ -17,6 +18,7 @@ mod view;
 
 pub use self::{
     delta::{Delta, ThreadDeletion},
+    join::{ApplyStep, JoinedPlan, join_deltas},
     keys::{
         DeltaKeys, key_of_thread, keys_of_append, keys_of_commit, keys_of_deletion, keys_of_documents, keys_of_thread,
         tenant_key,

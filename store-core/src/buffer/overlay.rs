@@ -47,7 +47,7 @@ pub struct Overlay {
 }
 
 /// The size in bytes of the applied records that are kept of one thread at most.
-const MAX_KEPT_OF_THREAD: u64 = 4 << 20;
+const MAX_KEPT_OF_THREAD: u64 = 16 << 20;
 
 impl Overlay {
     /// Adds the delta with the sequence number `at`. Deltas are added in order.
@@ -300,8 +300,8 @@ impl Overlay {
         self.threads.iter().filter(|(_, overlay)| overlay.hides_stored.is_some()).map(|(id, _)| id)
     }
 
-    /// Returns whether the overlay has every record of a thread: its record, log, keys, state and pending input. Its
-    /// runs and documents, once they are applied, are in the store behind.
+    /// Returns whether the overlay knows which records a thread has: its record, entries, keys, state and pending
+    /// input. Those that are applied may be in the store behind only, as its runs and documents are.
     #[must_use]
     pub fn is_whole(&self, thread: &ThreadId) -> bool {
         self.threads.get(thread).is_some_and(|overlay| overlay.is_whole)

@@ -2,11 +2,14 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use super::{Delta, DeltaKeys, Overlay, OverlayView, ThreadDeletion, keys_of_commit, keys_of_deletion};
+use super::{
+    ApplyStep, Delta, DeltaKeys, Overlay, OverlayView, ReadDelta, StoreConstants, ThreadDeletion, UnreadStore,
+    join_deltas, keys_of_commit, keys_of_deletion,
+};
 use crate::{
     AgentId, AppendEvents, Commit, CommitKey, DocumentChange, DocumentKey, EventKind, Expect, IdSource, Json,
-    KeySegment, LaneId, Limits, Message, NewEntry, NewEvent, NewOutboxRow, OutboxTarget, RunChange, RunId, RunStatus,
-    Scope, StateChange, ThreadId, Timestamp,
+    KeySegment, LaneId, Limits, Message, NewEntry, NewEvent, NewOutboxRow, OutboxTarget, RunChange, RunId, RunOutcome,
+    RunStatus, Scope, StateChange, ThreadId, Timestamp,
     codec::Codec,
     commit::{CommitDecision, CommitKeyRecord, CommitView, DecisionContext, LogView, Plan, plan},
     document::{DocumentRef, DocumentState, DocumentView},
@@ -260,9 +263,15 @@ fn a_whole_thread_is_kept_and_forgotten() {
     assert_eq!(buffer.overlay.remove(first_at, &delta), [thread()]);
     assert!(buffer.overlay.is_whole(&thread()) && !buffer.overlay.hides_stored(&thread()));
     assert!(buffer.overlay.kept() > 0);
-    // The commit is still known by its key, and its entries by their ids; their contents are in the store behind.
-    let CommitDecision::Repeat(receipt) = buffer.decide(&commit_with_everything("k")).unwrap() else { panic!() };
-    assert_eq!(receipt.entry_ids, first.receipt.entry_ids);
+    // The commit is still known by its key, and its entries by their ids. The rest is in the store behind.
+    let (tenant, constants) = (TenantId::default_tenant(), constants());
+    let unread = UnreadStore::new(&tenant, &constants);
+    let (id, known_key) = (thread(), CommitKey::new("k").unwrap());
+    let view = OverlayView::new(&buffer.overlay, &unread, &id);
+    assert_eq!(view.entry(&first.receipt.entry_ids[1]).unwrap(), Some(2));
+    assert_eq!(view.key(&CommitKey::new("other").unwrap()).unwrap(), None);
+    assert!(!unread.was_asked());
+    assert!(view.key(&known_key).is_err() && unread.was_asked());
     assert!(buffer.overlay.entry(&thread(), &first.receipt.entry_ids[0]).is_none());
     let next = Commit::new(thread()).expecting(Expect::Version(version)).entry(NewEntry::new(Message::user("more")));
     let next = buffer.plan(&next);
@@ -276,6 +285,39 @@ fn a_whole_thread_is_kept_and_forgotten() {
     assert_eq!(buffer.overlay.entries(&thread()).map(|(seq, _)| seq).collect::<Vec<_>>(), [3]);
     assert_eq!(buffer.overlay.remove(second_at, &second), []);
     assert!(buffer.overlay.is_empty());
+}
+
+fn constants() -> StoreConstants {
+    StoreConstants { incarnation: 0, cursor_key: CursorKey::new([0; 32]), limits: Limits::default() }
+}
+
+/// Tests NB-6: the ten-thousandth commit to a thread needs the store behind as little as the first, and the node keeps
+/// little of the others.
+#[test]
+fn a_long_thread_is_decided_without_the_store_behind() {
+    let mut buffer = Buffer::new();
+    let (tenant, constants) = (TenantId::default_tenant(), constants());
+    for number in 0..1_000 {
+        let commit = commit_to("t", &number.to_string());
+        let unread = UnreadStore::new(&tenant, &constants);
+        let delta = if number == 0 {
+            Delta::of_commit(buffer.plan(&commit))
+        } else {
+            let context = DecisionContext::new(Timestamp::from_millis(5).unwrap(), &constants.limits, &*buffer.ids);
+            match plan(&OverlayView::new(&buffer.overlay, &unread, &commit.thread), &commit, context).unwrap() {
+                CommitDecision::Write(plan) => Delta::of_commit(*plan),
+                CommitDecision::Repeat(receipt) => panic!("{receipt:?}"),
+            }
+        };
+        assert!(!unread.was_asked(), "commit {number}");
+        let at = buffer.add(&delta);
+        assert_eq!(buffer.overlay.remove(at, &delta), [thread()]);
+    }
+    assert!(buffer.overlay.kept() < 1_000 * 600, "{}", buffer.overlay.kept());
+    let id = thread();
+    let unread = UnreadStore::new(&tenant, &constants);
+    let view = OverlayView::new(&buffer.overlay, &unread, &id);
+    assert!(view.node(500).is_err() && unread.was_asked(), "an older entry is in the store behind");
 }
 
 /// Tests NB-3: a delta that another node applied before this one read it is not in the overlay.
@@ -336,4 +378,77 @@ fn keys_name_what_a_commit_reads_and_writes() {
     let mut deletion = ThreadDeletion::new(Timestamp::MIN);
     deletion.deleted.push((thread(), ThreadIdRecord::default()));
     assert_eq!(kinds(&keys_of_deletion(&deletion).writes), "ctx");
+}
+
+/// Decides commits one after another, and returns them as a store behind the buffer gets them.
+fn read_deltas(commits: impl IntoIterator<Item = Commit>) -> Vec<ReadDelta> {
+    let mut buffer = Buffer::new();
+    let read = commits.into_iter().map(|commit| {
+        let delta = Delta::of_commit(buffer.plan(&commit));
+        ReadDelta::new(buffer.add(&delta), TenantId::default_tenant(), Arc::new(delta))
+    });
+    read.collect()
+}
+
+fn commit_to(thread: &str, key: &str) -> Commit {
+    Commit::new(ThreadId::new(thread).unwrap())
+        .with_key(CommitKey::new(key).unwrap())
+        .entry(NewEntry::new(Message::user(key)))
+}
+
+/// Tests NB-4.
+#[test]
+fn plans_of_one_thread_are_joined_into_their_last_records() {
+    let run = |status| RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap());
+    let event = || NewEvent::new(EventKind::new("k").unwrap(), [Scope::Thread(thread())]);
+    let set = |key, value| StateChange::new().set(key, Json::parse(value).unwrap());
+    let deltas = read_deltas([
+        commit_to("t", "1")
+            .with_run(run(RunStatus::Running))
+            .with_state(set("gone", "1"))
+            .with_events(AppendEvents::new([event()])),
+        commit_to("other", "2"),
+        commit_to("t", "3")
+            .with_state(StateChange { clear: true, ..set("a", "1") })
+            .with_events(AppendEvents::new([event()])),
+        commit_to("t", "4").with_run(run(RunStatus::done(RunOutcome::NaturalEnd))).with_state(set("b", "2")),
+    ]);
+    let steps = join_deltas(&deltas);
+    let [ApplyStep::Plans(plans)] = &steps[..] else { panic!("{steps:?}") };
+    let [joined, other] = &plans[..] else { panic!("{plans:?}") };
+    let Delta::Thread(last) = &*deltas[3].delta else { panic!() };
+    assert_eq!(joined.plan.thread, last.thread);
+    assert!(joined.plan.creates_thread);
+    assert_eq!(joined.plan.entries.iter().map(|planned| planned.node.seq).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(joined.plan.runs, last.runs);
+    assert_eq!(joined.plan.events.as_ref().map(|events| events.events.len()), Some(2));
+    let scopes = joined.plan.events.iter().flat_map(|events| events.scopes.values());
+    assert_eq!(scopes.map(|scope| scope.count).collect::<Vec<_>>(), [2]);
+    assert!(joined.plan.state.clear);
+    assert_eq!(joined.plan.state.values.keys().collect::<Vec<_>>(), ["a", "b"]);
+    let keys = joined.earlier_keys.iter().chain(&joined.plan.key).map(|record| record.key.as_str());
+    assert_eq!(keys.collect::<Vec<_>>(), ["1", "3", "4"]);
+    assert_eq!((&other.plan.receipt.thread.to_string(), other.earlier_keys.len()), (&"other".to_owned(), 0));
+}
+
+/// Tests NB-4: two plans are not joined over what must keep its order.
+#[test]
+fn what_must_keep_its_order_is_a_step_of_its_own() {
+    let topic = || NewEvent::new(EventKind::new("k").unwrap(), [Scope::Topic("news".parse().unwrap())]);
+    let steps = |commits: [Commit; 3]| {
+        let count = |step: ApplyStep| match step {
+            ApplyStep::Plans(plans) => plans.len(),
+            other => panic!("{other:?}"),
+        };
+        join_deltas(&read_deltas(commits)).into_iter().map(count).collect::<Vec<_>>()
+    };
+    assert_eq!(steps([commit_to("t", "1"), commit_to("u", "2"), commit_to("t", "3")]), [2]);
+    assert_eq!(steps([commit_to("t", "1"), commit_with_everything("2"), commit_to("t", "3")]), [1, 1, 1]);
+    let in_topic = commit_to("u", "2").with_events(AppendEvents::new([topic()]));
+    assert_eq!(steps([commit_to("t", "1"), in_topic, commit_to("t", "3")]), [1, 1, 1]);
+    let mut deltas = read_deltas([commit_to("t", "1"), commit_to("t", "2")]);
+    let deletion = Arc::new(Delta::Deletion(ThreadDeletion::new(Timestamp::MIN)));
+    deltas.insert(1, ReadDelta::new(9, TenantId::default_tenant(), deletion));
+    let steps = join_deltas(&deltas);
+    assert!(matches!(&steps[..], [ApplyStep::Plans(_), ApplyStep::Other(_), ApplyStep::Plans(_)]), "{steps:?}");
 }

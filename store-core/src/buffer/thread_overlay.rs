@@ -12,8 +12,12 @@ use crate::{
     thread::{StoredThread, ThreadIdRecord},
 };
 
-/// The size in bytes of a small record that is kept, about.
-const KEPT_RECORD: u64 = 512;
+/// The size in bytes of what is kept of a small record, about: mostly its id or its key.
+const KEPT_RECORD: u64 = 128;
+/// The number of nodes of applied entries after which those that the next commits hardly need are removed.
+const MAX_APPLIED_NODES: usize = 128;
+/// The number of the newest nodes that stay.
+const NEWEST_NODES: usize = 32;
 
 /// A record, with the sequence number of the delta that wrote it.
 pub(super) type Stamped<T> = (u64, T);
@@ -26,8 +30,9 @@ pub(super) struct ThreadOverlay {
     /// The newest deletion or creation of the thread, if it is not applied. What the inner store has of the thread,
     /// also of its runs and documents, is then older, and does not count.
     pub(super) hides_stored: Option<u64>,
-    /// Whether every record of the thread is here, because a delta created or deleted it. Records of an existing thread
-    /// are kept for a while after they are applied.
+    /// Whether it is known from here which records the thread has, because a delta created or deleted it. Records of an
+    /// existing thread are kept for a while after they are applied: all but the contents of entries, the records of
+    /// commit keys, and the nodes and marks of older entries, which the inner store has.
     pub(super) is_whole: bool,
     /// The size in bytes of the applied records, about.
     pub(super) kept: u64,
@@ -36,12 +41,13 @@ pub(super) struct ThreadOverlay {
     pub(super) id_record: Option<Stamped<ThreadIdRecord>>,
     pub(super) entries: BTreeMap<u64, Stamped<PlannedEntry>>,
     pub(super) entry_seqs: HashMap<EntryId, u64>,
-    /// The nodes and ids of applied entries, if the thread is whole. Their contents are in the inner store.
+    /// The nodes and ids of the newest applied entries and of those that their jumps lead to, if the thread is whole.
     pub(super) applied_nodes: BTreeMap<u64, (Node, EntryId)>,
     pub(super) marks: BTreeMap<u64, Stamped<EntryMarks>>,
     /// The newest delta that gave or took a name of a checkpoint.
     pub(super) newest_naming: u64,
-    pub(super) keys: HashMap<CommitKey, Stamped<CommitKeyRecord>>,
+    /// The commit keys. The record of an applied one is only in the inner store (none).
+    pub(super) keys: HashMap<CommitKey, Stamped<Option<CommitKeyRecord>>>,
     /// The newest delta that removed all keys of the state.
     pub(super) state_cleared: Option<u64>,
     pub(super) state: HashMap<String, Stamped<Option<Json>>>,
@@ -73,7 +79,7 @@ impl ThreadOverlay {
         }
         self.marks.extend(plan.marks.iter().map(|(seq, marks)| (*seq, (at, marks.clone()))));
         if let Some(record) = &plan.key {
-            self.keys.insert(record.key.clone(), (at, record.clone()));
+            self.keys.insert(record.key.clone(), (at, Some(record.clone())));
         }
         if plan.state.clear {
             self.state_cleared = Some(at);
@@ -120,7 +126,7 @@ impl ThreadOverlay {
         self.is_whole && matches!(self.thread, Some((_, Some(_))))
     }
 
-    /// Notes that the delta `at` has been applied. Its records are kept, except the contents of entries.
+    /// Notes that the delta `at` has been applied. Keeps what the decisions about a whole thread need.
     pub(super) fn keep(&mut self, at: u64, plan: Option<&Plan>) {
         if self.hides_stored == Some(at) {
             self.hides_stored = None;
@@ -136,9 +142,34 @@ impl ThreadOverlay {
                 self.applied_nodes.insert(seq, (planned.node.clone(), planned.entry.id.clone()));
             }
         }
-        let records = 1 + plan.entries.len() + plan.marks.len() + plan.state.values.len() + plan.queue.put.len();
+        if let Some((stamp, record)) = plan.key.as_ref().and_then(|record| self.keys.get_mut(&record.key))
+            && *stamp == at
+        {
+            *record = None;
+        }
+        self.remove_older_nodes(at);
+        let records = 1 + plan.entries.len() + plan.state.values.len() + 4 * plan.queue.put.len();
         let state: usize = plan.state.values.values().flatten().map(|value| value.as_str().len()).sum();
         self.kept += KEPT_RECORD * length(records) + length(state);
+    }
+
+    /// Removes the nodes and marks of applied entries, if they are many: all but the newest, and those that a commit
+    /// below the head follows.
+    fn remove_older_nodes(&mut self, applied: u64) {
+        if self.applied_nodes.len() <= MAX_APPLIED_NODES {
+            return;
+        }
+        let mut needed: Vec<u64> = self.applied_nodes.keys().rev().take(NEWEST_NODES).copied().collect();
+        let head = self.thread.as_ref().and_then(|(_, thread)| thread.as_ref()?.head_seq);
+        let mut next = head.or_else(|| needed.first().copied());
+        while let Some(seq) = next {
+            needed.push(seq);
+            let waiting = self.entries.get(&seq).map(|(_, planned)| &planned.node);
+            next = waiting.or_else(|| self.applied_nodes.get(&seq).map(|(node, _)| node)).and_then(|node| node.jump);
+        }
+        self.applied_nodes.retain(|seq, _| needed.contains(seq));
+        let (nodes, entries) = (&self.applied_nodes, &self.entries);
+        self.marks.retain(|seq, (stamp, _)| *stamp > applied || nodes.contains_key(seq) || entries.contains_key(seq));
     }
 
     /// Removes all records that the inner store has, up to the delta `applied`.
@@ -147,9 +178,9 @@ impl ThreadOverlay {
             return;
         }
         (self.is_whole, self.kept) = (false, 0);
-        for (_, id) in std::mem::take(&mut self.applied_nodes).into_values() {
-            self.entry_seqs.remove(&id);
-        }
+        self.applied_nodes.clear();
+        let entries = &self.entries;
+        self.entry_seqs.retain(|_, seq| entries.contains_key(seq));
         self.thread = self.thread.take().filter(|(stamp, _)| *stamp > applied);
         self.id_record = self.id_record.take().filter(|(stamp, _)| *stamp > applied);
         self.state_cleared = self.state_cleared.filter(|stamp| *stamp > applied);

@@ -46,6 +46,12 @@ impl<'a> OverlayView<'a> {
         (!self.overlay.is_whole(self.thread_id)).then_some(self.stored)
     }
 
+    /// Returns the view of what is stored of the thread, unless that is of an earlier thread with this id. A whole
+    /// thread may have records that are only there.
+    fn stored_records(&self) -> Option<&'a dyn CommitView> {
+        (!self.overlay.hides_stored(self.thread_id)).then_some(self.stored)
+    }
+
     /// Returns the node and the id of an entry, if the overlay has them.
     fn overlaid_node(&self, seq: u64) -> Option<(&'a Node, &'a EntryId)> {
         let overlay = self.thread_overlay()?;
@@ -60,7 +66,7 @@ impl NodeSource for OverlayView<'_> {
     fn node(&self, seq: u64) -> Result<Node> {
         match self.overlaid_node(seq) {
             Some((node, _)) => Ok(node.clone()),
-            None => match self.stored_of_thread() {
+            None => match self.stored_records() {
                 Some(stored) => stored.node(seq),
                 None => Err(Error::corrupt(format!("entry {seq} of the log does not exist"))),
             },
@@ -71,10 +77,11 @@ impl NodeSource for OverlayView<'_> {
 impl MarkSource for OverlayView<'_> {
     fn marks(&self, seq: u64) -> Result<EntryMarks> {
         let Some(overlay) = self.thread_overlay() else { return self.stored.marks(seq) };
-        match (overlay.marks.get(&seq), self.stored_of_thread()) {
+        // The store behind does not know an entry that only the overlay has.
+        let is_known = overlay.entries.contains_key(&seq) || overlay.applied_nodes.contains_key(&seq);
+        match (overlay.marks.get(&seq), self.stored_records()) {
             (Some((_, marks)), _) => Ok(marks.clone()),
-            // The store behind does not know an entry that only the overlay has.
-            (None, Some(stored)) if !overlay.entries.contains_key(&seq) => stored.marks(seq),
+            (None, Some(stored)) if !is_known => stored.marks(seq),
             (None, _) => Ok(EntryMarks::default()),
         }
     }
@@ -91,7 +98,7 @@ impl LogView for OverlayView<'_> {
     fn entry_id(&self, seq: u64) -> Result<EntryId> {
         match self.overlaid_node(seq) {
             Some((_, id)) => Ok(id.clone()),
-            None => match self.stored_of_thread() {
+            None => match self.stored_records() {
                 Some(stored) => stored.entry_id(seq),
                 None => Err(Error::corrupt(format!("entry {seq} of the log does not exist"))),
             },
@@ -201,7 +208,8 @@ impl CommitView for OverlayView<'_> {
 
     fn key(&self, key: &CommitKey) -> Result<Option<CommitKeyRecord>> {
         match self.thread_overlay().and_then(|overlay| overlay.keys.get(key)) {
-            Some((_, record)) => Ok(Some(record.clone())),
+            Some((_, Some(record))) => Ok(Some(record.clone())),
+            Some((_, None)) => self.stored.key(key),
             None => self.stored_of_thread().map_or(Ok(None), |stored| stored.key(key)),
         }
     }

@@ -41,8 +41,8 @@ pub struct BufferConfig {
     pub reads: BufferReads,
     /// How long a delta waits at most before it is applied. 500 ms by default.
     pub flush_interval: Duration,
-    /// The number of deltas that are applied together, at least 1. When so many wait, they are applied at once. 64 by
-    /// default.
+    /// The number of deltas that are applied together at most, at least 1. When so many wait, they are applied at once.
+    /// 512 by default.
     pub batch: usize,
     /// How long a call waits until deltas are applied. 30 s by default.
     pub flush_deadline: Duration,
@@ -66,7 +66,7 @@ impl BufferConfig {
             servers,
             reads: BufferReads::default(),
             flush_interval: Duration::from_millis(500),
-            batch: 64,
+            batch: 512,
             flush_deadline: Duration::from_secs(30),
             backlog_bytes: 64 << 20,
         })

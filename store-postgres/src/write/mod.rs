@@ -1,6 +1,7 @@
 //! Writing the result of a decision in one statement.
 
 mod answer;
+mod append;
 mod arguments;
 mod documents;
 mod fast_path;
@@ -84,6 +85,8 @@ pub(crate) struct Batch {
     /// claims from the cache: it then takes effect only if the table `claims` still contains this incarnation.
     claim_incarnation: Option<u64>,
     claimable_from: Option<Timestamp>,
+    /// The number of threads of the batch to which this one is appended.
+    threads_before: usize,
 }
 
 impl Batch {
@@ -99,7 +102,7 @@ impl Batch {
         let creates_thread = before.thread.is_none() && thread.is_some();
         let id = id.to_string();
         self.threads.push(ThreadRow { id, stamp: before.stamp, log: before.log, creates_thread, thread, id_record });
-        i32::try_from(self.threads.len()).unwrap_or(i32::MAX)
+        i32::try_from(self.threads_before + self.threads.len()).unwrap_or(i32::MAX)
     }
 
     /// Adds everything that a commit writes. The cache must contain the records from before the commit, because they
@@ -130,11 +133,7 @@ impl Batch {
         }
         self.add_leaf_changes(thread_number, (head_before, thread.head_seq), cache, plan)?;
         self.add_names(thread_number, cache, plan)?;
-        let key = plan.key.as_ref().map(|record| CommitKeyRow {
-            thread: thread_number,
-            key: record.key.to_string(),
-            record: record.encode(),
-        });
+        let key = plan.key.as_ref().map(|record| CommitKeyRow::of(thread_number, record));
         if plan.documents.revision.is_some() {
             self.documents.key = key
         } else {

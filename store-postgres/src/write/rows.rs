@@ -5,6 +5,7 @@ use serde::Serialize;
 use store_core::{
     Run, Scope, Timestamp,
     codec::Codec,
+    commit::CommitKeyRecord,
     event::{ScopeState, StoredEvent},
     mailbox::{QueuePosition, StoredDispatch, queue_position},
     outbox::StoredOutboxRow,
@@ -78,6 +79,12 @@ pub(super) struct CommitKeyRow {
     pub(super) thread: i32,
     pub(super) key: String,
     pub(super) record: String,
+}
+
+impl CommitKeyRow {
+    pub(super) fn of(thread: i32, record: &CommitKeyRecord) -> Self {
+        Self { thread, key: record.key.to_string(), record: record.encode() }
+    }
 }
 
 /// A value of a thread's state. Without a value, the key is removed.

@@ -1,5 +1,6 @@
 //! The suite through a write buffer in front of a store on PostgreSQL, and what only this store shows of the buffer.
 
+mod joined;
 mod nodes;
 mod quarantine;
 
