@@ -117,6 +117,19 @@ fn work_survives_its_workers_in_two_stores() {
     run_soak(&["--store", &ServerWithSchema::new().url, "--mailbox", &sqlite_url(&folder)]);
 }
 
+/// Tests NB-1, NB-4 and NB-5; also WK-6. The threads are on PostgreSQL behind a write buffer.
+#[test]
+fn work_survives_its_workers_through_a_write_buffer() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Nats::start("").unwrap();
+    let inner = ServerWithSchema::new();
+    let store = format!("nats+{}&buffer={}?allow_unsafe=true&prefix=soak", inner.url, server.url());
+    // A worker that starts has to read the end of the stream.
+    let kill_interval = if is_long() { "--kill-every=10000" } else { "--kill-every=2000" };
+    run_soak(&["--store", &store, "--mailbox", &sqlite_url(&folder), kill_interval]);
+    server.stop().unwrap();
+}
+
 /// The mean time from one fault to the next on NATS in the long form, in ms. A worker that starts has to read the log
 /// of the mailbox, which takes seconds towards the end of a run.
 const FAULT_INTERVAL_ON_NATS: u32 = 10_000;

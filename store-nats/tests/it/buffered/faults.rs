@@ -6,13 +6,17 @@ use conformance_tests::TestLength;
 use store_core::{BlockKind, CommitKey, EntryQuery, Limits, Outcome, PageRequest};
 use store_memory::MemoryStore;
 use store_nats::{Buffered, NatsConfig};
-use test_servers::Nats;
-use tokio::time::{Instant, sleep};
+use test_servers::{Nats, Network, report_not_run};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
 
 use super::{
     fixture::TempBuffer,
     nodes::{commits, id, message},
 };
+use crate::faults::network::{ALL_FAULTS, cause_fault, end_fault, find_leader, wait_until_connected};
 
 const WRITERS: usize = 4;
 
@@ -42,11 +46,12 @@ async fn write(node: Buffered<MemoryStore>, thread: String, first: usize, end: I
     outcomes
 }
 
-/// Opens a node as soon as the servers can be used.
-async fn open(temp: &TempBuffer) -> Buffered<MemoryStore> {
-    let started_at = Instant::now();
+/// Opens a node as soon as the server that it uses first can be used.
+async fn open(temp: &TempBuffer, url: &str) -> Buffered<MemoryStore> {
+    let (mut config, started_at) = (temp.config.clone(), Instant::now());
+    config.servers = settings(url, temp.config.servers.prefix(), temp.config.servers.replicas);
     loop {
-        match temp.open().await {
+        match Buffered::open(config.clone(), temp.inner.clone()).await {
             Ok(node) => return node,
             Err(error) => assert!(started_at.elapsed() < Duration::from_secs(30), "{error}"),
         }
@@ -54,12 +59,16 @@ async fn open(temp: &TempBuffer) -> Buffered<MemoryStore> {
     }
 }
 
-fn on_servers(url: &str, replicas: u32) -> TempBuffer {
-    let mut temp = TempBuffer::new(&Limits::default()).unwrap();
-    let mut servers = NatsConfig::new(url).unwrap().with_prefix(temp.config.servers.prefix()).unwrap();
+fn settings(url: &str, prefix: &str, replicas: u32) -> NatsConfig {
+    let mut servers = NatsConfig::new(url).unwrap().with_prefix(prefix).unwrap();
     (servers.allow_unsafe, servers.replicas) = (true, replicas);
     servers.answer_timeout = Duration::from_secs(5);
-    temp.config.servers = servers;
+    servers
+}
+
+fn on_servers(url: &str, replicas: u32) -> TempBuffer {
+    let mut temp = TempBuffer::new(&Limits::default()).unwrap();
+    temp.config.servers = settings(url, temp.config.servers.prefix(), replicas);
     (temp.config.flush_interval, temp.config.batch) = (Duration::from_millis(20), 16);
     temp
 }
@@ -92,14 +101,14 @@ async fn check(inner: &MemoryStore, outcomes: &[Outcomes]) -> usize {
     count
 }
 
-/// Runs rounds in which two nodes commit while `disturb` does something to the servers.
+/// Runs rounds in which two nodes, each with its URL, commit while `disturb` does something to the servers.
 async fn run_rounds<F: Future<Output = ()>>(
-    temp: &TempBuffer,
+    (temp, urls): (&TempBuffer, [&str; 2]),
     rounds: usize,
     length: Duration,
     mut disturb: impl FnMut(usize) -> F,
 ) {
-    let nodes = [open(temp).await, open(temp).await];
+    let nodes = [open(temp, urls[0]).await, open(temp, urls[1]).await];
     let mut outcomes: Vec<Outcomes> = (0..WRITERS).map(|_| Outcomes::default()).collect();
     for round in 0..rounds {
         let end = Instant::now() + length;
@@ -133,9 +142,10 @@ async fn run_rounds<F: Future<Output = ()>>(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_and_repeats_nothing() {
     let server = Arc::new(std::sync::Mutex::new(Nats::start("").unwrap()));
-    let temp = on_servers(&server.lock().unwrap().url(), 1);
+    let url = server.lock().unwrap().url();
+    let temp = on_servers(&url, 1);
     let rounds = TestLength::pick_by_env(1, 3, 40);
-    run_rounds(&temp, rounds, Duration::from_millis(1_500), |_| {
+    run_rounds((&temp, [&url, &url]), rounds, Duration::from_millis(1_500), |_| {
         let server = Arc::clone(&server);
         async move {
             sleep(Duration::from_millis(300)).await;
@@ -155,7 +165,7 @@ async fn a_cluster_with_a_killed_server_loses_and_repeats_nothing() {
     let servers = Arc::new(std::sync::Mutex::new(servers));
     let temp = on_servers(&url, 3);
     let rounds = TestLength::pick_by_env(1, 2, 20);
-    run_rounds(&temp, rounds, Duration::from_secs(2), |round| {
+    run_rounds((&temp, [&url, &url]), rounds, Duration::from_secs(2), |round| {
         let servers = Arc::clone(&servers);
         async move {
             sleep(Duration::from_millis(300)).await;
@@ -164,6 +174,35 @@ async fn a_cluster_with_a_killed_server_loses_and_repeats_nothing() {
             servers.lock().unwrap()[round % 3].restart().unwrap();
             // Two of three servers must be available before the next one is killed.
             sleep(Duration::from_secs(4)).await;
+        }
+    })
+    .await;
+}
+
+/// NB-4 and NB-5: the servers of a cluster are cut off from each other, paused and killed. Each node has a server of
+/// its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partitioned_cluster_loses_and_repeats_nothing() {
+    let network = match Network::start("") {
+        Ok(network) => network,
+        Err(error) => return report_not_run("a test of a partitioned cluster", format_args!("{error:#}")),
+    };
+    let urls = [network.servers[0].url(), network.servers[1].url()];
+    let network = Arc::new(Mutex::new(network));
+    let temp = on_servers(&urls[0], 3);
+    let rounds = TestLength::pick_by_env(1, 2, 20);
+    let stream = temp.config.servers.prefix().to_owned();
+    run_rounds((&temp, [&urls[0], &urls[1]]), rounds, Duration::from_secs(20), |round| {
+        let (network, stream) = (Arc::clone(&network), stream.clone());
+        let fault = ALL_FAULTS[round % (ALL_FAULTS.len() - 1)];
+        async move {
+            let mut network = network.lock().await;
+            wait_until_connected(&network).await;
+            let leader = find_leader(&network, &stream).await;
+            cause_fault(&mut network, fault, leader);
+            sleep(Duration::from_secs(12)).await;
+            end_fault(&mut network, fault, leader);
+            println!("{fault:?} has ended");
         }
     })
     .await;

@@ -7,6 +7,6 @@ mod helpers;
 mod kill;
 mod late;
 mod limits;
-mod network;
+pub(crate) mod network;
 mod reads;
 mod syncs;

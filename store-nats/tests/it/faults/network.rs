@@ -29,7 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     IsolateLeader,
     IsolateFollower,
     /// The leader receives the messages of the other servers, but they do not receive its messages.
@@ -42,7 +42,7 @@ enum Fault {
     RollingRestart,
 }
 
-const ALL_FAULTS: [Fault; 8] = [
+pub(crate) const ALL_FAULTS: [Fault; 8] = [
     Fault::IsolateLeader,
     Fault::Split,
     Fault::PauseLeader,
@@ -187,14 +187,24 @@ async fn open(url: &str, replicas: u32) -> NatsStore {
     }
 }
 
-/// Returns the number of the server that leads the log.
-async fn find_leader(network: &Network) -> usize {
+/// Waits until every server is connected to every other one. Otherwise the two servers that a fault leaves might not be
+/// connected to each other, and would not be a majority.
+pub(crate) async fn wait_until_connected(network: &Network) {
+    let started_at = Instant::now();
+    while !network.has_recovered().unwrap() {
+        assert!(started_at.elapsed() < Duration::from_secs(60), "connections between servers stay silent");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Returns the number of the server that leads a stream.
+pub(crate) async fn find_leader(network: &Network, stream: &str) -> usize {
     let started_at = Instant::now();
     for server in (0..3).cycle() {
         assert!(started_at.elapsed() < Duration::from_secs(60), "there is no leader");
         let leader_request = async {
             let client = async_nats::connect(network.servers[server].url()).await.ok()?;
-            let info = client.request("$JS.API.STREAM.INFO.agentstore", "".into()).await.ok()?;
+            let info = client.request(format!("$JS.API.STREAM.INFO.{stream}"), "".into()).await.ok()?;
             let info: serde_json::Value = serde_json::from_slice(&info.payload).ok()?;
             info["cluster"]["leader"].as_str()?.trim_start_matches('n').parse().ok()
         };
@@ -207,7 +217,7 @@ async fn find_leader(network: &Network) -> usize {
 }
 
 /// Causes the fault. Returns the servers that are no longer part of a majority.
-fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
+pub(crate) fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
     let (first_follower, second_follower) = ((leader + 1) % 3, (leader + 2) % 3);
     match fault {
         Fault::IsolateLeader => network.isolate(leader).unwrap(),
@@ -233,7 +243,7 @@ fn cause_fault(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize>
     vec![leader]
 }
 
-fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
+pub(crate) fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
     match fault {
         Fault::PauseLeader => network.servers[leader].resume().unwrap(),
         Fault::KillLeader => network.servers[leader].restart().unwrap(),
@@ -242,16 +252,10 @@ fn end_fault(network: &mut Network, fault: Fault, leader: usize) {
     }
 }
 
-/// Causes a fault for some time, and checks the answers that callers received meanwhile. Before that, waits until every
-/// server is connected to every other one. Otherwise the two servers that a fault leaves might not be connected to each
-/// other, and would not be a majority.
+/// Causes a fault for some time, and checks the answers that callers received meanwhile.
 async fn run_round(network: &mut Network, load: &Load, fault: Fault, duration: Duration) {
-    let started_at = Instant::now();
-    while !network.has_recovered().unwrap() {
-        assert!(started_at.elapsed() < Duration::from_secs(60), "{fault:?}: connections between servers stay silent");
-        sleep(Duration::from_millis(100)).await;
-    }
-    let leader = find_leader(network).await;
+    wait_until_connected(network).await;
+    let leader = find_leader(network, "agentstore").await;
     let minority = cause_fault(network, fault, leader);
     let fault_begun = Instant::now();
     if fault == Fault::RollingRestart {
