@@ -21,7 +21,7 @@ use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 const HELP: &str = "\
 Commits messages through a write buffer on NATS in front of PostgreSQL: one after another to one thread, 64 a second to
 one thread, and many threads at once. The rates are compared with messages that are only published and acknowledged, in
-the same number at once. Also prints how many transactions PostgreSQL made meanwhile.
+the same number at once. Also prints how soon PostgreSQL had them, and how many transactions it made meanwhile.
 
 Usage: cargo run --release -p benches --bin buffer -- [OPTIONS]
 
@@ -106,24 +106,25 @@ async fn measure(
 ) -> Result<()> {
     let publisher = Arc::new(BaselinePublisher::open(prefix).await?);
     let commits = buffered.tenant(&TenantId::default_tenant())?.commits.context("no coordinator")?;
-    let mut rates: [Vec<f64>; 4] = Default::default();
+    let mut rates: [Vec<f64>; 6] = Default::default();
     let (mut writes, mut transactions, mut flushes) = (0.0, 0, 0);
     for round in 0..options.rounds {
         let hot = vec![format!("hot-{round}")];
         let many: Vec<_> = (0..options.threads).map(|thread| format!("t-{round}-{thread}")).collect();
         rates[0].push(publish(&publisher, 1, options.duration).await?);
-        rates[1].push(commit(&commits, &hot, options.duration, Duration::ZERO).await?);
-        rates[2].push(publish(&publisher, options.threads, options.duration).await?);
-        buffered.drain().await?;
+        let (rate, applied) = commit_and_drain(options, buffered, &commits, &hot).await?;
+        rates[1].push(rate);
+        rates[2].push(applied);
+        rates[3].push(publish(&publisher, options.threads, options.duration).await?);
         let before = count_transactions(options, schema)?;
-        let rate = commit(&commits, &many, options.duration, Duration::ZERO).await?;
-        buffered.drain().await?;
+        let (rate, applied) = commit_and_drain(options, buffered, &commits, &many).await?;
         let after = count_transactions(options, schema)?;
-        rates[3].push(rate);
+        rates[4].push(rate);
+        rates[5].push(applied);
         writes += rate * options.duration.as_secs_f64();
         (transactions, flushes) = (transactions + after.0 - before.0, flushes + after.1 - before.1);
     }
-    let [bare_one, hot, bare_many, many] = rates.map(middle);
+    let [bare_one, hot, hot_applied, bare_many, many, many_applied] = rates.map(middle);
     println!(
         "one at a time: {bare_one:.0} messages/s published, {hot:.0} commits/s to one thread: {:.0} %",
         100.0 * hot / bare_one
@@ -133,6 +134,7 @@ async fn measure(
         options.threads,
         100.0 * many / bare_many
     );
+    println!("until PostgreSQL had them, {hot_applied:.0} commits/s to one thread, {many_applied:.0} to many");
     println!(
         "under this burst {writes:.0} commits took {flushes} transactions that wrote ({:.1} %), {transactions} in all",
         100.0 * flushes as f64 / writes
@@ -141,6 +143,21 @@ async fn measure(
     println!("64 commits/s offered to one thread: {steady:.1} acknowledged");
     buffered.drain().await?;
     Ok(())
+}
+
+/// Commits to each thread, and waits until PostgreSQL has everything. Returns how many commits a second were
+/// acknowledged, and how many were there.
+async fn commit_and_drain(
+    options: &Options,
+    buffered: &Buffered<PostgresStore>,
+    commits: &Arc<dyn CommitCoordinator>,
+    threads: &[String],
+) -> Result<(f64, f64)> {
+    let began = Instant::now();
+    let rate = commit(commits, threads, options.duration, Duration::ZERO).await?;
+    let took = began.elapsed();
+    buffered.drain().await?;
+    Ok((rate, rate * took.as_secs_f64() / began.elapsed().as_secs_f64()))
 }
 
 /// Returns the median.
