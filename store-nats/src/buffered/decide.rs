@@ -92,6 +92,7 @@ impl Write<'_> {
         rule: &(impl Fn(&Overlay, &OverlayView<'_>, DecisionContext<'_>) -> Result<Decided<T>> + Send + Sync),
     ) -> Result<Attempt<T>> {
         let (shared, name) = (&self.tenant.shared, &self.tenant.name);
+        shared.check_attached()?;
         shared.check_backlog()?;
         shared.learn_applied().await?;
         let applied_before = shared.stream.state().applied();
@@ -194,7 +195,8 @@ impl Write<'_> {
         }
         let as_of = self.as_of.map_or(as_of, |position| position.min(as_of));
         let subject = shared.stream.subject(name.as_str(), self.thread.as_str());
-        let message = DeltaMessage { tenant: name.clone(), as_of, keys, delta: Some(delta), refreshes: false };
+        let (tenant, delta) = (name.clone(), Some(delta));
+        let message = DeltaMessage { tenant, as_of, keys, delta, refreshes: false, detached: None };
         Ok(if shared.stream.publish(&subject, message).await? { Attempt::Done(answer) } else { Attempt::Again })
     }
 }

@@ -20,13 +20,21 @@ pub(crate) struct DeltaMessage {
     pub(crate) delta: Option<Delta>,
     /// Whether a node asks the inner store for its quarantine after this message, before it decides again.
     pub(crate) refreshes: bool,
+    /// Whether the buffer is detached from the inner store from here on, or attached again. Absent in other messages.
+    pub(crate) detached: Option<bool>,
 }
 
 impl DeltaMessage {
+    /// Makes the message that detaches the buffer, or attaches it again. It writes no keys.
+    pub(crate) fn of_attachment(detached: bool) -> Self {
+        let (tenant, keys) = (TenantId::default_tenant(), DeltaKeys::default());
+        Self { tenant, as_of: 0, keys, delta: None, refreshes: false, detached: Some(detached) }
+    }
+
     /// Returns a message that only writes the keys of this one.
     pub(crate) fn barrier(&self) -> Self {
         let (tenant, keys) = (self.tenant.clone(), self.keys.clone());
-        Self { tenant, as_of: self.as_of, keys, delta: None, refreshes: self.refreshes }
+        Self { tenant, as_of: self.as_of, keys, delta: None, refreshes: self.refreshes, detached: None }
     }
 }
 
@@ -38,6 +46,7 @@ impl Codec for DeltaMessage {
         object.field("as_of", &self.as_of);
         object.field_unless_default("reads", &list(&self.keys.reads)).field("writes", &list(&self.keys.writes));
         object.maybe("delta", self.delta.as_ref()).field_unless_default("refreshes", &self.refreshes);
+        object.maybe("detached", self.detached.as_ref());
         object.close();
     }
 
@@ -49,7 +58,7 @@ impl Codec for DeltaMessage {
         let (tenant, as_of) = (fields.take("tenant")?, fields.take("as_of")?);
         let keys = DeltaKeys::from_lists(fields.maybe("reads")?.unwrap_or_default(), fields.take("writes")?);
         let (delta, refreshes) = (fields.maybe("delta")?, fields.maybe("refreshes")?.unwrap_or_default());
-        Ok(Self { tenant, as_of, keys, delta, refreshes })
+        Ok(Self { tenant, as_of, keys, delta, refreshes, detached: fields.maybe("detached")? })
     }
 }
 
@@ -63,7 +72,7 @@ mod tests {
     fn a_message_is_read_back_and_a_newer_format_is_refused() {
         let keys = DeltaKeys::from_lists(vec!["r1".to_owned()], vec!["ta".to_owned(), "tb".to_owned()]);
         let tenant = TenantId::default_tenant();
-        let message = DeltaMessage { tenant, as_of: 7, keys, delta: None, refreshes: true };
+        let message = DeltaMessage { tenant, as_of: 7, keys, delta: None, refreshes: true, detached: Some(false) };
         let text = message.encode();
         assert_eq!(DeltaMessage::read(&text).unwrap(), message);
         assert!(DeltaMessage::read(&text.replace(r#""format":1"#, r#""format":2"#)).is_err());

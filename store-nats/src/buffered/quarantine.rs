@@ -139,6 +139,7 @@ mod tests {
             keys: DeltaKeys::from_lists(list(reads), list(writes)),
             delta: Some(Delta::Deletion(ThreadDeletion::new(Timestamp::MIN))),
             refreshes: false,
+            detached: None,
         };
         let (tenant, reason) = (TenantId::default_tenant(), "it is refused".to_owned());
         QuarantinedDelta::new(sequence, tenant, reason, Timestamp::MIN, message.encode())

@@ -112,7 +112,7 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
         for (tenant, keys) in named {
             let as_of = shared.stream.state().position();
             let subject = shared.stream.subject(tenant.as_str(), "-");
-            let message = DeltaMessage { tenant, as_of, keys, delta: None, refreshes: true };
+            let message = DeltaMessage { tenant, as_of, keys, delta: None, refreshes: true, detached: None };
             let written = shared.stream.connection.write(subject, message.encode()).await?;
             shared.stream.wait_until_read(written).await?;
         }

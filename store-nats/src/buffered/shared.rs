@@ -95,7 +95,15 @@ impl Shared {
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
+        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.check_attached() }
+    }
+
+    /// Refuses a call on a node that had the buffer open when it was detached (NB-14).
+    pub(crate) fn check_attached(&self) -> Result<()> {
+        match self.stream.state().was_detached() {
+            true => Err(Error::unavailable("the write buffer was detached from the store: open the store again")),
+            false => Ok(()),
+        }
     }
 
     /// Returns why deltas could not be applied, if the last attempt failed.
@@ -315,6 +323,10 @@ impl Shared {
     pub(crate) async fn flush_in_background(self: Arc<Self>) {
         loop {
             self.wait_for_deltas().await;
+            if self.check_attached().is_err() {
+                sleep(self.config.flush_interval).await;
+                continue;
+            }
             let upto = self.stream.state().position();
             if self.flush(upto).await.is_err() {
                 // The reason is kept for callers that wait; the next round tries again.

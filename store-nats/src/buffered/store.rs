@@ -119,7 +119,7 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
         let connection = Connection::open(&config.servers).await?;
         let opened = streams::open(&connection, &config.servers).await?;
         let buffer = opened.meta.id;
-        let applied = attach(&connection, &inner, &buffer).await?;
+        let (applied, was_detached) = attach(&connection, &inner, &buffer).await?;
         let first_needed = applied.saturating_sub(WINDOW);
         let stream = Arc::new(DeltaStream::new(connection, StreamState::new(first_needed, applied)));
         let mut capabilities = inner.capabilities().clone();
@@ -135,6 +135,7 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
         let buffered = Self { inner, state };
         buffered.state.shared.ask_inner().await?;
         let _end = buffered.state.shared.catch_up().await?;
+        attach_again(&buffered.state.shared, was_detached).await?;
         Ok(buffered)
     }
 
@@ -182,21 +183,27 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     }
 
     /// Applies everything, closes the buffer on this node, and detaches it from the inner store, which can then be used
-    /// without a buffer (NB-14). No other node may have the buffer open.
+    /// without a buffer (NB-14). Other nodes that have the buffer open acknowledge nothing from then on: their calls end
+    /// with `Unavailable`.
     ///
     /// # Errors
-    /// As [`drain`](Self::drain), and then the buffer stays attached; `Unavailable` if another node has written
+    /// As [`drain`](Self::drain), and then the buffer stays attached; `Unavailable` if another node opens the buffer
     /// meanwhile.
     pub async fn detach(self) -> Result<S> {
         let shared = &self.state.shared;
         shared.is_closed.store(true, Ordering::SeqCst);
         drop(shared.ongoing_writes.write().await);
-        let _end = drain(shared).await?;
-        let applied = shared.ask_inner().await?.position;
+        drain(shared).await?;
         shared.check_no_quarantine()?;
-        // Without messages in the stream, the buffer can be attached again later.
-        shared.stream.remove_upto(applied).await?;
-        shared.inner.detach_buffer(&shared.buffer, applied).await?;
+        // What another node writes after this message takes no effect.
+        let last = shared.stream.write_attachment(true).await?;
+        if let Err(error) = detach_inner(shared, last).await {
+            // Otherwise the next opening does it.
+            let _result = shared.stream.write_attachment(false).await;
+            return Err(error);
+        }
+        // Without earlier messages, the buffer can be attached again later. If they stay, they are not applied again.
+        let _result = shared.stream.remove_upto(last - 1).await;
         self.state.end();
         Ok(self.inner)
     }
@@ -264,31 +271,63 @@ impl<S: Send + Sync> Buffered<S> {
             return Ok(());
         }
         drop(shared.ongoing_writes.write().await);
-        // What is in quarantine stays there, and is not work of this node.
-        let drained = drain(shared).await;
+        // What is in quarantine stays there, and is not work of this node. The node that detaches the buffer applies
+        // everything.
+        let drained = match shared.check_attached() {
+            Ok(()) => drain(shared).await,
+            Err(_) => Ok(0),
+        };
         self.state.end();
         drained.map(drop)
     }
 }
 
-/// Attaches a buffer to the inner store. Returns how far the stream is applied.
-async fn attach(connection: &Connection, inner: &dyn BufferTarget, buffer: &str) -> Result<u64> {
+/// Attaches a buffer to the inner store. Returns how far the stream is applied, and whether the buffer was detached.
+async fn attach(connection: &Connection, inner: &dyn BufferTarget, buffer: &str) -> Result<(u64, bool)> {
     if buffer.is_empty() {
         return Err(Error::unavailable("the streams were made by a release without write buffers: use another prefix"));
     }
     if inner.applied_position().await?.buffer.is_some() {
-        return inner.attach_buffer(buffer, 0).await;
+        return Ok((inner.attach_buffer(buffer, 0).await?, false));
     }
+    let was_detached = stream::is_detached(connection).await?;
     // What is in the stream was written for a store to which the buffer is attached.
-    if stream::has_deltas(connection).await? {
+    if !was_detached && stream::has_deltas(connection).await? {
         let name = connection.names.log_stream();
         return Err(Error::unavailable(format!(
             "the stream `{name}` holds writes for another store: use another prefix, or open that store"
         )));
     }
-    inner.attach_buffer(buffer, connection.last_sequence().await?).await
+    Ok((inner.attach_buffer(buffer, connection.last_sequence().await?).await?, was_detached))
 }
 
+/// Says in the stream that the buffer is attached again, if it was detached, or if a node ended while it detached it.
+async fn attach_again(shared: &Shared, was_detached: bool) -> Result<()> {
+    if was_detached || shared.stream.state().is_detached() {
+        let position = shared.stream.write_attachment(false).await?;
+        // A node that detaches the buffer may have done so since. Then nothing before this position is to be applied.
+        shared.inner.attach_buffer(&shared.buffer, position).await?;
+        shared.ask_inner().await?;
+    }
+    shared.stream.state_mut().forget_detachment();
+    Ok(())
+}
+
+/// Applies everything up to the message that detaches the buffer, and detaches it from the inner store.
+async fn detach_inner(shared: &Shared, last: u64) -> Result<()> {
+    shared.flush(last).await?;
+    let applied = shared.ask_inner().await?.position;
+    shared.check_no_quarantine()?;
+    shared.inner.detach_buffer(&shared.buffer, applied).await?;
+    shared.stream.catch_up().await?;
+    if shared.stream.state().is_detached() {
+        return Ok(());
+    }
+    shared.inner.attach_buffer(&shared.buffer, applied).await?;
+    Err(Error::unavailable("another node has opened the write buffer meanwhile"))
+}
+
+/// Applies everything that was acknowledged. Returns the end of the stream.
 async fn drain(shared: &Shared) -> Result<u64> {
     let end = shared.catch_up().await?;
     shared.flush(end).await?;
@@ -394,7 +433,8 @@ async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<u64> {
         let as_of = shared.catch_up().await?;
         let subject = shared.stream.subject(name.as_str(), "-");
         let (tenant, keys) = (name.clone(), DeltaKeys::of_tenant_deletion());
-        let message = DeltaMessage { tenant, as_of, keys, delta: Some(Delta::TenantDeletion), refreshes: false };
+        let delta = Some(Delta::TenantDeletion);
+        let message = DeltaMessage { tenant, as_of, keys, delta, refreshes: false, detached: None };
         if shared.stream.publish(&subject, message).await? {
             break;
         }

@@ -172,6 +172,14 @@ impl DeltaStream {
         }
     }
 
+    /// Writes that the buffer is detached, or attached again, and waits until it has been read.
+    pub(crate) async fn write_attachment(&self, detached: bool) -> Result<u64> {
+        let text = DeltaMessage::of_attachment(detached).encode();
+        let sequence = self.connection.write(attachment_subject(&self.connection), text).await?;
+        self.wait_until_read(sequence).await?;
+        Ok(sequence)
+    }
+
     /// Writes a message without content.
     async fn write_marker(&self) -> Result<u64> {
         self.connection.write(self.connection.names.subject_text(&LogSubject::Marker), String::new()).await
@@ -299,6 +307,20 @@ impl DeltaStream {
 fn delta_subjects(connection: &Connection) -> String {
     let all = connection.names.all_log_subjects();
     format!("{}.delta", all.trim_end_matches(".>"))
+}
+
+/// Returns the subject of the messages that detach the buffer and attach it again. No thread has it.
+fn attachment_subject(connection: &Connection) -> String {
+    format!("{}.-.-", delta_subjects(connection))
+}
+
+/// Returns whether the newest message about it says that the buffer is detached.
+pub(crate) async fn is_detached(connection: &Connection) -> Result<bool> {
+    let last = connection.load_last(&connection.names.log_stream(), &attachment_subject(connection)).await?;
+    let Some((sequence, text)) = last else { return Ok(false) };
+    let message = DeltaMessage::read(&text)
+        .map_err(|error| Error::corrupt(format!("message {sequence} of the write buffer: {error}")))?;
+    Ok(message.detached == Some(true))
 }
 
 /// Returns whether the stream contains deltas.

@@ -143,9 +143,9 @@ impl BufferedTenant {
         };
         let newest = match self.shared.config.reads {
             BufferReads::Eventual => return Ok(None),
-            BufferReads::Strong => self.shared.catch_up().await?,
+            BufferReads::Strong => self.read_stream().await?,
             BufferReads::ReadYourWrites => {
-                let end = self.shared.catch_up().await?;
+                let end = self.read_stream().await?;
                 let state = stream.state();
                 match (state.overlay(&self.name), &concerns) {
                     (None, Concerns::Thread(_) | Concerns::Run) => 0,
@@ -167,6 +167,12 @@ impl BufferedTenant {
             Some(thread) => self.check_not_quarantined(&thread).await.map(|()| None),
             None => Ok(None),
         }
+    }
+
+    /// Reads everything that was written before the call, and returns the end of the stream.
+    async fn read_stream(&self) -> Result<u64> {
+        let end = self.shared.catch_up().await?;
+        self.shared.check_attached().map(|()| end)
     }
 
     /// Refuses what needs everything of a thread in the inner store, if a write to it is in quarantine (NB-7).
@@ -240,7 +246,7 @@ impl BufferedTenant {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.write(None, |tenant| async move {
-            let end = tenant.shared.catch_up().await?;
+            let end = tenant.read_stream().await?;
             tenant.shared.flush(end).await?;
             call(tenant.inner_commits()?).await
         })

@@ -239,6 +239,41 @@ async fn another_buffer_is_refused_until_the_first_is_detached() {
     assert_eq!((count_entries(&first, "t").await, count_entries(&first, "u").await), (4, 3));
 }
 
+/// Tests NB-14: a node that still writes when another one detaches the buffer acknowledges nothing that is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detachment_beside_a_writer_loses_nothing() {
+    for round in 0..5 {
+        let (temp, first, second) = two_nodes(|_| ()).await;
+        let commits_of_second = commits(&second);
+        let of_writer = Arc::clone(&commits_of_second);
+        let writer = tokio::spawn(async move {
+            let mut acknowledged = 0;
+            loop {
+                let commit = message("t", "x").with_key(CommitKey::new(acknowledged.to_string()).unwrap());
+                match of_writer.commit(commit).await {
+                    Ok(_) => acknowledged += 1,
+                    Err(error) => return (acknowledged, error),
+                }
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(20 * round)).await;
+        let inner = first.detach().await.unwrap();
+        let (acknowledged, error) = writer.await.unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("detached"), "{error}");
+        assert_eq!(count_entries(&inner, "t").await, acknowledged);
+        let read = commits_of_second.threads().load_thread(&id("t")).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Unavailable);
+        second.into_inner().await.unwrap();
+        let _receipt = commits(&inner).commit(message("t", "x").with_key("alone".parse().unwrap())).await.unwrap();
+        let again = temp.open().await.unwrap();
+        let _receipt = commits(&again).commit(message("t", "x").with_key("again".parse().unwrap())).await.unwrap();
+        assert_eq!(count_entries(&again, "t").await, acknowledged + 2);
+        let inner = again.detach().await.unwrap();
+        assert_eq!(count_entries(&inner, "t").await, acknowledged + 2);
+    }
+}
+
 /// Tests NB-14.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_with_writes_is_not_put_in_front_of_another_store() {
