@@ -26,7 +26,7 @@ use crate::{
     cache::{Lookup, RecordCache},
     columns::{read_optional, read_text, read_u64},
     db::{Connection, add, signed},
-    decide::{self, CacheUpdate, RuleResult},
+    decide::{self, CacheUpdate, MAX_ROUNDS, RuleResult},
     store::{PostgresStore, TenantHandle},
     threads,
     write::Batch,
@@ -295,33 +295,68 @@ async fn apply_plans<'a>(
 ) -> Written<'a> {
     let mut written = Vec::new();
     for (name, tenant) in tenants {
-        let mut batch = Batch::default();
-        for joined in plans.iter().filter(|joined| joined.tenant == *name) {
-            let thread = &joined.plan.receipt.thread;
-            let rule = |cache: &RecordCache| {
-                let mut part = batch.next_part();
-                add_plan(&mut part, cache, joined).map(|()| part)
-            };
-            let (given_back, part) =
-                decide::batch_in_transaction(tenant, thread, (connection, lookup_of_plan(&joined.plan)), rule).await;
-            connection = given_back;
-            match part {
-                Ok(part) if batch.is_empty() => batch = part,
-                Ok(part) => batch.append(part),
-                Err(error) => return (connection, Err(error)),
-            }
-            // The records in the cache of this process are older.
-            tenant.remove_cached(thread);
+        let of_tenant: Vec<_> = plans.iter().filter(|joined| joined.tenant == *name).collect();
+        if of_tenant.is_empty() {
+            continue;
         }
-        if !batch.is_empty() {
-            let batch = Arc::new(batch);
-            if let Err(error) = decide::write_batch_in_transaction(tenant, &mut connection, &batch).await {
-                return (connection, Err(error));
-            }
-            written.push((tenant, batch));
+        let (given_back, result) = apply_plans_of_tenant(tenant, connection, &of_tenant).await;
+        connection = given_back;
+        match result {
+            Ok(batch) => written.push((tenant, batch)),
+            Err(error) => return (connection, Err(error)),
         }
     }
     (connection, Ok(written))
+}
+
+/// Applies plans, again and again if what they change is changed meanwhile: claims of the outbox and trims of events go
+/// past the buffer.
+async fn apply_plans_of_tenant<'a>(
+    tenant: &'a TenantHandle,
+    mut connection: Connection<'a>,
+    plans: &[&JoinedPlan],
+) -> (Connection<'a>, Result<Arc<Batch>>) {
+    for _ in 0..MAX_ROUNDS {
+        let (given_back, batch) = batch_of(tenant, connection, plans).await;
+        connection = given_back;
+        let batch = match batch {
+            Ok(batch) => Arc::new(batch),
+            Err(error) => return (connection, Err(error)),
+        };
+        match decide::write_batch_in_transaction(tenant, &mut connection, &batch).await {
+            Ok(true) => return (connection, Ok(batch)),
+            Ok(false) => {}
+            Err(error) => return (connection, Err(error)),
+        }
+    }
+    (connection, Err(Error::unavailable("other callers kept writing to the same records")))
+}
+
+/// Makes one batch of the plans of several threads.
+async fn batch_of<'a>(
+    tenant: &'a TenantHandle,
+    mut connection: Connection<'a>,
+    plans: &[&JoinedPlan],
+) -> (Connection<'a>, Result<Batch>) {
+    let mut batch = Batch::default();
+    for joined in plans {
+        let thread = &joined.plan.receipt.thread;
+        let rule = |cache: &RecordCache| {
+            let mut part = batch.next_part();
+            add_plan(&mut part, cache, joined).map(|()| part)
+        };
+        let (given_back, part) =
+            decide::batch_in_transaction(tenant, thread, (connection, lookup_of_plan(&joined.plan)), rule).await;
+        connection = given_back;
+        match part {
+            Ok(part) if batch.is_empty() => batch = part,
+            Ok(part) => batch.append(part),
+            Err(error) => return (connection, Err(error)),
+        }
+        // The records in the cache of this process are older.
+        tenant.remove_cached(thread);
+    }
+    (connection, Ok(batch))
 }
 
 /// Applies a delta that is not a plan.

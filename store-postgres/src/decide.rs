@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The maximum number of times that a decision is repeated because of concurrent writes.
-const MAX_ROUNDS: usize = 64;
+pub(crate) const MAX_ROUNDS: usize = 64;
 /// The maximum number of times that it is repeated because of new events in its scopes. A scope changes with every
 /// event in it, so this happens more often.
 const MAX_SCOPE_ROUNDS: usize = 1_000;
@@ -215,22 +215,23 @@ pub(crate) async fn batch_in_transaction<'a>(
     (decision_loop.connection, batch)
 }
 
-/// Writes a batch in a transaction that goes on.
+/// Writes a batch in a transaction that goes on. Returns whether it was written: if not, other callers have changed what
+/// it was made from.
 pub(crate) async fn write_batch_in_transaction(
     tenant: &Tenant,
     connection: &mut Connection<'_>,
     batch: &Arc<Batch>,
-) -> Result<()> {
+) -> Result<bool> {
     for _ in 0..MAX_ROUNDS {
         match batch.write(connection, tenant, tenant.db().clock.decision_time()?).await {
-            Ok(WriteResult::Done(_)) => return Ok(()),
+            Ok(WriteResult::Done(_)) => return Ok(true),
             // The answer has set the clock.
             Ok(WriteResult::ClockDiffers) => {}
-            Ok(_) => break,
+            Ok(_) => return Ok(false),
             Err(failed) => return Err(failed.error),
         }
     }
-    Err(Error::unavailable("other callers kept writing to the same records"))
+    Err(Error::unavailable("the time of the server keeps changing"))
 }
 
 /// Runs a rule again and again until its result is written or needs no write. Loads the records that the rule misses.
