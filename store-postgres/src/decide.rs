@@ -215,8 +215,8 @@ pub(crate) async fn batch_in_transaction<'a>(
     (decision_loop.connection, batch)
 }
 
-/// Writes a batch in a transaction that goes on. Returns whether it was written: if not, other callers have changed what
-/// it was made from.
+/// Writes a batch in a transaction that goes on. Returns whether it was written: if not, other callers have changed
+/// what it was made from.
 pub(crate) async fn write_batch_in_transaction(
     tenant: &Tenant,
     connection: &mut Connection<'_>,

@@ -183,8 +183,8 @@ impl<S: BufferTarget + Clone + 'static> Buffered<S> {
     }
 
     /// Applies everything, closes the buffer on this node, and detaches it from the inner store, which can then be used
-    /// without a buffer (NB-14). Other nodes that have the buffer open acknowledge nothing from then on: their calls end
-    /// with `Unavailable`.
+    /// without a buffer (NB-14). Other nodes that have the buffer open acknowledge nothing from then on: their calls
+    /// end with `Unavailable`.
     ///
     /// # Errors
     /// As [`drain`](Self::drain), and then the buffer stays attached; `Unavailable` if another node opens the buffer
