@@ -213,7 +213,7 @@ async fn deltas_applied_together_leave_the_same_records_as_one_after_another() {
         }
         assert!(refusals.len() < 30, "seed {seed}: {refusals:?}");
         let (joined, count) = (join_deltas(&writer.deltas).len(), writer.deltas.len());
-        assert!(joined < count / 2, "seed {seed}: {count} deltas make {joined} steps");
+        assert!(4 * joined < 3 * count, "seed {seed}: {count} deltas make {joined} steps");
         apply(&together, writer.deltas).await;
         assert_eq!(digest(&alone).await, digest(&together).await, "seed {seed}");
         alone.close().await.unwrap();
