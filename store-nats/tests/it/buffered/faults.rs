@@ -20,6 +20,9 @@ use crate::faults::network::{ALL_FAULTS, cause_fault, end_fault, find_leader, wa
 
 const WRITERS: usize = 4;
 
+/// How long a fault of a cluster lasts: longer than the 4 to 9 s in which the other servers elect a leader.
+const FAULT_DURATION: Duration = Duration::from_secs(12);
+
 /// The commits of one writer to a thread of its own, each with a key.
 #[derive(Default)]
 struct Outcomes {
@@ -200,7 +203,7 @@ async fn a_partitioned_cluster_loses_and_repeats_nothing() {
             wait_until_connected(&network).await;
             let leader = find_leader(&network, &stream).await;
             cause_fault(&mut network, fault, leader);
-            sleep(Duration::from_secs(12)).await;
+            sleep(FAULT_DURATION).await;
             end_fault(&mut network, fault, leader);
             println!("{fault:?} has ended");
         }

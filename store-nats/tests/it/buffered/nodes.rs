@@ -246,6 +246,7 @@ async fn a_detachment_beside_a_writer_loses_nothing() {
         let (temp, first, second) = two_nodes(|_| ()).await;
         let commits_of_second = commits(&second);
         let of_writer = Arc::clone(&commits_of_second);
+        let (progress, mut acknowledged_by_now) = tokio::sync::watch::channel(0);
         let writer = tokio::spawn(async move {
             let mut acknowledged = 0;
             loop {
@@ -254,9 +255,10 @@ async fn a_detachment_beside_a_writer_loses_nothing() {
                     Ok(_) => acknowledged += 1,
                     Err(error) => return (acknowledged, error),
                 }
+                progress.send_replace(acknowledged);
             }
         });
-        tokio::time::sleep(Duration::from_millis(20 * round)).await;
+        acknowledged_by_now.wait_for(|acknowledged| *acknowledged >= 10 * round).await.unwrap();
         let inner = first.detach().await.unwrap();
         let (acknowledged, error) = writer.await.unwrap();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
