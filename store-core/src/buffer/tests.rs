@@ -291,8 +291,8 @@ fn constants() -> StoreConstants {
     StoreConstants { incarnation: 0, cursor_key: CursorKey::new([0; 32]), limits: Limits::default() }
 }
 
-/// Tests NB-6: the thousandth commit to a thread needs the store behind as little as the first, and the node keeps little
-/// of the others.
+/// Tests NB-6: the thousandth commit to a thread needs the store behind as little as the first, and the node keeps
+/// little of the others.
 #[test]
 fn a_long_thread_is_decided_without_the_store_behind() {
     let mut buffer = Buffer::new();
