@@ -87,6 +87,11 @@ impl Refusal {
     }
 }
 
+/// Returns whether a server has answered a request with a refusal.
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<Refusal>())
+}
+
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let detail = match refusal.err_code {

@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use store_core::{
-    Error, Result, ThreadId, Timestamp,
+    Error, Outcome, Result, ThreadId, Timestamp,
     buffer::{DecideOverView, Delta, DeltaKeys, Overlay, OverlayView, StoreConstants, UnreadStore, tenant_key},
     commit::{CommitView, DecisionContext, NeededKeys},
 };
 use tokio::time::{Instant, sleep};
 
-use super::{message::DeltaMessage, quarantine::Quarantined, tenant::BufferedTenant};
+use super::{
+    message::DeltaMessage,
+    quarantine::Quarantined,
+    stream::{OwnMessage, Published},
+    tenant::BufferedTenant,
+};
 
 /// The longest delay before a write is decided again after another one came first.
 const MAX_RETRY_MILLIS: u64 = 16;
@@ -25,13 +30,21 @@ pub(crate) enum Decided<T> {
 }
 
 /// What an attempt to decide and to write came to.
-enum Attempt<T> {
+enum Attempt<'a, T> {
     Done(T),
     /// Nothing was written and the node may not have read everything: the decision must be made again after that.
     /// Contains the result if it stands then.
     Unconfirmed(Result<T>),
     /// Another write came first.
     Again,
+    /// A server has refused the message, as another one came first.
+    Refused(Refused<'a, T>),
+}
+
+/// A message that a server has refused, and the answer to the call if it takes effect nevertheless.
+struct Refused<'a, T> {
+    message: OwnMessage<'a>,
+    answer: T,
 }
 
 /// A write that a rule decides: the thread, and the records that the rule reads.
@@ -52,27 +65,57 @@ impl Write<'_> {
     ) -> Result<T> {
         let lock = self.tenant.decision_lock(self.thread);
         let _deciding = lock.lock().await;
+        let mut refused = Vec::new();
+        match self.decide_repeatedly(&rule, &mut refused).await {
+            Err(error) if error.outcome() == Outcome::NotApplied => self.resolve(refused).await?.ok_or(error),
+            result => result,
+        }
+    }
+
+    async fn decide_repeatedly<'a, T: Send>(
+        &'a self,
+        rule: &(impl Fn(&Overlay, &OverlayView<'_>, DecisionContext<'_>) -> Result<Decided<T>> + Send + Sync),
+        refused: &mut Vec<Refused<'a, T>>,
+    ) -> Result<T> {
         let (shared, started_at) = (&self.tenant.shared, Instant::now());
         let (mut is_caught_up, mut attempts) = (false, 0);
         loop {
             // It is large, and the task of the call is moved before it begins.
-            match Box::pin(self.attempt(&rule)).await? {
+            match Box::pin(self.attempt(rule)).await? {
                 Attempt::Done(answer) => return Ok(answer),
                 Attempt::Unconfirmed(result) if is_caught_up => return result,
                 Attempt::Unconfirmed(_) => {
                     shared.catch_up().await?;
                     is_caught_up = true;
+                    continue;
                 }
-                Attempt::Again => {
-                    if started_at.elapsed() > shared.stream.connection.answer_timeout {
-                        return Err(Error::unavailable("other callers kept writing at the same time"));
-                    }
-                    attempts += 1;
-                    let millis = rand_below(MAX_RETRY_MILLIS.min(1 << attempts.min(4)));
-                    sleep(Duration::from_millis(millis)).await;
-                }
+                Attempt::Again => {}
+                Attempt::Refused(message) => refused.push(message),
+            }
+            if started_at.elapsed() > shared.stream.connection.answer_timeout {
+                return Err(Error::unavailable("other callers kept writing at the same time"));
+            }
+            attempts += 1;
+            let millis = rand_below(MAX_RETRY_MILLIS.min(1 << attempts.min(4)));
+            sleep(Duration::from_millis(millis)).await;
+        }
+    }
+
+    /// Returns the answer of the message that takes effect although a server has refused it; none if none does.
+    ///
+    /// # Errors
+    /// `CommitUnknown` if that is not known.
+    async fn resolve<T>(&self, refused: Vec<Refused<'_, T>>) -> Result<Option<T>> {
+        let (stream, name) = (&self.tenant.shared.stream, &self.tenant.name);
+        let subject = stream.subject(name.as_str(), self.thread.as_str());
+        for Refused { mut message, answer } in refused {
+            match stream.resolve(&mut message, &subject).await {
+                Some(true) => return Ok(Some(answer)),
+                Some(false) => {}
+                None => return Err(Error::commit_unknown(None)),
             }
         }
+        Ok(None)
     }
 
     /// Decides once, for a caller that has read the stream to its end. Returns none if another write came first.
@@ -84,13 +127,14 @@ impl Write<'_> {
             Attempt::Done(answer) => Ok(Some(answer)),
             Attempt::Unconfirmed(result) => result.map(Some),
             Attempt::Again => Ok(None),
+            Attempt::Refused(message) => self.resolve(vec![message]).await,
         }
     }
 
     async fn attempt<T: Send>(
         &self,
         rule: &(impl Fn(&Overlay, &OverlayView<'_>, DecisionContext<'_>) -> Result<Decided<T>> + Send + Sync),
-    ) -> Result<Attempt<T>> {
+    ) -> Result<Attempt<'_, T>> {
         let (shared, name) = (&self.tenant.shared, &self.tenant.name);
         shared.check_attached()?;
         shared.check_backlog()?;
@@ -175,7 +219,7 @@ impl Write<'_> {
         delta: Delta,
         mut keys: DeltaKeys,
         answer: T,
-    ) -> Result<Attempt<T>> {
+    ) -> Result<Attempt<'_, T>> {
         let (shared, name) = (&self.tenant.shared, &self.tenant.name);
         keys.reads.insert(tenant_key());
         let (refusal, has_changed) = {
@@ -197,7 +241,11 @@ impl Write<'_> {
         let subject = shared.stream.subject(name.as_str(), self.thread.as_str());
         let (tenant, delta) = (name.clone(), Some(delta));
         let message = DeltaMessage { tenant, as_of, keys, delta, refreshes: false, detached: None };
-        Ok(if shared.stream.publish(&subject, message).await? { Attempt::Done(answer) } else { Attempt::Again })
+        Ok(match shared.stream.publish(&subject, message).await? {
+            Published::Effective => Attempt::Done(answer),
+            Published::Ineffective => Attempt::Again,
+            Published::Refused(message) => Attempt::Refused(Refused { message, answer }),
+        })
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     message::DeltaMessage,
     shared::Shared,
     state::{StreamState, WINDOW},
-    stream::{self, DeltaStream},
+    stream::{self, DeltaStream, Published},
     tenant::{BufferedTenant, Concerns},
 };
 use crate::{connection::Connection, streams};
@@ -435,7 +435,8 @@ async fn delete_tenant(shared: &Shared, name: &TenantId) -> Result<u64> {
         let (tenant, keys) = (name.clone(), DeltaKeys::of_tenant_deletion());
         let delta = Some(Delta::TenantDeletion);
         let message = DeltaMessage { tenant, as_of, keys, delta, refreshes: false, detached: None };
-        if shared.stream.publish(&subject, message).await? {
+        // Deleting a tenant twice is harmless.
+        if let Published::Effective = shared.stream.publish(&subject, message).await? {
             break;
         }
     }

@@ -23,6 +23,7 @@ use tokio::{
 use super::{message::DeltaMessage, state::StreamState};
 use crate::{
     connection::{Connection, NAME_HEADER, REQUEST_TIMEOUT, RETRY_DELAY, WriteResult},
+    error,
     log::{is_late, published_at},
     server_names::{LogSubject, id_to_token},
 };
@@ -193,9 +194,8 @@ impl DeltaStream {
         OwnMessage { stream: self, number, receiver }
     }
 
-    /// Writes a message on a subject, and waits until it has been read. Returns whether it takes effect: if not, it
-    /// never will, and the decision must be made again.
-    pub(crate) async fn publish(&self, subject: &str, message: DeltaMessage) -> Result<bool> {
+    /// Writes a message on a subject, and waits until it has been read.
+    pub(crate) async fn publish(&self, subject: &str, message: DeltaMessage) -> Result<Published<'_>> {
         let text = message.encode();
         let max_payload = u64::try_from(self.connection.client.server_info().max_payload).unwrap_or_default();
         check_limit("bytes of a buffered write", length(text.len()), max_payload.saturating_sub(HEADER_BYTES))?;
@@ -205,15 +205,35 @@ impl DeltaStream {
         let name = Some(format!("{} {}", self.node_name, own.number));
         let error = match self.connection.write_in_time(subject.to_owned(), last, (name, text), until).await {
             Ok(WriteResult::Accepted(sequence)) => match own.wait(sequence).await {
-                Some(is_effective) => return Ok(is_effective),
+                Some(is_effective) => return Ok(Published::known(is_effective)),
                 None => Error::commit_unknown(None),
             },
-            Ok(WriteResult::Busy) => return Ok(false),
-            Ok(WriteResult::Conflict) => return self.learn_last_of_subject(subject).await.map(|()| false),
+            Ok(WriteResult::Busy) => return Ok(self.refused(own)),
+            Ok(WriteResult::Conflict) => {
+                return match self.learn_last_of_subject(subject).await {
+                    Err(error) if !self.is_clustered() => Err(error),
+                    _ => Ok(self.refused(own)),
+                };
+            }
             Err(error) if error.outcome() == Outcome::Unknown => error,
+            Err(error) if self.is_clustered() && error::is_refusal(&error) => error,
             Err(error) => return Err(error),
         };
-        self.resolve(&mut own, subject).await.ok_or(error)
+        match self.resolve(&mut own, subject).await {
+            Some(false) if error.outcome() == Outcome::NotApplied => Err(error),
+            Some(is_effective) => Ok(Published::known(is_effective)),
+            None => Err(as_unknown(error)),
+        }
+    }
+
+    /// Whether several servers may take one message. A server that was the leader, and has not learned yet that another
+    /// one leads, refuses messages that the leader stores. The client gets the first answer.
+    fn is_clustered(&self) -> bool {
+        self.connection.client.server_info().cluster.is_some()
+    }
+
+    fn refused<'a>(&self, own: OwnMessage<'a>) -> Published<'a> {
+        if self.is_clustered() { Published::Refused(own) } else { Published::Ineffective }
     }
 
     /// Learns which message is the last one on a subject, after the server has refused a message.
@@ -229,8 +249,9 @@ impl DeltaStream {
         Ok(())
     }
 
-    /// Finds out whether a message whose answer was lost takes effect. Returns none if that is not possible in time.
-    async fn resolve(&self, own: &mut OwnMessage<'_>, subject: &str) -> Option<bool> {
+    /// Finds out whether a message whose answer was lost takes effect. Returns none if that is not possible in time, or
+    /// if the message may have been removed from the stream, as an applied one is, before this node read it.
+    pub(crate) async fn resolve(&self, own: &mut OwnMessage<'_>, subject: &str) -> Option<bool> {
         let started_at = Instant::now();
         while started_at.elapsed() < self.connection.answer_timeout {
             if self.catch_up().await.is_ok()
@@ -244,7 +265,8 @@ impl DeltaStream {
                 && let Ok(sequence) = self.connection.write(subject.to_owned(), barrier.encode()).await
                 && self.wait_until_read(sequence).await.is_ok()
             {
-                return Some(own.is_effective().unwrap_or_default());
+                let has_read_all = self.state().has_read_all_since(barrier.as_of);
+                return own.is_effective().or(has_read_all.then_some(false));
             }
             sleep(RETRY_DELAY).await;
         }
@@ -329,8 +351,33 @@ pub(crate) async fn has_deltas(connection: &Connection) -> Result<bool> {
     Ok(connection.load_last(&connection.names.log_stream(), &subjects).await?.is_some())
 }
 
+/// What became of a message that was written.
+pub(crate) enum Published<'a> {
+    /// It takes effect.
+    Effective,
+    /// It never takes effect: the decision must be made again.
+    Ineffective,
+    /// A server of a cluster has refused it, and it was not seen in the stream. The decision must be made again. Only
+    /// one of both takes effect, but it may be the first one: [`DeltaStream::resolve`] finds out.
+    Refused(OwnMessage<'a>),
+}
+
+impl Published<'_> {
+    const fn known(is_effective: bool) -> Self {
+        if is_effective { Self::Effective } else { Self::Ineffective }
+    }
+}
+
+/// Returns the error of a write of which it is not known whether it took effect.
+pub(crate) fn as_unknown(error: Error) -> Error {
+    match error.outcome() {
+        Outcome::Unknown => error,
+        Outcome::NotApplied => Error::commit_unknown(None).with_source(error),
+    }
+}
+
 /// A message of this node that is being written.
-struct OwnMessage<'a> {
+pub(crate) struct OwnMessage<'a> {
     stream: &'a DeltaStream,
     number: u64,
     receiver: oneshot::Receiver<bool>,

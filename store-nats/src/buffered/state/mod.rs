@@ -198,6 +198,11 @@ impl StreamState {
         Some(is_effective)
     }
 
+    /// Returns whether this node has read every message after this position, up to its own.
+    pub(crate) const fn has_read_all_since(&self, position: u64) -> bool {
+        self.last_missed <= position
+    }
+
     /// Returns whether the stream says that the buffer is detached.
     pub(crate) const fn is_detached(&self) -> bool {
         self.is_detached

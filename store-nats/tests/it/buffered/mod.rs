@@ -3,4 +3,5 @@
 mod conformance;
 mod faults;
 mod fixture;
+mod lost_answers;
 mod nodes;

@@ -37,13 +37,13 @@ fn never_flush(temp: &mut TempBuffer) {
     temp.config.batch = 1_000_000;
 }
 
-async fn count_entries(store: &dyn Store, thread: &str) -> usize {
+pub(super) async fn count_entries(store: &dyn Store, thread: &str) -> usize {
     let query = EntryQuery::all().with_page(PageRequest::first(1_000));
     commits(store).threads().list_entries(&id(thread), query).await.unwrap().items.len()
 }
 
 /// Commits `count` messages to a thread, each guarded by the version that the one before has left.
-async fn commit_many(commits: &dyn CommitCoordinator, thread: &str, count: usize) -> Result<Version> {
+pub(super) async fn commit_many(commits: &dyn CommitCoordinator, thread: &str, count: usize) -> Result<Version> {
     let mut version = commits.commit(message(thread, "0").expecting(Expect::Absent)).await?.version;
     for number in 1..count {
         let next = message(thread, &number.to_string()).expecting(Expect::Version(version));
