@@ -11,13 +11,13 @@ use sqlx::{
     postgres::{PgArguments, PgRow},
 };
 use store_core::{
-    Detail, Error, Outcome, Result, Store, TenantId, ThreadId, Timestamp,
+    Error, Outcome, Result, Store, TenantId, ThreadId, Timestamp,
     buffer::{
         AppliedPosition, ApplyStep, BufferTarget, DecideOverView, Delta, DeltaBatch, JoinedPlan, QuarantinedDelta,
         ThreadDeletion, join_deltas,
     },
     commit::{CommitView, DecisionContext, NeededKeys, Plan},
-    document::DocumentWritePlan,
+    document::{DocumentPlan, DocumentWritePlan},
     event::{EventPlan, EventView},
     log::{MarkSource, NodeSource},
 };
@@ -27,6 +27,7 @@ use crate::{
     columns::{read_optional, read_text, read_u64},
     db::{Connection, add, signed},
     decide::{self, CacheUpdate, MAX_ROUNDS, RuleResult},
+    records::write_documents,
     store::{PostgresStore, TenantHandle},
     threads,
     write::Batch,
@@ -44,6 +45,7 @@ const LOAD_QUARANTINE: &str = "SELECT w.buffer, w.position, w.quarantine_revisio
 const QUARANTINE: &str = "INSERT INTO $schema$.quarantined_delta (sequence, tenant, reason, since, message) \
     VALUES ($1, $2, $3, $4, $5)";
 const RELEASE: &str = "DELETE FROM $schema$.quarantined_delta WHERE sequence = ANY ($1)";
+const NEXT_DOCUMENT_REVISION: &str = "SELECT nextval('$schema$.document_revision')";
 const RELEASE_TENANT: &str = "DELETE FROM $schema$.quarantined_delta WHERE tenant = $1";
 
 #[async_trait]
@@ -55,10 +57,6 @@ impl BufferTarget for PostgresStore {
             shared.db.update_clock().await?;
         }
         shared.db.clock.now()
-    }
-
-    fn takes_documents(&self) -> bool {
-        false
     }
 
     async fn decide(
@@ -73,8 +71,11 @@ impl BufferTarget for PostgresStore {
         if tenant.shared.config.uses_test_clock {
             tenant.db().update_clock().await?;
         }
+        // The number must be taken after the caller has read the deltas that its decision relies on.
+        let revision = if needed.documents.is_empty() { 0 } else { next_document_revision(&tenant).await? };
         let decide = Mutex::new(decide);
         let rule = |cache: &RecordCache, context: DecisionContext<'_>| {
+            cache.document_revision.set(revision);
             // What the rule says about a record that is not loaded yet is not kept: the rule then runs again.
             (decide.lock().unwrap_or_else(PoisonError::into_inner))(cache, context)?;
             Ok(RuleResult::Answer(()))
@@ -232,7 +233,7 @@ impl PostgresStore {
             return Ok(());
         }
         match self.applied_position().await?.buffer {
-            Some(buffer) => Err(Error::unavailable(format!(
+            Some(buffer) => Err(Error::behind_buffer(format!(
                 "the write buffer `{buffer}` is attached to the store: open the store through it, or detach it"
             ))),
             None => Ok(()),
@@ -261,6 +262,11 @@ fn lookup_of(needed: &NeededKeys) -> Lookup {
         documents: needed.documents.clone(),
         ..Lookup::default()
     }
+}
+
+async fn next_document_revision(tenant: &TenantHandle) -> Result<u64> {
+    let rows = run(&mut tenant.db().any_connection(), NEXT_DOCUMENT_REVISION, PgArguments::default()).await?;
+    rows.first().map_or(Ok(0), |row| read_u64(row, 0))
 }
 
 /// Runs one of the statements of this file.
@@ -324,7 +330,14 @@ async fn apply_plans_of_tenant<'a>(
             Err(error) => return (connection, Err(error)),
         };
         match decide::write_batch_in_transaction(tenant, &mut connection, &batch).await {
-            Ok(true) => return (connection, Ok(batch)),
+            Ok(true) => {
+                for joined in plans {
+                    if let Err(error) = write_documents(&mut connection, tenant, &joined.plan.documents).await {
+                        return (connection, Err(error));
+                    }
+                }
+                return (connection, Ok(batch));
+            }
             Ok(false) => {}
             Err(error) => return (connection, Err(error)),
         }
@@ -362,17 +375,30 @@ async fn batch_of<'a>(
 /// Applies a delta that is not a plan.
 async fn apply_other<'a>(tenant: &'a TenantHandle, connection: Connection<'a>, delta: &Delta) -> Written<'a> {
     let (connection, written) = match delta {
-        Delta::Documents(plan) => {
-            let scopes = plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect();
-            let lookup = Lookup { scopes, ..Lookup::default() };
-            let thread = plan.id_record.as_ref().map(|(thread, _)| thread);
-            let rule = |cache: &RecordCache, _: DecisionContext<'_>| write_events(cache, plan);
-            decide::write_in_transaction(tenant, thread, (connection, lookup), rule).await
-        }
+        Delta::Documents(plan) => apply_documents(tenant, connection, plan).await,
         Delta::Deletion(deletion) => apply_deletion(tenant, connection, deletion).await,
         _ => (connection, Err(Error::corrupt("a delta that cannot be applied"))),
     };
     (connection, written.map(|batches| batches.into_iter().map(|batch| (tenant, batch)).collect()))
+}
+
+async fn apply_documents<'a>(
+    tenant: &'a TenantHandle,
+    connection: Connection<'a>,
+    plan: &DocumentWritePlan,
+) -> (Connection<'a>, Result<Vec<Arc<Batch>>>) {
+    let scopes = plan.events.iter().flat_map(|events| events.scopes.keys().cloned()).collect();
+    let lookup = Lookup { scopes, ..Lookup::default() };
+    let thread = plan.id_record.as_ref().map(|(thread, _)| thread);
+    let rule = |cache: &RecordCache, _: DecisionContext<'_>| write_events(cache, plan);
+    let (mut connection, written) = decide::write_in_transaction(tenant, thread, (connection, lookup), rule).await;
+    match written {
+        Ok(written) => {
+            let documents = write_documents(&mut connection, tenant, &plan.documents).await;
+            (connection, documents.map(|()| written))
+        }
+        refused => (connection, refused),
+    }
 }
 
 fn lookup_of_plan(plan: &Plan) -> Lookup {
@@ -423,9 +449,6 @@ fn with_present_floors(cache: &RecordCache, events: &EventPlan) -> Result<EventP
 /// Adds what the plans of a thread write.
 fn add_plan(batch: &mut Batch, cache: &RecordCache, joined: &JoinedPlan) -> Result<()> {
     let plan = &joined.plan;
-    if !plan.documents.changes.is_empty() {
-        return Err(Error::new(Detail::Unsupported { operation: "documents in a commit through a write buffer" }));
-    }
     load_changed(cache, plan)?;
     if plan.thread.is_none() {
         // Only what is kept about the id changes. The thread stays if there is one.
@@ -434,6 +457,8 @@ fn add_plan(batch: &mut Batch, cache: &RecordCache, joined: &JoinedPlan) -> Resu
         return Ok(());
     }
     let mut joined = joined.clone();
+    // They are written after the batch: the batch would number them.
+    joined.plan.documents = DocumentPlan::default();
     if let Some(events) = &mut joined.plan.events {
         *events = with_present_floors(cache, events)?;
     }

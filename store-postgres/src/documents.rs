@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The log number of documents that belong to the tenant.
-const LOG_OF_TENANT: i64 = 0;
+pub(crate) const LOG_OF_TENANT: i64 = 0;
 
 /// The documents of a tenant.
 #[derive(Debug, Clone)]

@@ -38,6 +38,8 @@ pub struct Overlay {
     pub(super) last_of_groups: HashMap<OrderGroup, Stamped<(u64, OutboxId)>>,
     /// Documents that were put, and those that were deleted (none).
     pub(super) documents: HashMap<DocumentRef, Stamped<Option<StoredDocument>>>,
+    /// The largest revision of a document in all deltas that were ever added.
+    pub(super) document_revision: u64,
     /// The newest deletion of the tenant.
     tenant_deletion: Option<u64>,
     /// The number of deltas.
@@ -110,6 +112,7 @@ impl Overlay {
     }
 
     fn add_documents(&mut self, at: u64, plan: &DocumentPlan) {
+        self.document_revision = self.document_revision.max(plan.revision.unwrap_or_default());
         for change in &plan.changes {
             let written = match &change.write {
                 DocumentWrite::Put(stored) => Some(stored.clone()),

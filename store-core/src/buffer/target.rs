@@ -194,12 +194,6 @@ pub trait BufferTarget: Store {
     /// `Unavailable` if it is not known.
     async fn now(&self) -> Result<Timestamp>;
 
-    /// Returns whether deltas can contain documents. If not, commits with documents are refused, and other writes of
-    /// documents go to the store directly, after everything that was acknowledged is applied.
-    fn takes_documents(&self) -> bool {
-        true
-    }
-
     /// Runs `decide` over a view of what is stored of a thread, and of the records that `needed` names. Writes nothing.
     ///
     /// The context has store time, and the limits and the source of ids of the store.
@@ -269,10 +263,6 @@ pub trait BufferTarget: Store {
 impl<S: BufferTarget + ?Sized> BufferTarget for Arc<S> {
     async fn now(&self) -> Result<Timestamp> {
         S::now(self).await
-    }
-
-    fn takes_documents(&self) -> bool {
-        S::takes_documents(self)
     }
 
     async fn decide(

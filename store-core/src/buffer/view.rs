@@ -120,8 +120,10 @@ impl DocumentView for OverlayView<'_> {
         }
     }
 
+    /// The store behind does not number again what it has given, unless it lost numbers that it gave without a write.
+    /// A document keeps a revision that is larger than every earlier one then, too (DO-3).
     fn next_document_revision(&self) -> Result<u64> {
-        self.stored.next_document_revision()
+        Ok(self.stored.next_document_revision()?.max(self.overlay.document_revision + 1))
     }
 }
 

@@ -23,11 +23,6 @@ impl CommitCoordinator for BufferedHandles {
             let operation = "settling in a commit (a write buffer has no mailbox: settle the claim after the commit)";
             return Err(Error::new(Detail::Unsupported { operation }).in_part("settle"));
         }
-        if !commit.documents.is_empty() && !self.tenant.shared.inner.takes_documents() {
-            let operation =
-                "documents in a commit through a write buffer over this store (write them after the commit)";
-            return Err(Error::new(Detail::Unsupported { operation }).in_part("documents"));
-        }
         let scope = Some(commit.thread.clone());
         let key = commit.key.clone();
         let result = self.tenant.write(scope, |tenant| async move { write(&tenant, &commit).await }).await;

@@ -41,26 +41,8 @@ impl DocumentStore for BufferedHandles {
     }
 
     async fn write_documents(&self, request: WriteDocuments) -> Result<WrittenDocuments> {
-        if !self.tenant.shared.inner.takes_documents() {
-            return self.write_to_inner(request).await;
-        }
         let scope = request.thread().cloned();
         self.tenant.write(scope, |tenant| async move { write(&tenant, &request).await }).await
-    }
-}
-
-impl BufferedHandles {
-    /// Writes documents to an inner store that takes none in deltas. What such a write has in common with commits would
-    /// be written in two orders, so it is refused.
-    async fn write_to_inner(&self, request: WriteDocuments) -> Result<WrittenDocuments> {
-        if request.events.is_some() || request.fence.is_some() {
-            let operation = "events or a claim in a write of documents through a write buffer over this store";
-            return Err(Error::new(Detail::Unsupported { operation }));
-        }
-        if let Some(thread) = request.thread() {
-            self.tenant.check_not_quarantined(thread).await?;
-        }
-        self.tenant.write_inner(|inner| async move { documents_of(&*inner)?.write_documents(request).await }).await
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct RecordCache {
     documents: HashMap<DocumentRef, Option<DocumentState>>,
     /// What the decision expects of documents that were not loaded. It is assumed, and the server checks it.
     expected_documents: RefCell<HashMap<DocumentRef, DocumentExpect>>,
+    /// The revision of the documents that the decision puts; 0 if the server numbers the write when it writes it.
+    pub(crate) document_revision: Cell<u64>,
     outbox: OutboxCache,
     pub(crate) mailbox: MailboxCache,
     missing: RefCell<Lookup>,
@@ -169,6 +171,7 @@ impl RecordCache {
             event_keys: HashMap::new(),
             documents: HashMap::new(),
             expected_documents: RefCell::default(),
+            document_revision: Cell::new(0),
             outbox: OutboxCache::default(),
             mailbox: MailboxCache::default(),
             missing: RefCell::default(),

@@ -93,9 +93,9 @@ impl DocumentView for RecordCache {
         Ok(revision.map(|revision| DocumentState { revision, created_at: time, updated_at: time }))
     }
 
-    /// Returns 0, because the server numbers the writes.
+    /// Returns 0 if the server numbers the write when it writes it.
     fn next_document_revision(&self) -> Result<u64> {
-        Ok(0)
+        Ok(self.document_revision.get())
     }
 }
 

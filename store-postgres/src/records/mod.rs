@@ -16,7 +16,7 @@ use store_core::{
 };
 use tokio::sync::oneshot;
 
-pub(crate) use self::statements::RecordStatements;
+pub(crate) use self::{restore::write_documents, statements::RecordStatements};
 use crate::{
     columns::read_text,
     db::{Connection, add},

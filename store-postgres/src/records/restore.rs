@@ -7,8 +7,9 @@ use sqlx::{
     postgres::{PgArguments, PgHasArrayType, PgRow},
 };
 use store_core::{
-    Body, Error, Result, ThreadId, Timestamp,
+    Body, Document, DocumentRef, DocumentScope, Error, Result, ThreadId, Timestamp,
     codec::Codec,
+    document::{DocumentPlan, DocumentWrite},
     log::{Entry, EntryMarks, Node, assigned_name},
     outbox::StoredOutboxRow,
     records::{NumbersGiven, RecordList, StoredRecord, ThreadRecord},
@@ -18,6 +19,7 @@ use super::statements::Restored;
 use crate::{
     columns::{read_optional, read_text, read_value},
     db::{Connection, add, signed},
+    documents::LOG_OF_TENANT,
     tenant::Tenant,
 };
 
@@ -66,8 +68,46 @@ async fn restore_in(connection: &mut Connection<'_>, tenant: &Tenant, records: &
     Ok(())
 }
 
+/// Writes the documents of a plan that has numbered them, in the transaction of a connection.
+pub(crate) async fn write_documents(
+    connection: &mut Connection<'_>,
+    tenant: &Tenant,
+    plan: &DocumentPlan,
+) -> Result<()> {
+    let (mut put, mut deleted) = (Vec::new(), Vec::new());
+    for change in &plan.changes {
+        match &change.write {
+            DocumentWrite::Put(stored) => {
+                let document = Document::new(change.document.clone(), stored.clone());
+                put.push(StoredRecord::Document(Box::new(document)));
+            }
+            DocumentWrite::Delete => deleted.push(&change.document),
+            DocumentWrite::Keep => {}
+        }
+    }
+    let mut step = Step { connection, tenant };
+    let changed = plan.changes.iter().filter(|change| !matches!(change.write, DocumentWrite::Keep));
+    let threads = changed.filter_map(|change| change.document.scope.thread()).collect();
+    let logs = step.logs(threads).await?;
+    if !put.is_empty() {
+        step.documents(&put, &logs).await?;
+    }
+    if !deleted.is_empty() {
+        step.remove_documents(&deleted, &logs).await?;
+    }
+    Ok(())
+}
+
 /// The log and the head of each thread.
 type Logs = HashMap<ThreadId, (i64, Option<i64>)>;
+
+/// Returns the log of the documents of a scope.
+fn log_of(scope: &DocumentScope, logs: &Logs) -> Option<i64> {
+    match scope.thread() {
+        Some(thread) => logs.get(thread).map(|(log, _)| *log),
+        None => Some(LOG_OF_TENANT),
+    }
+}
 
 pub(super) struct Step<'a, 'b> {
     connection: &'a mut Connection<'b>,
@@ -157,10 +197,17 @@ impl Step<'_, '_> {
     }
 
     /// Loads the logs of the threads of records, which exist.
-    async fn logs(&mut self, records: &[StoredRecord]) -> Result<Logs> {
-        let mut threads: Vec<&ThreadId> = records.iter().filter_map(StoredRecord::thread).collect();
+    async fn logs_of(&mut self, records: &[StoredRecord]) -> Result<Logs> {
+        self.logs(records.iter().filter_map(StoredRecord::thread).collect()).await
+    }
+
+    /// Loads the logs of threads, which exist.
+    async fn logs(&mut self, mut threads: Vec<&ThreadId>) -> Result<Logs> {
         threads.sort();
         threads.dedup();
+        if threads.is_empty() {
+            return Ok(Logs::new());
+        }
         let arguments = self.arguments()?.column(threads.iter().map(|thread| thread.to_string()))?;
         let rows = self.connection.read(|sql| &sql.records.load_logs, arguments.0).await?;
         let mut logs = Logs::new();
@@ -176,7 +223,7 @@ impl Step<'_, '_> {
     }
 
     async fn entries(&mut self, records: &[StoredRecord]) -> Result<()> {
-        let logs = self.logs(records).await?;
+        let logs = self.logs_of(records).await?;
         let rows: Vec<(i64, &Entry, &Node, &EntryMarks)> = records
             .iter()
             .filter_map(|record| match record {
@@ -243,7 +290,7 @@ impl Step<'_, '_> {
 
     /// Records of threads that have a table of their own.
     async fn of_threads(&mut self, records: &[StoredRecord]) -> Result<()> {
-        let logs = self.logs(records).await?;
+        let logs = self.logs_of(records).await?;
         let log_of = |record: &StoredRecord| record.thread().and_then(|thread| logs.get(thread)).map(|log| log.0);
         let (mut texts, mut names) = ((Vec::new(), Vec::new()), Vec::new());
         let mut numbers = Vec::new();
@@ -316,13 +363,7 @@ impl Step<'_, '_> {
         let rows: Vec<_> = records
             .iter()
             .filter_map(|record| match record {
-                StoredRecord::Document(document) => {
-                    let log = match document.scope.thread() {
-                        Some(thread) => logs.get(thread)?.0,
-                        None => 0,
-                    };
-                    Some((log, &**document))
-                }
+                StoredRecord::Document(document) => Some((log_of(&document.scope, logs)?, &**document)),
                 _ => None,
             })
             .collect();
@@ -339,6 +380,18 @@ impl Step<'_, '_> {
             .column(rows().map(|row| row.1.value.as_str().to_owned()))?;
         self.run(Restored::Documents, arguments).await?;
         self.raise_document_revision(newest).await
+    }
+
+    async fn remove_documents(&mut self, documents: &[&DocumentRef], logs: &Logs) -> Result<()> {
+        let rows: Vec<_> =
+            documents.iter().filter_map(|document| Some((log_of(&document.scope, logs)?, *document))).collect();
+        let rows = || rows.iter();
+        let arguments = self
+            .arguments()?
+            .column(rows().map(|row| row.0))?
+            .column(rows().map(|row| row.1.key.collection().to_string()))?
+            .column(rows().map(|row| row.1.key.encoded().to_owned()))?;
+        self.run(Restored::RemovedDocuments, arguments).await.map(drop)
     }
 
     async fn outbox(&mut self, records: &[StoredRecord]) -> Result<()> {

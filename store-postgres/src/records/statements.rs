@@ -38,6 +38,7 @@ pub(crate) enum Restored {
     Decisions,
     CommitKeys,
     Documents,
+    RemovedDocuments,
     DocumentRevision,
     Scopes,
     Events,
@@ -218,7 +219,7 @@ const fn of_tenant(list: RecordList) -> &'static str {
 }
 
 /// The statements of a restore, in the order of [`Restored`]. The first argument is the tenant. The others are columns.
-const RESTORES: [(Restored, &str); 28] = [
+const RESTORES: [(Restored, &str); 29] = [
     (
         Restored::Numbers,
         "INSERT INTO $schema$.claims AS c SELECT $1, $2 WHERE $2 > 0 \
@@ -303,9 +304,15 @@ const RESTORES: [(Restored, &str); 28] = [
          created_at = excluded.created_at, updated_at = excluded.updated_at, value = excluded.value",
     ),
     (
+        Restored::RemovedDocuments,
+        "DELETE FROM $schema$.document d USING unnest($2::bigint[], $3::text[], $4::text[]) w (log, collection, key) \
+         WHERE d.log = w.log AND d.tenant = $1 AND d.collection = w.collection AND d.key = w.key",
+    ),
+    (
+        // It only goes up, whatever others number meanwhile, and needs no right but that of numbering.
         Restored::DocumentRevision,
-        "SELECT setval('$schema$.document_revision', $2) FROM $schema$.document_revision s \
-         WHERE $1::text IS NOT NULL AND $2 > 0 AND (s.last_value < $2 OR NOT s.is_called)",
+        "SELECT max(nextval('$schema$.document_revision')) FROM generate_series(1, \
+         $2 - coalesce(pg_sequence_last_value('$schema$.document_revision'::regclass), 0)) WHERE $1::text IS NOT NULL",
     ),
     (
         Restored::Scopes,

@@ -22,17 +22,51 @@ impl Batch {
     /// Appends a batch that [`next_part`](Self::next_part) has made. It contains only what plans of several threads may
     /// contain, see [`ApplyStep::Plans`](store_core::buffer::ApplyStep::Plans).
     pub(crate) fn append(&mut self, part: Self) {
-        self.threads.extend(part.threads);
-        self.entries.extend(part.entries);
-        self.marks.extend(part.marks);
-        self.leaves.extend(part.leaves);
-        self.names.extend(part.names);
-        self.keys.extend(part.keys);
-        self.cleared_states.extend(part.cleared_states);
-        self.state_values.extend(part.state_values);
-        self.runs.extend(part.runs);
-        self.scopes.extend(part.scopes);
-        self.events.extend(part.events);
-        self.outbox.extend(part.outbox);
+        let Self {
+            threads,
+            entries,
+            marks,
+            leaves,
+            names,
+            keys,
+            cleared_states,
+            state_values,
+            runs,
+            scopes,
+            events,
+            outbox,
+            // Such plans have none of these.
+            inputs: _,
+            decisions: _,
+            event_keys: _,
+            documents: _,
+            outbox_ready: _,
+            outbox_removed: _,
+            outbox_groups: _,
+            mailboxes: _,
+            dispatches: _,
+            new_dispatches: _,
+            dispatches_removed: _,
+            queued_removed: _,
+            queued: _,
+            ended_removed: _,
+            ended: _,
+            interrupts: _,
+            claim_incarnation: _,
+            claimable_from: _,
+            threads_before: _,
+        } = part;
+        self.threads.extend(threads);
+        self.entries.extend(entries);
+        self.marks.extend(marks);
+        self.leaves.extend(leaves);
+        self.names.extend(names);
+        self.keys.extend(keys);
+        self.cleared_states.extend(cleared_states);
+        self.state_values.extend(state_values);
+        self.runs.extend(runs);
+        self.scopes.extend(scopes);
+        self.events.extend(events);
+        self.outbox.extend(outbox);
     }
 }

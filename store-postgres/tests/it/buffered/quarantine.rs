@@ -2,22 +2,18 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect, Store, TenantId, Version, health::Severity};
 use store_nats::{Buffered, QuarantinedWrite};
 use store_postgres::PostgresStore;
 
 use super::{TempBuffer, commits, id, message};
-use crate::fixture::server_url;
 
 /// Makes the server refuse entries with the word `poison`.
 const REFUSE: &str = "ADD CONSTRAINT no_poison CHECK (body NOT LIKE '%poison%')";
 const ALLOW: &str = "DROP CONSTRAINT no_poison";
 
 async fn alter_entries(temp: &TempBuffer, change: &str) {
-    let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-    let sql = format!("ALTER TABLE \"{}\".entry {change}", temp.schema.config().schema());
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    temp.execute(&format!("ALTER TABLE $schema$.entry {change}")).await;
 }
 
 /// Two nodes that apply only what a call asks for, and an inner store that refuses entries with the word `poison`.
