@@ -3,7 +3,7 @@
 use serde::Serialize;
 use store_core::{
     ErrorKind, PageRequest, Progress, Result, TenantId,
-    records::{CopyOptions, CopyReport, TenantDigest, compare_tenants, copy_tenant, digest_tenant},
+    records::{CopyMark, CopyOptions, CopyReport, TenantDigest, compare_tenants, copy_tenant, digest_tenant},
 };
 
 use crate::Stores;
@@ -105,6 +105,48 @@ pub async fn digest_stores(
         digests.push((tenant, digest));
     }
     Ok(digests)
+}
+
+impl Stores {
+    /// Returns the mark of a copy to this tenant that has not ended, if there is one: which store is copied, and how
+    /// many records are here. Until it ends, the tenant is not complete and must not be written to (VF-2).
+    ///
+    /// A store without documents, such as one that keeps mailboxes only, has no marks.
+    ///
+    /// # Errors
+    /// `Closed`; any error of reading.
+    ///
+    /// # Example
+    ///
+    #[cfg_attr(feature = "memory", doc = "```")]
+    #[cfg_attr(not(feature = "memory"), doc = "```ignore")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> agentstore::Result<()> {
+    /// let stores = agentstore::open("memory:").await?;
+    /// assert_eq!(stores.unfinished_copy(&agentstore::TenantId::default_tenant()).await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn unfinished_copy(&self, tenant: &TenantId) -> Result<Option<CopyMark>> {
+        match self.store().tenant(tenant)?.documents {
+            Some(documents) => CopyMark::load(&*documents).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the marks of all tenants that have one.
+    ///
+    /// # Errors
+    /// As [`unfinished_copy`](Self::unfinished_copy).
+    pub async fn unfinished_copies(&self) -> Result<Vec<(TenantId, CopyMark)>> {
+        let mut found = Vec::new();
+        for tenant in tenants_of(self, None).await? {
+            if let Some(mark) = self.unfinished_copy(&tenant).await? {
+                found.push((tenant, mark));
+            }
+        }
+        Ok(found)
+    }
 }
 
 async fn tenants_of(stores: &Stores, tenant: Option<&TenantId>) -> Result<Vec<TenantId>> {

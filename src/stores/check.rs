@@ -75,7 +75,7 @@ impl StoresCheck {
 
 impl Stores {
     /// Checks the stores of all parts: versions, settings, the time of a read, clocks, free space, and what waits in
-    /// the mailbox and the outbox of `tenant` (CP-6). Nothing is written.
+    /// the mailbox and the outbox of `tenant`, and whether a copy to it has not ended (CP-6). Nothing is written.
     ///
     /// A store that does not answer is a finding.
     ///
@@ -101,7 +101,13 @@ impl Stores {
             let has_mailbox = part == OtherPart::Mailbox;
             parts.push(check_part(part.name(), other, (tenant, has_mailbox, false), &limits).await);
         }
-        Ok(StoresCheck { findings: self.check_composition(), parts })
+        let mut findings = self.check_composition();
+        // A store that does not answer is a finding of its part.
+        if let Ok(Some(mark)) = self.unfinished_copy(tenant).await {
+            let advice = "repeat the copy, which continues; or delete the tenant here, and begin again";
+            findings.insert(0, Finding::problem("tenant", format!("tenant {tenant} is not complete: {mark}"), advice));
+        }
+        Ok(StoresCheck { findings, parts })
     }
 
     fn check_composition(&self) -> Vec<Finding> {

@@ -1,8 +1,8 @@
 //! `copy`: moves everything from one store to another, and compares both.
 
 use agentstore::{
-    CopiedTenant, CopyStep, ErrorKind, StoreUrl, TenantId, copy_stores,
-    records::{CopyOptions, CopyReport},
+    CopiedTenant, CopyStep, Detail, ErrorKind, StoreUrl, TenantId, copy_stores, length,
+    records::{CopyOptions, CopyReport, UNFINISHED_COPY},
 };
 use serde::Serialize;
 
@@ -134,6 +134,10 @@ async fn copy(
     let copied = copied.map_err(|error| match error.kind() {
         ErrorKind::Unsupported if !args.partial => Failure::from(error)
             .with_advice("`--dry-run` says what the target has no place for, and `--partial` leaves it out"),
+        ErrorKind::AlreadyExists => {
+            let advice = already_exists_advice(&error, args);
+            Failure::from(error).with_advice(advice)
+        }
         _ => Failure::from(error),
     })?;
     if out.is_json() {
@@ -149,6 +153,24 @@ async fn copy(
     }
     let is_equal = |tenant: &CopiedTenant| tenant.report.difference_count == 0 && !tenant.report.stopped;
     Ok(if copied.iter().all(is_equal) { Ending::Success } else { Ending::Problem })
+}
+
+/// Says what to do if the target has data.
+fn already_exists_advice(error: &agentstore::Error, args: &Args) -> &'static str {
+    match error.detail() {
+        Detail::AlreadyExists { what, .. } if what.noun == UNFINISHED_COPY => {
+            "repeat the copy from that store, which continues; or delete the tenant in the target with `agentstore \
+             tenants delete`, and begin again"
+        }
+        _ if args.merge => {
+            "the target has another record with this name, and keeps it: copy to another store or tenant, or delete the \
+             record there"
+        }
+        _ => {
+            "the target is not empty: copy to another store; or add `--merge` to keep its data beside that of the source; \
+             or delete the tenant in the target with `agentstore tenants delete`"
+        }
+    }
 }
 
 fn print(tenant: &TenantId, report: &CopyReport, out: &mut Output) -> Result<()> {
@@ -169,12 +191,26 @@ fn print(tenant: &TenantId, report: &CopyReport, out: &mut Output) -> Result<()>
     for difference in &report.differences {
         out.print_line(out.style(format!("  {}", terminal_safe(&difference.to_string()))).red())?;
     }
+    let unlisted = report.difference_count - length(report.differences.len());
+    if unlisted > 0 {
+        out.print_line(format!("  … and {unlisted} more"))?;
+    }
     if let (Some(source), Some(target)) = (&report.source, &report.target) {
         out.print_line(format!("  digest of the source  {}", source.digest))?;
         out.print_line(format!("  digest of the target  {}", target.digest))?;
         let verdict = match report.difference_count {
             0 => out.style("  every record of the source is in the target".to_owned()).green(),
-            number => out.style(format!("  {} not the same", with_noun(number, "record"))).red(),
+            number => {
+                let counts = &report.difference_counts;
+                let text = format!(
+                    "  {} not the same: {} missing, {} changed, {} only in the target",
+                    with_noun(number, "record"),
+                    counts.missing,
+                    counts.changed,
+                    counts.extra
+                );
+                out.style(text).red()
+            }
         };
         out.print_line(verdict)?;
     }

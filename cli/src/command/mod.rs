@@ -48,7 +48,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use agentstore::Receipt;
+use agentstore::{Error, Receipt};
 use clap::Subcommand;
 
 use crate::{
@@ -117,6 +117,10 @@ pub(crate) enum SessionCommand {
     #[command(hide = true)]
     DemoWriter(demo::writer::Args),
 }
+
+/// The advice about a tenant that is the target of a copy that has not ended.
+const FINISH_COPY: &str = "repeat `agentstore copy` with the same stores: it continues; or delete the tenant here with \
+    `agentstore tenants delete`, and begin again";
 
 /// How a command ended, unless it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +217,28 @@ impl SessionCommand {
         }
     }
 
+    /// If the tenant is the target of a copy that has not ended: refuses to write to it, and warns of reading it
+    /// (VF-2).
+    async fn check_unfinished_copy(&self, session: &Session) -> Result<()> {
+        // These say so themselves, or are about all tenants.
+        if matches!(self, Self::Tenants(_) | Self::Verify(_) | Self::Doctor(_) | Self::Repair(_) | Self::DemoWriter(_))
+        {
+            return Ok(());
+        }
+        // If the mark cannot be read, the command says what is wrong with the store.
+        let Ok(Some(mark)) = session.stores().unfinished_copy(session.tenant()).await else { return Ok(()) };
+        let text = format!("tenant {} is not complete: {mark}", session.tenant());
+        match self.access() {
+            Access::Read | Access::ReadOrEmpty => {
+                tracing::warn!("{text}");
+                Ok(())
+            }
+            Access::Write | Access::WriteWithoutJournal | Access::Create => {
+                Err(Failure::from(Error::unavailable(text)).with_advice(FINISH_COPY))
+            }
+        }
+    }
+
     /// Reads the documents that arguments of the command give: on the command line, in a file or on standard input.
     /// This happens before a store is opened, so that no store is locked while a user types.
     fn read_document_args(&mut self) -> Result<()> {
@@ -293,9 +319,15 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Supervise(args) => return supervise::run(args).await,
         Command::Session(mut command) => {
+            if let SessionCommand::Repair(args) = &*command {
+                args.check(&global)?;
+            }
             command.read_document_args()?;
             let session = Session::open(&global, command.access()).await?;
-            let ending = command.run(&session, out).await;
+            let ending = match command.check_unfinished_copy(&session).await {
+                Ok(()) => command.run(&session, out).await,
+                Err(refusal) => Err(refusal),
+            };
             let close_result = session.close().await;
             let ending = ending?;
             close_result?;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use agentstore::{
-    Detail, Error, digest_stores,
+    Detail, Error, TenantId, digest_stores,
     inspect::{Finding, Inspection, Inspector, Note, RepairStatus},
-    records::TenantDigest,
+    records::{CopyMark, TenantDigest},
 };
 use serde::Serialize;
 
-use super::Ending;
+use super::{Ending, FINISH_COPY};
 use crate::{
-    failure::Result,
+    failure::{Failure, Result},
     json_merge::merge_objects,
     output::Output,
     progress::TerminalProgress,
@@ -34,16 +34,36 @@ pub(crate) struct Args {
 struct Verified<'a> {
     #[serde(flatten)]
     inspection: &'a Inspection,
+    /// The tenants to which a copy has not ended. What such a tenant still lacks is not listed as damage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unfinished_copies: &'a Vec<UnfinishedCopy>,
     /// The digest of each tenant, if it was asked for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     digests: BTreeMap<String, TenantDigest>,
 }
 
+/// A tenant that is the target of a copy that has not ended.
+#[derive(Debug, Serialize)]
+struct UnfinishedCopy {
+    tenant: TenantId,
+    #[serde(flatten)]
+    mark: CopyMark,
+}
+
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    if args.digest && session.stores().write_buffer().is_some() {
+        let text = "a digest is that of the store itself, without a write buffer: run `agentstore buffer flush`, then \
+                    `verify --digest` without `--buffer`";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let bar = TerminalProgress::new("verifying");
     let inspection = inspector(session)?.verify(&bar).await;
     bar.finish();
-    let inspection = inspection?;
+    let mut inspection = inspection?;
+    let unfinished = session.stores().unfinished_copies().await?.into_iter();
+    let unfinished_copies: Vec<_> = unfinished.map(|(tenant, mark)| UnfinishedCopy { tenant, mark }).collect();
+    let is_unfinished = |tenant: &TenantId| unfinished_copies.iter().any(|copy| copy.tenant == *tenant);
+    inspection.findings.retain(|finding| !finding.tenant.as_ref().is_some_and(is_unfinished));
     let mut digests = BTreeMap::new();
     if args.digest {
         let bar = TerminalProgress::new("computing digests");
@@ -53,16 +73,25 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     }
     let header = session.header();
     if out.is_json() {
-        out.print_document(&merge_objects(&header, &Verified { inspection: &inspection, digests })?)?;
+        out.print_document(&merge_objects(
+            &header,
+            &Verified { inspection: &inspection, unfinished_copies: &unfinished_copies, digests },
+        )?)?;
     } else {
         out.print_line(out.style(header.line()).dim())?;
-        print(&inspection, out)?;
+        for UnfinishedCopy { tenant, mark } in &unfinished_copies {
+            let title = out.style("unfinished copy".to_owned()).red().bold();
+            out.print_line(format!("{title} tenant {}", terminal_safe(tenant.as_str())))?;
+            out.print_line(format!("  {}; {FINISH_COPY}", terminal_safe(&mark.to_string())))?;
+        }
+        print(&inspection, unfinished_copies.len(), out)?;
         for (tenant, digest) in digests {
             let records = with_noun(digest.records(), "record");
             out.print_line(format!("tenant {}: digest {} of {records}", terminal_safe(&tenant), digest.digest))?;
         }
     }
-    Ok(if inspection.findings.is_empty() { Ending::Success } else { Ending::Problem })
+    let is_sound = inspection.findings.is_empty() && unfinished_copies.is_empty();
+    Ok(if is_sound { Ending::Success } else { Ending::Problem })
 }
 
 /// Returns the inspector of the store, or an error if it has none.
@@ -72,8 +101,9 @@ pub(super) fn inspector(session: &Session) -> Result<&dyn Inspector> {
     Ok(session.stores().store().inspector().ok_or_else(missing)?)
 }
 
-/// Prints the findings of an inspection, and how much it read.
-pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
+/// Prints the findings of an inspection, and how much it read. `others` is the number of findings that are printed
+/// already.
+pub(super) fn print(inspection: &Inspection, others: usize, out: &mut Output) -> Result<()> {
     for finding in &inspection.findings {
         print_finding(finding, out)?;
     }
@@ -91,7 +121,7 @@ pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
     if *objects > 0 {
         read_counts.push(with_noun(*objects, "object"));
     }
-    let result_text = match findings.len() {
+    let result_text = match findings.len() + others {
         0 => out.style("nothing is wrong".to_owned()).green(),
         number => out.style(with_noun(number as u64, "finding")).red(),
     };

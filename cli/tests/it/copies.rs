@@ -7,7 +7,8 @@ use std::{
 };
 
 use agentstore::{
-    AppendEvents, Commit, Durability, Message, NewDispatch, NewEntry, NewEvent, OpenOptions, Scope, TenantId,
+    AppendEvents, Commit, CopyStep, Durability, Message, NewDispatch, NewEntry, NewEvent, OpenOptions, Progress, Scope,
+    TenantId, copy_stores, records::CopyOptions,
 };
 use conformance_tests::{KillMoments, TestLength, seed_from_env};
 use serde_json::{Value, json};
@@ -216,4 +217,60 @@ fn a_mailbox_is_copied_between_compositions_vf_2() {
     // Threads have no place in a store that keeps mailboxes only.
     let other = format!("sqlite:{}", back.sibling_path("other.db").display());
     run(&copy_args(to.url(), &other), "").expect_failure(1, &["threads", "partial"]);
+}
+
+/// Stops a copy after its first records.
+#[derive(Debug)]
+struct StopAtOnce;
+
+impl Progress for StopAtOnce {
+    fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
+        false
+    }
+}
+
+/// Begins a copy that stops in its midst.
+async fn begin_copy(from: &TestStore, to: &TestStore) {
+    let (source, target) = (agentstore::open(from.url()).await.unwrap(), agentstore::open(to.url()).await.unwrap());
+    let options = CopyOptions::new(from.url());
+    let copied = copy_stores((&source, &target), None, CopyStep::Copy, &options, &StopAtOnce).await.unwrap();
+    assert!(copied[0].report.stopped);
+    assert!(target.unfinished_copy(&TenantId::default_tenant()).await.unwrap().is_some());
+    target.close().await.unwrap();
+    source.close().await.unwrap();
+}
+
+/// Until a copy has ended, its target says so, and is not written to (VF-2).
+#[test]
+fn the_target_of_an_unfinished_copy_says_so_vf_2() {
+    let (source, target) = (TestStore::new(), TestStore::new());
+    for text in ["one", "two"] {
+        source.append("t", text);
+    }
+    tokio::runtime::Runtime::new().unwrap().block_on(begin_copy(&source, &target));
+
+    let read = target.run(&["threads"]);
+    assert_eq!(read.code, 0, "{read:?}");
+    assert!(read.err.contains("is not complete") && read.err.contains(source.url()), "{read:?}");
+    target.run_with_input(&["append", "t"], "x").expect_failure(1, &["has not ended", "repeat `agentstore copy`"]);
+    let checked = target.run(&["doctor"]);
+    assert!(checked.code == 1 && checked.out.contains("is not complete"), "{checked:?}");
+    let verified = target.run(&["verify"]);
+    assert!(verified.code == 1 && verified.out.contains("unfinished copy"), "{verified:?}");
+    assert!(verified.out.contains(": 1 finding"), "{verified:?}");
+    let verified: Value = serde_json::from_str(&target.run(&["verify", "--json"]).out).unwrap();
+    assert_eq!(value_at(&verified, "/unfinished_copies/0/source"), &json!(source.url()));
+    let other = TestStore::new();
+    other.append("other", "x");
+    run(&copy_args(other.url(), target.url()), "").expect_failure(1, &["unfinished copy", "repeat the copy from that"]);
+    run(&copy_args(target.url(), other.url()), "").expect_failure(1, &["has not ended"]);
+
+    let ended = run(&copy_args(source.url(), target.url()), "").expect_success();
+    let ended: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(value_at(&ended, "/tenants/0/continued"), &json!(true));
+    assert_eq!(digest(&target), digest(&source));
+    target.append("t", "three");
+    run(&copy_args(other.url(), target.url()), "").expect_failure(1, &["--merge"]);
+    let compared = run(&["copy", "--compare", "--from", other.url(), "--to", target.url()], "");
+    assert!(compared.code == 1 && compared.out.contains(" only in the target"), "{compared:?}");
 }

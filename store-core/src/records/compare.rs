@@ -27,6 +27,26 @@ pub enum DifferenceKind {
     Extra,
 }
 
+/// How many records differ, by how they differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct DifferenceCounts {
+    /// Those that the target does not have.
+    pub missing: u64,
+    /// Those of which the target has another one under the key.
+    pub changed: u64,
+    /// Those that only the target has.
+    pub extra: u64,
+}
+
+impl DifferenceCounts {
+    /// Returns the number of all records that differ.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.missing + self.changed + self.extra
+    }
+}
+
 /// A record that is not the same in the two stores of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -56,14 +76,18 @@ pub(super) struct Comparison {
     pub(super) source: Vec<ListDigest>,
     pub(super) target: Vec<ListDigest>,
     pub(super) differences: Vec<Difference>,
-    pub(super) count: u64,
+    pub(super) counts: DifferenceCounts,
     pub(super) records: u64,
     pub(super) stopped: bool,
 }
 
 impl Comparison {
     fn note(&mut self, list: &'static str, key: &dyn fmt::Display, kind: DifferenceKind) {
-        self.count += 1;
+        match kind {
+            DifferenceKind::Missing => self.counts.missing += 1,
+            DifferenceKind::Changed => self.counts.changed += 1,
+            DifferenceKind::Extra => self.counts.extra += 1,
+        }
         if self.differences.len() < MAX_LISTED {
             self.differences.push(Difference { list, key: key.to_string(), kind });
         }

@@ -6,7 +6,7 @@ use futures_util::future::try_join;
 use serde::Serialize;
 
 use super::{
-    Difference, RecordKey, RecordList, RecordPort, StoredRecord, TenantDigest,
+    Difference, DifferenceCounts, RecordKey, RecordList, RecordPort, StoredRecord, TenantDigest,
     compare::{Comparison, Sides, any_record, compare_objects, compare_records, count, first_collision},
     digest::{ListDigest, RunningDigest, digest_of_lists, port_of},
     mark::CopyMark,
@@ -22,6 +22,9 @@ use crate::{
     progress::Progress,
     store::TenantStores,
 };
+
+/// The noun of the error that the target is that of an unfinished copy of another source.
+pub const UNFINISHED_COPY: &str = "unfinished copy of";
 
 /// What a copy does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +109,8 @@ pub struct CopyReport {
     pub differences: Vec<Difference>,
     /// The number of all records that are not the same.
     pub difference_count: u64,
+    /// The same number, divided by how the records differ.
+    pub difference_counts: DifferenceCounts,
     /// Whether `progress` stopped the copy before its end. The next call continues it.
     pub stopped: bool,
 }
@@ -234,7 +239,7 @@ impl Copy<'_> {
         let found = CopyMark::load(&**documents).await?;
         match found {
             Some(mark) if mark.source != self.options.source => {
-                Err(Error::already_exists("unfinished copy of", mark.source).in_part("target"))
+                Err(Error::already_exists(UNFINISHED_COPY, mark.source).in_part("target"))
             }
             found => Ok(found),
         }
@@ -430,7 +435,8 @@ impl Copy<'_> {
         report.source = Some(digest_of_lists(comparison.source));
         report.target = Some(digest_of_lists(comparison.target));
         report.differences = comparison.differences;
-        report.difference_count = comparison.count;
+        report.difference_count = comparison.counts.total();
+        report.difference_counts = comparison.counts;
         report.stopped |= comparison.stopped;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The mark of a tenant that is the target of a copy: a document, which each batch of the copy writes with its records.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{RecordKey, RecordList, StoredRecord};
@@ -33,6 +35,13 @@ pub struct CopyMark {
     pub records: u64,
 }
 
+impl fmt::Display for CopyMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, records, .. } = self;
+        write!(f, "a copy from {source} has not ended ({records} records so far)")
+    }
+}
+
 impl CopyMark {
     /// Makes the mark of a copy that begins.
     pub(super) fn new(source: &str, merge: bool) -> Self {
@@ -64,8 +73,12 @@ impl CopyMark {
         Ok(StoredRecord::Document(Box::new(Document::new(name()?, stored))))
     }
 
-    /// Reads the mark of a tenant, if there is one.
-    pub(super) async fn load(documents: &dyn DocumentStore) -> Result<Option<Self>> {
+    /// Reads the mark of a tenant. There is one from the first record that a copy writes until the copy has ended with
+    /// no difference.
+    ///
+    /// # Errors
+    /// `Corrupt` if the mark cannot be read; any error of reading.
+    pub async fn load(documents: &dyn DocumentStore) -> Result<Option<Self>> {
         let found = documents.load_documents(&[name()?]).await?.into_iter().next().flatten();
         let read = |document: Document| {
             serde_json::from_str(document.value.as_str())
@@ -104,6 +117,8 @@ mod tests {
         assert_eq!(mark.position().unwrap(), Some((RecordList::Entries, Some(key))));
         mark.move_to(None, None);
         assert_eq!(mark.position().unwrap(), None);
+        mark.records = 7;
+        assert_eq!(mark.to_string(), "a copy from file:a has not ended (7 records so far)");
         assert!(is_copy_mark(&mark.to_record().unwrap()));
     }
 }

@@ -19,8 +19,8 @@ mod store;
 mod walk;
 
 pub use self::{
-    compare::{Difference, DifferenceKind},
-    copy::{CopyOptions, CopyReport, ListCount, MissingPlace, compare_tenants, copy_tenant},
+    compare::{Difference, DifferenceCounts, DifferenceKind},
+    copy::{CopyOptions, CopyReport, ListCount, MissingPlace, UNFINISHED_COPY, compare_tenants, copy_tenant},
     digest::{ListDigest, TenantDigest, digest_tenant},
     gate::{WriteGate, WriteTicket},
     in_memory_mailbox::dump_mailbox,
