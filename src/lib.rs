@@ -86,7 +86,7 @@ pub use self::{
 };
 
 #[cfg(feature = "nats")]
-pub use self::options::WriteBuffer;
+pub use self::options::{WriteBuffer, attached_buffer};
 
 #[cfg(feature = "worker")]
 pub use self::decorators::Traced;

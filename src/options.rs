@@ -172,6 +172,19 @@ impl OpenOptions {
 #[cfg(feature = "nats")]
 pub type WriteBuffer = store_nats::Buffered<Arc<dyn store_core::buffer::BufferTarget>>;
 
+/// Returns the id of the write buffer that is attached to the store at a URL, if there is one (NB-14). Nothing is
+/// written, and no buffer is opened. It does not matter whether the URL names the servers of a buffer.
+///
+/// # Errors
+/// Any error of opening the store for reading.
+#[cfg(feature = "nats")]
+pub async fn attached_buffer(url: &StoreUrl) -> Result<Option<String>> {
+    match url {
+        StoreUrl::Buffered { inner, .. } => backend::buffer::attached(inner).await,
+        url => backend::buffer::attached(url).await,
+    }
+}
+
 /// Opens the store at `url` with the defaults of [`OpenOptions`] (CP-1).
 ///
 /// # Errors

@@ -82,10 +82,12 @@ pub(crate) struct GlobalArgs {
 impl GlobalArgs {
     /// Returns an error if a value is not a valid URL.
     pub(crate) fn check_urls(&self) -> Result<(), String> {
-        let others = self.other_parts().into_iter().chain([self.buffer_option()]).map(|(name, _, url)| (name, url));
-        for (name, url) in [("--store", &self.store)].into_iter().chain(others) {
+        let others = self.other_parts().into_iter().chain([self.buffer_option()]);
+        for (name, variable, url) in [("--store", "AGENTSTORE_URL", &self.store)].into_iter().chain(others) {
             if let Some(StoreArg(Err(reason))) = url {
-                return Err(format!("invalid value for `{name}`: {reason}"));
+                let is_set = std::env::var_os(variable).is_some();
+                let from = if is_set { format!(" (the variable {variable} is set)") } else { String::new() };
+                return Err(format!("invalid value for `{name}`{from}: {reason}"));
             }
         }
         self.behind_buffer(self.unbuffered_url())

@@ -241,6 +241,11 @@ fn unavailable_advice(detail: &Detail) -> &'static str {
         Detail::Unavailable { cause: UnavailableCause::Server, .. } => {
             "check that the server is running and that the URL is correct, then try again"
         }
+        Detail::Unavailable { cause: UnavailableCause::Buffered, .. } => {
+            "name the servers with the buffer, too, as everything that writes to the store does (`--buffer nats://…`); \
+             or run `agentstore buffer detach` with them, if no buffer is needed any more. Commands that only read work \
+             without the buffer"
+        }
         Detail::Unavailable { cause: UnavailableCause::Held, .. } => {
             "only one process at a time can open a `file:` store: try again when the other process has ended. If one \
              process does the work that others queue, use a separate mailbox (`--mailbox sqlite:PATH` for the worker, \
@@ -368,10 +373,11 @@ mod tests {
     #[test]
     fn advice_does_not_depend_on_error_texts() {
         let texts = ["x", "none", "the server", "it is held by process 7", "`agentstore migrate` makes it"];
-        let constructors: [fn(&str) -> Error; 7] = [
+        let constructors: [fn(&str) -> Error; 8] = [
             |text| Error::unavailable(text),
             |text| Error::server_unavailable(text),
             |text| Error::store_in_use(text),
+            |text| Error::behind_buffer(text),
             |text| Error::schema_mismatch(text, text, SchemaRemedy::Create),
             |text| Error::schema_mismatch(text, text, SchemaRemedy::Migrate),
             |text| Error::schema_mismatch(text, text, SchemaRemedy::Release),

@@ -73,66 +73,66 @@ const FEATURE_RULES: &[FeatureRule] = &[
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-opus-4-6",
+        model: "claude-opus-4-",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-sonnet-4-6",
+        model: "claude-sonnet-4-",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-haiku-4-6",
+        model: "claude-haiku-4-",
         feature: Feature::Prefill,
         value: false,
         source: "https://github.com/cortexkit/magic-context/issues/511",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-opus-4-7",
+        model: "claude-opus-4-0",
         feature: Feature::Prefill,
-        value: false,
-        source: "https://github.com/cortexkit/magic-context/issues/511",
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-sonnet-4-7",
+        model: "claude-opus-4-1",
         feature: Feature::Prefill,
-        value: false,
-        source: "https://github.com/cortexkit/magic-context/issues/511",
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-haiku-4-7",
+        model: "claude-opus-4-5",
         feature: Feature::Prefill,
-        value: false,
-        source: "https://github.com/cortexkit/magic-context/issues/511",
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-opus-4-8",
+        model: "claude-sonnet-4-0",
         feature: Feature::Prefill,
-        value: false,
-        source: "https://github.com/cortexkit/magic-context/issues/511",
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-sonnet-4-8",
+        model: "claude-sonnet-4-5",
         feature: Feature::Prefill,
-        value: false,
-        source: "https://github.com/cortexkit/magic-context/issues/511",
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
     FeatureRule {
         api: "anthropic",
-        model: "claude-haiku-4-8",
+        model: "claude-haiku-4-5",
         feature: Feature::Prefill,
-        value: false,
-        source: "https://github.com/cortexkit/magic-context/issues/511",
+        value: true,
+        source: "https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response",
     },
     FeatureRule {
         api: "google",
@@ -181,8 +181,16 @@ const FEATURE_RULES: &[FeatureRule] = &[
 /// Returns whether a model of an API has a feature.
 pub(crate) fn has_feature(api: &str, model: &str, feature: Feature) -> bool {
     let model = base_name(model);
-    let fits = |rule: &&FeatureRule| rule.api == api && rule.feature == feature && model.starts_with(rule.model);
+    let fits = |rule: &&FeatureRule| rule.api == api && rule.feature == feature && begins_with_name(model, rule.model);
     FEATURE_RULES.iter().filter(fits).max_by_key(|rule| rule.model.len()).is_some_and(|rule| rule.value)
+}
+
+/// Returns whether the name of a model begins with another one. `claude-opus-4-10` does not begin with
+/// `claude-opus-4-1`.
+fn begins_with_name(model: &str, beginning: &str) -> bool {
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let ends_with_digit = is_digit(beginning.as_bytes().last());
+    model.strip_prefix(beginning).is_some_and(|rest| !(ends_with_digit && is_digit(rest.as_bytes().first())))
 }
 
 /// Returns the name of a model without the parts that platforms and releases add, so that all names of a model are
@@ -218,7 +226,13 @@ mod tests {
     #[test]
     fn the_longest_beginning_of_the_name_decides() {
         assert!(has_feature("anthropic", "claude-sonnet-4-5-20250929", Feature::Prefill));
-        assert!(!has_feature("anthropic", "claude-opus-4-6", Feature::Prefill));
+        for model in ["claude-opus-4-20250514", "claude-opus-4-1", "claude-haiku-4-5"] {
+            assert!(has_feature("anthropic", model, Feature::Prefill), "{model}");
+        }
+        // None of the later ones has it, those included that did not exist when the rules were written.
+        for model in ["claude-opus-4-6", "claude-opus-4-9", "claude-sonnet-4-7-20260301", "claude-opus-4-10"] {
+            assert!(!has_feature("anthropic", model, Feature::Prefill), "{model}");
+        }
         assert!(!has_feature("google", "gemini-2.5-flash", Feature::SignedCalls));
         for model in ["gemini-3.5-flash", "gemini-4-pro", "models/gemini-3-pro"] {
             assert!(has_feature("google", model, Feature::SignedCalls), "{model}");

@@ -33,6 +33,22 @@ pub(crate) async fn open(inner: &StoreUrl, servers: &ServerUrl, options: &OpenOp
     Ok(Stores::new(Arc::new(buffer.clone())).with_backend_name(name).with_write_buffer(buffer))
 }
 
+#[cfg(feature = "nats")]
+pub(crate) async fn attached(inner: &StoreUrl) -> Result<Option<String>> {
+    use store_core::buffer::BufferTarget;
+
+    use super::{memory, postgres};
+
+    let inner: std::sync::Arc<dyn BufferTarget> = match inner {
+        StoreUrl::Memory => memory::open_behind_buffer(&OpenOptions::new())?,
+        StoreUrl::Postgres(url) => postgres::open_behind_buffer(url, &OpenOptions::new().read_only()).await?,
+        StoreUrl::File(_) | StoreUrl::Sqlite(_) | StoreUrl::Nats(_) | StoreUrl::Buffered { .. } => return Ok(None),
+    };
+    let position = inner.applied_position().await;
+    inner.close().await?;
+    Ok(position?.buffer)
+}
+
 #[cfg(not(feature = "nats"))]
 #[expect(clippy::unused_async, reason = "with the feature, it is async")]
 pub(crate) async fn open(_inner: &StoreUrl, _servers: &ServerUrl, _options: &OpenOptions) -> Result<Stores> {

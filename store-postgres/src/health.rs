@@ -31,6 +31,8 @@ const SETTINGS_SQL: &str = "SELECT current_setting('server_version'), current_se
     current_setting('synchronous_standby_names'), current_setting('autovacuum'), current_setting('data_checksums'), \
     current_setting('max_connections'), (SELECT count(*) FROM pg_stat_replication)::text";
 
+const ATTACHED_BUFFER: &str = "SELECT (SELECT buffer FROM $schema$.write_buffer)";
+
 /// How often two connections are compared. A pooler gives both the same connection to the server unless others use it.
 const POOLER_PROBES: u32 = 5;
 
@@ -46,6 +48,10 @@ pub(crate) async fn health(config: &PostgresConfig) -> Result<StoreHealth> {
         health = health.finding(check_setting(name, &value, config)).with(name, value);
     }
     let clock = read_clock(&mut connection, &config.schema).await?;
+    let buffer = query_value::<Option<String>>(&mut connection, in_schema(ATTACHED_BUFFER, &config.schema)).await?;
+    if let Some(buffer) = buffer.filter(|_| !config.behind_buffer) {
+        health = health.finding(buffer_beside(&buffer));
+    }
     let is_pooler_seen = is_pooled(&mut connection, config).await?;
     connection.close().await.map_err(statement_error)?;
     let pooler = if config.pooler == Pooler::Transaction { "transaction" } else { "none" };
@@ -54,6 +60,15 @@ pub(crate) async fn health(config: &PostgresConfig) -> Result<StoreHealth> {
         .with("pooler", pooler)
         .finding(check_pooler(config.pooler, is_pooler_seen))
         .with_clock(clock))
+}
+
+/// Returns the finding about a write buffer that is attached to a store, which was opened without it.
+fn buffer_beside(buffer: &str) -> Finding {
+    let text = format!(
+        "the write buffer `{buffer}` is attached: writes that it has acknowledged may not be here yet, and writes \
+         without it are refused"
+    );
+    Finding::note("buffer", text, "name the servers with the buffer, too, to see all writes and to write")
 }
 
 fn check_setting(name: &'static str, value: &str, config: &PostgresConfig) -> Option<Finding> {

@@ -20,8 +20,9 @@ use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 
 const HELP: &str = "\
 Commits messages through a write buffer on NATS in front of PostgreSQL: one after another to one thread, 64 a second to
-one thread, and many threads at once. The rates are compared with messages that are only published and acknowledged, in
-the same number at once. Also prints how soon PostgreSQL had them, and how many transactions it made meanwhile.
+one thread, many threads at once, and 5,000 a second to them. The rates are compared with messages that are only
+published and acknowledged, in the same number at once. Also prints how soon PostgreSQL had them, and how many
+transactions it made meanwhile.
 
 Usage: cargo run --release -p benches --bin buffer -- [OPTIONS]
 
@@ -33,6 +34,8 @@ Options:
   --threads N    the threads that are written at once [default: 64]
 ";
 
+/// The number of commits that a burst offers in a second.
+const BURST: u32 = 5_000;
 /// The size of the text of a message, in bytes.
 const BODY_BYTES: usize = 600;
 
@@ -111,11 +114,11 @@ async fn measure(
     for round in 0..options.rounds {
         let hot = vec![format!("hot-{round}")];
         let many: Vec<_> = (0..options.threads).map(|thread| format!("t-{round}-{thread}")).collect();
-        rates[0].push(publish(&publisher, 1, options.duration).await?);
+        rates[0].push(publish(&publisher, 1, options.duration, Duration::ZERO).await?);
         let (rate, applied) = commit_and_drain(options, buffered, &commits, &hot).await?;
         rates[1].push(rate);
         rates[2].push(applied);
-        rates[3].push(publish(&publisher, options.threads, options.duration).await?);
+        rates[3].push(publish(&publisher, options.threads, options.duration, Duration::ZERO).await?);
         let before = count_transactions(options, schema)?;
         let (rate, applied) = commit_and_drain(options, buffered, &commits, &many).await?;
         let after = count_transactions(options, schema)?;
@@ -142,6 +145,17 @@ async fn measure(
     let steady = commit(&commits, &["steady".to_owned()], options.duration, Duration::from_micros(15_625)).await?;
     println!("64 commits/s offered to one thread: {steady:.1} acknowledged");
     buffered.drain().await?;
+    let interval = Duration::from_secs(1) * u32::try_from(options.threads)? / BURST;
+    let published = publish(&publisher, options.threads, options.duration, interval).await?;
+    let burst: Vec<_> = (0..options.threads).map(|thread| format!("burst-{thread}")).collect();
+    let acknowledged = commit(&commits, &burst, options.duration, interval).await?;
+    println!(
+        "{BURST} a second offered to {} threads: {published:.0} messages/s published, {acknowledged:.0} commits/s: \
+         {:.0} %",
+        options.threads,
+        100.0 * acknowledged / published
+    );
+    buffered.drain().await?;
     Ok(())
 }
 
@@ -166,14 +180,21 @@ fn middle(mut rates: Vec<f64>) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or_default()
 }
 
-/// Publishes from as many tasks at once, one message after another in each. Returns messages per second.
-async fn publish(publisher: &Arc<BaselinePublisher>, tasks: usize, duration: Duration) -> Result<f64> {
+/// Publishes from as many tasks at once, one message after another in each, each at the earliest `interval` after the
+/// one before began. Returns messages per second.
+async fn publish(
+    publisher: &Arc<BaselinePublisher>,
+    tasks: usize,
+    duration: Duration,
+    interval: Duration,
+) -> Result<f64> {
     let began = Instant::now();
     let tasks = (0..tasks).map(|_| {
         let publisher = Arc::clone(publisher);
         tokio::spawn(async move {
             let (body, mut count) = ("x".repeat(BODY_BYTES), 0_u32);
             while began.elapsed() < duration {
+                tokio::time::sleep_until((began + interval * count).into()).await;
                 publisher.publish(&body, 1).await?;
                 count += 1;
             }

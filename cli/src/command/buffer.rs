@@ -1,13 +1,14 @@
 //! `buffer`: what a write buffer in front of a store holds, and applying it.
 
-use agentstore::{Create, OpenOptions, StoreUrl, ThreadId, WriteBuffer};
+use agentstore::{Create, Error, OpenOptions, StoreUrl, Stores, ThreadId, WriteBuffer, attached_buffer};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::Ending;
 use crate::{
     args::GlobalArgs,
-    failure::{Failure, Result},
+    failure::{Failure, Result, is_missing_store},
+    json_merge::merge_objects,
     output::Output,
     prompt,
     text::{format_duration, format_time, terminal_safe, with_noun},
@@ -97,23 +98,50 @@ pub(crate) async fn run(args: Args, global: &GlobalArgs, out: &mut Output) -> Re
             "name the servers with the buffer: `--buffer nats://…`, or `--store nats+postgres://…?buffer=nats://…`";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let stores = OpenOptions::new().with_create(Create::Never).open_url(&url).await?;
-    let buffer = stores.write_buffer().ok_or_else(agentstore::Error::closed)?.clone();
+    if matches!(args.action, Action::Status) && attached_buffer(&url).await?.is_none() {
+        return print_detached(out);
+    }
+    let stores = OpenOptions::new().with_create(Create::Never).open_url(&url).await.map_err(missing_buffer)?;
+    let buffer = stores.write_buffer().ok_or_else(Error::closed)?.clone();
     match args.action {
         Action::Status => status(&buffer, out).await,
-        Action::Flush { thread } => flush(&buffer, thread.as_ref(), global, out).await,
+        Action::Flush { thread } => flush((&stores, &buffer), thread.as_ref(), global, out).await,
         Action::Quarantine { action } => quarantine(&buffer, action, out).await,
         Action::Detach => detach(buffer, out).await,
     }
 }
 
+/// Gives the advice for an error of opening: the buffer may not exist yet.
+fn missing_buffer(error: Error) -> Failure {
+    let is_missing = is_missing_store(&error);
+    let failure = Failure::from(error);
+    if is_missing {
+        failure.with_advice(
+            "there is no buffer with this URL yet, or no store: check both; the first command that writes with them, such \
+             as `agentstore append`, makes what is missing, and attaches the buffer",
+        )
+    } else {
+        failure
+    }
+}
+
+fn print_detached(out: &mut Output) -> Result<Ending> {
+    if out.is_json() {
+        out.print_document(&json!({ "attached": false }))?;
+    } else {
+        out.print_line("no buffer is attached to the store, so nothing waits for it")?;
+        out.print_line("the next command that names the buffer and writes, such as `agentstore append`, attaches it")?;
+    }
+    Ok(Ending::Success)
+}
+
 async fn status(buffer: &WriteBuffer, out: &mut Output) -> Result<Ending> {
     let status = buffer.status().await?;
     if out.is_json() {
-        out.print_document(&status)?;
+        out.print_document(&merge_objects(&json!({ "attached": true }), &status)?)?;
         return Ok(Ending::Success);
     }
-    out.print_line(format!("buffer   {}", terminal_safe(&status.buffer)))?;
+    out.print_line(format!("buffer   {}, attached to the store", terminal_safe(&status.buffer)))?;
     let oldest = status.oldest_ms.map(|ms| format!(", the oldest for {}", format_duration(ms / 1_000)));
     let (waiting, bytes) = (with_noun(status.waiting, "write"), with_noun(status.waiting_bytes, "byte"));
     out.print_line(format!("waiting  {waiting}, {bytes}{}", oldest.unwrap_or_default()))?;
@@ -130,13 +158,18 @@ async fn status(buffer: &WriteBuffer, out: &mut Output) -> Result<Ending> {
 }
 
 async fn flush(
-    buffer: &WriteBuffer,
+    (stores, buffer): (&Stores, &WriteBuffer),
     thread: Option<&ThreadId>,
     global: &GlobalArgs,
     out: &mut Output,
 ) -> Result<Ending> {
     match thread {
-        Some(thread) => buffer.flush(&global.tenant, thread).await?,
+        Some(thread) => {
+            buffer.flush(&global.tenant, thread).await?;
+            if stores.threads(&global.tenant)?.load_thread(thread).await?.is_none() {
+                return Err(Error::not_found("thread", thread).into());
+            }
+        }
         None => buffer.drain().await?,
     }
     if out.is_json() {

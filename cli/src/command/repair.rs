@@ -7,7 +7,8 @@ use super::{
     verify::{inspector, print},
 };
 use crate::{
-    failure::Result,
+    args::GlobalArgs,
+    failure::{Failure, Result},
     output::Output,
     progress::TerminalProgress,
     prompt,
@@ -43,6 +44,16 @@ impl Args {
             (false, false) => Access::Write,
         }
     }
+
+    /// Refuses to ask a question whose subject was not printed.
+    pub(crate) fn check(&self, global: &GlobalArgs) -> Result<()> {
+        if global.json && !self.yes && !self.dry_run {
+            let text =
+                "with `--json`, no plan is printed before the question: add `--dry-run` for the plan, or `--yes`";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(())
+    }
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -53,7 +64,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         return report(&plan, out);
     }
     if !out.is_json() {
-        print(&plan, out)?;
+        print(&plan, 0, out)?;
         out.flush()?;
     }
     prompt::confirm(args.yes, &format!("Repair {}?", with_noun(repairable_count as u64, "finding")))?;
@@ -72,7 +83,7 @@ fn report(inspection: &Inspection, out: &mut Output) -> Result<Ending> {
     if out.is_json() {
         out.print_document(inspection)?
     } else {
-        print(inspection, out)?
+        print(inspection, 0, out)?
     }
     let is_not_repaired = |repair| matches!(repair, RepairStatus::NeedsBackup | RepairStatus::LeftAlone);
     let has_unrepaired = inspection.findings.iter().any(|finding| is_not_repaired(finding.repair));

@@ -62,20 +62,33 @@ fn a_buffer_is_put_in_front_and_taken_away_again() {
     let shown = buffered.run(&["show", "t-1"]).expect_success();
     assert!(shown.out.contains("two URLs"), "{shown:?}");
     let past_the_buffer = buffered.store.run_with_input(&["append", "t-1"], "x");
-    past_the_buffer.expect_failure(1, &["the write buffer", "detach it"]);
+    past_the_buffer.expect_failure(1, &["the write buffer", "detach it", "--buffer nats://"]);
+    let beside = buffered.store.run(&["doctor"]);
+    assert!(beside.out.contains("may not be here yet"), "{beside:?}");
+    // Settings go through the buffer, too.
+    buffered.run(&["config", "set", "tools", "search", "--value", "{\"on\":true}"]).expect_success();
+    let config = buffered.json(&["config", "get", "tools", "search"]);
+    assert_eq!(value_at(&config, "/value/on"), &json!(true), "{config}");
 
     let status = buffered.json(&["buffer", "status"]);
     assert_eq!(value_at(&status, "/quarantined"), &json!(0), "{status}");
+    assert_eq!(value_at(&status, "/attached"), &json!(true), "{status}");
     let doctor: Value = serde_json::from_str(&buffered.run(&["doctor", "--json"]).out).unwrap();
     let facts = value_at(&doctor, "/parts/0/facts").to_string();
     assert!(facts.contains("buffer: waiting writes") && facts.contains("buffer: server"), "{facts}");
     buffered.run(&["buffer", "flush", "t-1"]).expect_success();
+    buffered.run(&["buffer", "flush", "t-2"]).expect_failure(1, &["thread `t-2` does not exist"]);
+    buffered.run(&["verify", "--digest"]).expect_failure(2, &["without `--buffer`"]);
     buffered.run(&["buffer", "detach"]).expect_success();
     let shown = buffered.store.run(&["show", "t-1"]).expect_success();
     for text in ["before", "one URL", "two URLs"] {
         assert!(shown.out.contains(text), "{shown:?}");
     }
     buffered.store.append("t-1", "without a buffer");
+    // Looking at it does not attach it again.
+    let status = buffered.run(&["buffer", "status"]).expect_success();
+    assert!(status.out.contains("no buffer is attached"), "{status:?}");
+    buffered.store.append("t-1", "still without a buffer");
 }
 
 /// Tests NB-7: what the command says about a quarantine with nothing in it.

@@ -51,6 +51,7 @@ fn the_outbox_commands_manage_rows() {
 
     let requeued = store.json(&["outbox", "requeue", ids[1].as_str()]);
     assert_eq!(requeued, json!({"requeued": [ids[1].as_str()], "refused": []}));
+    store.run(&["outbox", "requeue", ids[0].as_str(), "--lane", "mail"]).expect_failure(2, &["--lane"]);
     let refused = store.run(&["outbox", "requeue", ids[0].as_str()]);
     assert!(refused.code == 1 && refused.out.contains("refused") && refused.out.contains("delivered"), "{refused:?}");
     let requeued = store.json(&["outbox", "requeue", "--lane", "mail", "--yes"]);

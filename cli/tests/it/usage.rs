@@ -102,6 +102,7 @@ fn invalid_arguments_exit_with_2() {
         (&["continue-in", "word", "t"], "possible values: pi, pi-v1"),
         (&["export", "t", "--format", "agent-core", "--json", "--store", "memory:"], "--output"),
         (&["fly"], "unrecognized subcommand"),
+        (&["repair", "--json"], "add `--dry-run` for the plan, or `--yes`"),
         (&["threads", "--mailbox", "redis:x"], "invalid value for `--mailbox`"),
         (
             &["threads", "--settings", "file:"],

@@ -115,6 +115,8 @@ pub enum UnavailableCause {
     Server,
     /// Another process has the store open, and only one process at a time may open it.
     Held,
+    /// A write buffer is attached to the store, and the store was opened without it.
+    Buffered,
     /// Another cause, which is stated in the reason.
     Other,
 }
@@ -126,6 +128,7 @@ impl UnavailableCause {
         match self {
             Self::Server => "server",
             Self::Held => "held",
+            Self::Buffered => "buffered",
             Self::Other => "other",
         }
     }

@@ -136,6 +136,13 @@ impl Error {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Held })
     }
 
+    /// Makes an `Unavailable` error: the call was certainly not applied, because a write buffer is attached to the
+    /// store, which was opened without it.
+    #[must_use]
+    pub fn behind_buffer(reason: impl Into<String>) -> Self {
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: UnavailableCause::Buffered })
+    }
+
     /// Makes a `SchemaMismatch` error: there is no schema, or one that this release does not read.
     #[must_use]
     pub fn schema_mismatch(found: impl Into<String>, supported: impl Into<String>, remedy: SchemaRemedy) -> Self {

@@ -21,7 +21,8 @@ const MAX_REQUEUED_PER_CALL: u32 = 1_000;
     after_help = "Examples:\n  agentstore outbox requeue 0199…\n  agentstore outbox requeue --lane webhook --yes"
 )]
 pub(super) struct Args {
-    /// The ids of the rows; all dead letters if none is given
+    /// The ids of the rows; all dead letters that `--lane` and `--target` select, if none is given
+    #[arg(conflicts_with_all = ["lane", "target"])]
     rows: Vec<OutboxId>,
     #[command(flatten)]
     row_filter: RowFilterArgs,

@@ -230,13 +230,14 @@ fn print(summary: &WorkSummary, out: &mut Output) -> Result<Ending> {
         out.print_document(&json!({ "summary": summary }))?;
         return Ok(Ending::Success);
     }
-    let WorkSummary { acked, retried, snoozed, released, dead_lettered, lost, unknown, .. } = summary;
+    let WorkSummary { acked, retried, snoozed, released, dead_lettered, cancelled, lost, unknown, .. } = summary;
     let mut parts = vec![format!("{acked} done")];
     let others = [
         (retried, "retried"),
         (snoozed, "postponed"),
         (released, "released"),
         (dead_lettered, "dead-lettered"),
+        (cancelled, "cancelled"),
         (lost, "with a lost claim"),
         (unknown, "with an unknown outcome"),
     ];
