@@ -309,10 +309,9 @@ const RESTORES: [(Restored, &str); 29] = [
          WHERE d.log = w.log AND d.tenant = $1 AND d.collection = w.collection AND d.key = w.key",
     ),
     (
-        // It only goes up, whatever others number meanwhile, and needs no right but that of numbering.
         Restored::DocumentRevision,
-        "SELECT max(nextval('$schema$.document_revision')) FROM generate_series(1, \
-         $2 - coalesce(pg_sequence_last_value('$schema$.document_revision'::regclass), 0)) WHERE $1::text IS NOT NULL",
+        "SELECT setval('$schema$.document_revision', $2) WHERE $1::text IS NOT NULL \
+         AND $2 > coalesce(pg_sequence_last_value('$schema$.document_revision'::regclass), 0)",
     ),
     (
         Restored::Scopes,
