@@ -67,7 +67,10 @@ impl Write<'_> {
         let _deciding = lock.lock().await;
         let mut refused = Vec::new();
         match self.decide_repeatedly(&rule, &mut refused).await {
-            Err(error) if error.outcome() == Outcome::NotApplied => self.resolve(refused).await?.ok_or(error),
+            Err(error) if error.outcome() == Outcome::NotApplied => match self.resolve(refused).await {
+                Ok(answer) => answer.ok_or(error),
+                Err(unknown) => Err(unknown.with_source(error)),
+            },
             result => result,
         }
     }

@@ -369,7 +369,7 @@ impl Published<'_> {
 }
 
 /// Returns the error of a write of which it is not known whether it took effect.
-pub(crate) fn as_unknown(error: Error) -> Error {
+fn as_unknown(error: Error) -> Error {
     match error.outcome() {
         Outcome::Unknown => error,
         Outcome::NotApplied => Error::commit_unknown(None).with_source(error),
