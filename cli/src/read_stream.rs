@@ -3,28 +3,44 @@
 use std::io::{ErrorKind, Read};
 
 use agentstore::{ByteStream, Error, Result};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 /// The number of bytes of a part. The last part may be shorter.
 const PART_BYTES: usize = 1 << 20;
 
-/// Reads bytes in parts. A read blocks, so the caller should do nothing else meanwhile.
-///
-/// There are two buffers: one is filled while the receiver has what was read into the other. A buffer is used again
-/// after its part was dropped.
-pub(crate) fn stream_of(reader: impl Read + Send + 'static) -> ByteStream {
-    let buffers = <[BytesMut; 2]>::default();
-    Box::pin(stream::try_unfold((reader, buffers), |(mut reader, [mut buffer, next_buffer])| async move {
-        let part_bytes = read_part(&mut reader, &mut buffer)?;
-        buffer.truncate(part_bytes);
-        let part = buffer.split().freeze();
-        Ok((!part.is_empty()).then_some((part, (reader, [next_buffer, buffer]))))
-    }))
+/// The part that is read in a thread of its own while the receiver uses the one before.
+struct NextPart<R> {
+    reading: JoinHandle<Result<(Bytes, BytesMut, R)>>,
+    /// Buffers for the parts after it. The receiver may still have the part that was read into the second one. A buffer
+    /// is used again after its part was dropped: new memory for each part would take longer than to read it.
+    buffers: [BytesMut; 2],
 }
 
-/// Fills a buffer with the next part. Returns how many bytes it has.
-fn read_part(reader: &mut impl Read, buffer: &mut BytesMut) -> Result<usize> {
+impl<R: Read + Send + 'static> NextPart<R> {
+    fn begin(reader: R, [buffer, next, last]: [BytesMut; 3]) -> Self {
+        Self { reading: spawn_blocking(|| read_part(reader, buffer)), buffers: [next, last] }
+    }
+
+    async fn wait(self) -> Result<Option<(Bytes, Self)>> {
+        let failed = |error| Error::unavailable("the bytes cannot be read").with_source(error);
+        let (part, buffer, reader) = self.reading.await.map_err(failed)??;
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let [next, last] = self.buffers;
+        Ok(Some((part, Self::begin(reader, [next, last, buffer]))))
+    }
+}
+
+/// Reads bytes in parts. To be called in a runtime of tokio: it reads one part ahead, in another thread.
+pub(crate) fn stream_of(reader: impl Read + Send + 'static) -> ByteStream {
+    Box::pin(stream::try_unfold(NextPart::begin(reader, Default::default()), NextPart::wait))
+}
+
+/// Reads the next part. Returns it with the rest of its buffer, which can be used again.
+fn read_part<R: Read>(mut reader: R, mut buffer: BytesMut) -> Result<(Bytes, BytesMut, R)> {
     buffer.resize(PART_BYTES, 0);
     let mut filled = 0;
     while let Some(free) = buffer.get_mut(filled..).filter(|free| !free.is_empty()) {
@@ -35,5 +51,6 @@ fn read_part(reader: &mut impl Read, buffer: &mut BytesMut) -> Result<usize> {
             Err(error) => return Err(Error::unavailable("the bytes cannot be read").with_source(error)),
         }
     }
-    Ok(filled)
+    buffer.truncate(filled);
+    Ok((buffer.split().freeze(), buffer, reader))
 }

@@ -1,6 +1,6 @@
 //! Objects: a file for each, which is complete and durable before it gets its name.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -14,6 +14,7 @@ use crate::{
     error,
     mutex::guard,
     object_files::{self, object_path, upload_path},
+    pool::Pending,
     shared::Shared,
     tenant::Tenant,
     vfs::{FilePath, Open, VfsFile, ensure_dir, read_exact_at},
@@ -22,19 +23,33 @@ use crate::{
 /// How many bytes of an object are read at once.
 const READ_BYTES: u64 = 1 << 20;
 
+/// After so many bytes an upload is synced, while more bytes come. Otherwise its end would wait for the disk to write
+/// all of them.
+const SYNC_BYTES: u64 = 16 << 20;
+
 /// An object that is being written to a file of its own.
 struct FileUpload {
     tenant: Tenant,
     file: Arc<dyn VfsFile>,
     path: FilePath,
     bytes: u64,
-    /// Whether every write so far has ended well. Otherwise it is unknown what the file has.
+    /// The sync that was begun last.
+    syncing: Option<Pending<io::Result<()>>>,
+    /// Whether every write and every sync so far has ended well. Otherwise it is unknown what the file has.
     is_whole: bool,
 }
 
 impl FileUpload {
     fn check_whole(&self) -> Result<()> {
         if self.is_whole { Ok(()) } else { Err(Error::unavailable("an earlier write of the upload has failed")) }
+    }
+
+    /// Waits until the sync that was begun last has ended. The system may report a failure only once, so it counts.
+    async fn end_sync(&mut self) -> Result<()> {
+        match self.syncing.take() {
+            Some(syncing) => syncing.await?.map_err(|source| error::io(&self.path, source)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -58,13 +73,20 @@ impl ObjectUpload for FileUpload {
             file.write_at(&bytes, at).map_err(fail)
         };
         self.tenant.change(writing).await?;
-        (self.is_whole, self.bytes) = (true, at + count);
+        self.bytes = at + count;
+        if self.bytes / SYNC_BYTES > at / SYNC_BYTES {
+            self.end_sync().await?;
+            let file = Arc::clone(&self.file);
+            self.syncing = Some(self.tenant.shared.pool.run(move || file.sync_data()));
+        }
+        self.is_whole = true;
         Ok(())
     }
 
-    async fn finish(self: Box<Self>, key: &ObjectKey) -> Result<()> {
+    async fn finish(mut self: Box<Self>, key: &ObjectKey) -> Result<()> {
         self.tenant.check_open()?;
         self.check_whole()?;
+        self.end_sync().await?;
         let (file, path, key) = (Arc::clone(&self.file), self.path.clone(), key.clone());
         let state = Arc::clone(&self.tenant.state);
         let finishing = move |shared: &Arc<Shared>, tenant: &TenantId| {
@@ -131,7 +153,8 @@ impl ObjectStore for Tenant {
             Ok((file, path))
         };
         let (file, path) = self.change(making).await?;
-        Ok(Box::new(FileUpload { tenant: self.clone(), file, path, bytes: 0, is_whole: true }))
+        let upload = FileUpload { tenant: self.clone(), file, path, bytes: 0, syncing: None, is_whole: true };
+        Ok(Box::new(upload))
     }
 
     async fn open_object(&self, key: &ObjectKey, part: Range<u64>) -> Result<Option<ByteStream>> {
@@ -140,7 +163,7 @@ impl ObjectStore for Tenant {
             let path = object_path(tenant, &key)?;
             let fail = |source| error::io(&path, source);
             match shared.vfs.open(&path, Open::Read) {
-                Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
                 opened => {
                     let file = opened.map_err(fail)?;
                     let len = file.len().map_err(fail)?;
@@ -194,7 +217,7 @@ fn stored(shared: &Shared, tenant: &TenantId, key: ObjectKey) -> Result<Option<S
     let path = object_path(tenant, &key)?;
     let fail = |source| error::io(&path, source);
     let file = match shared.vfs.open(&path, Open::Read) {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(fail)?,
     };
     let since = file.modified().map_err(fail)?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -263,3 +263,33 @@ fn a_full_disk_refuses_blobs_and_keeps_nothing_of_them() {
     println!("{calls} calls of the disk without space: {refused} steps refused, {puts} of them puts");
     assert!(refused >= at_least(60) && puts >= at_least(40), "{refused} refused, {puts} puts");
 }
+
+/// Tests BL-1 and BL-6: an upload is synced before its end, and this fails. No later sync brings back what the failed
+/// one covered, so the put fails, too: what was said to be stored is there after a power cut.
+#[test]
+fn a_failed_sync_in_the_middle_of_an_upload_fails_the_put() {
+    let bytes = vec![b'x'; (16 << 20) + 10];
+    let put = |disk: &SimDisk| {
+        let opened = Opened::new(open(disk).unwrap());
+        let before = disk.calls();
+        (before, wait(opened.blobs.put_bytes(bytes.clone())))
+    };
+    let disk = SimDisk::new();
+    let (before, stored) = put(&disk);
+    stored.unwrap();
+    let (calls, mut failed) = (before..disk.calls(), 0);
+    for call in calls.clone() {
+        let disk = SimDisk::new().with_fault(call, Fault::Eio);
+        match put(&disk).1 {
+            Ok(blob) => {
+                let cut = Opened::new(open(&disk.after_crash(Survivors::Synced)).unwrap());
+                let read_bytes = wait(cut.blobs.read_blob(&blob.hash, 32 << 20)).unwrap();
+                assert!(read_bytes == bytes, "call {call}: wrong bytes after a power cut");
+            }
+            Err(_) => failed += 1,
+        }
+    }
+    println!("{} calls of the disk: {failed} failed puts", calls.end - calls.start);
+    // 17 writes and the syncs.
+    assert!(failed >= 19, "{failed} failed puts");
+}
