@@ -226,13 +226,18 @@ fn refusal_of_delta(error: Error) -> Error {
 }
 
 impl PostgresStore {
-    /// Refuses to write without the buffer that is attached, unless the store is opened behind it.
+    /// Refuses to write without the buffer that is attached, unless the store is opened behind it. Warns of reading
+    /// without it.
     pub(crate) async fn check_buffer(&self) -> Result<()> {
         let config = &self.shared().config;
-        if config.read_only || config.behind_buffer {
+        if config.behind_buffer {
             return Ok(());
         }
         match self.applied_position().await?.buffer {
+            Some(buffer) if config.read_only => {
+                tracing::warn!("the write buffer `{buffer}` is attached: what it has not applied yet does not show");
+                Ok(())
+            }
             Some(buffer) => Err(Error::behind_buffer(format!(
                 "the write buffer `{buffer}` is attached to the store: open the store through it, or detach it"
             ))),

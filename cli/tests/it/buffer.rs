@@ -63,6 +63,9 @@ fn a_buffer_is_put_in_front_and_taken_away_again() {
     assert!(shown.out.contains("two URLs"), "{shown:?}");
     let past_the_buffer = buffered.store.run_with_input(&["append", "t-1"], "x");
     past_the_buffer.expect_failure(1, &["the write buffer", "detach it", "--buffer nats://"]);
+    let beside = buffered.store.run(&["show", "t-1"]);
+    let warns = beside.err.starts_with("warn:") && beside.err.contains("what it has not applied yet does not show");
+    assert!(beside.code == 0 && warns, "{beside:?}");
     let beside = buffered.store.run(&["doctor"]);
     assert!(beside.out.contains("may not be here yet"), "{beside:?}");
     // Settings go through the buffer, too.
