@@ -1,17 +1,31 @@
 //! A progress bar on the terminal, for long work.
 
-use std::{sync::Once, time::Duration};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use agentstore::Progress;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on standard error. It appears with the first step, and only if standard error is a terminal.
+/// How often a line is written if standard error is no terminal, in seconds.
+const LINE_INTERVAL: u64 = 30;
+
+/// A bar on standard error, which appears with the first step. If standard error is no terminal, there is a line from
+/// time to time instead.
 #[derive(Debug)]
 pub(crate) struct TerminalProgress {
     bar: ProgressBar,
     show_once: Once,
     /// How the bar looks once its length is known.
     template: &'static str,
+    counts_bytes: bool,
+    /// The number of the last interval for which a line was written.
+    last_line: AtomicU64,
 }
 
 impl TerminalProgress {
@@ -22,7 +36,8 @@ impl TerminalProgress {
 
     /// Makes a bar that counts bytes.
     pub(crate) fn of_bytes(label: &'static str) -> Self {
-        Self::with_template(label, "{msg} [{bar:40}] {bytes}/{total_bytes} {eta}")
+        let bar = Self::with_template(label, "{msg} [{bar:40}] {bytes}/{total_bytes} {eta}");
+        Self { counts_bytes: true, ..bar }
     }
 
     /// Makes a bar that also shows how many pieces are done in a second.
@@ -35,7 +50,28 @@ impl TerminalProgress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {pos}") {
             bar.set_style(style);
         }
-        Self { bar, show_once: Once::new(), template }
+        Self { bar, show_once: Once::new(), template, counts_bytes: false, last_line: AtomicU64::new(0) }
+    }
+
+    /// Returns how far the work is, in a line.
+    fn line(&self, done: u64, total: Option<u64>) -> String {
+        let count = |number| match self.counts_bytes {
+            true => HumanBytes(number).to_string(),
+            false => HumanCount(number).to_string(),
+        };
+        let (label, done) = (self.bar.message(), count(done));
+        match total {
+            Some(total) => format!("{label}: {done} of {}, {:#} left", count(total), HumanDuration(self.bar.eta())),
+            None => format!("{label}: {done}"),
+        }
+    }
+
+    fn write_line_if_due(&self, done: u64, total: Option<u64>) {
+        let interval = self.bar.elapsed().as_secs() / LINE_INTERVAL;
+        if self.last_line.fetch_max(interval, Ordering::Relaxed) < interval {
+            // Whether anybody reads the line makes no difference to the work.
+            let _written = writeln!(io::stderr(), "{}", self.line(done, total));
+        }
     }
 
     /// Calls `print` while the bar is hidden.
@@ -64,6 +100,22 @@ impl Progress for TerminalProgress {
             }
         }
         self.bar.set_position(done);
+        if !io::stderr().is_terminal() {
+            self.write_line_if_due(done, total);
+        }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TerminalProgress;
+
+    #[test]
+    fn a_line_tells_how_far_the_work_is() {
+        assert_eq!(TerminalProgress::new("copying").line(1_200, None), "copying: 1,200");
+        let line = TerminalProgress::with_rate("copying").line(1_200, Some(5_000));
+        assert!(line.starts_with("copying: 1,200 of 5,000, ") && line.ends_with(" left"), "{line}");
+        assert_eq!(TerminalProgress::of_bytes("importing").line(3 << 20, None), "importing: 3.00 MiB");
     }
 }
