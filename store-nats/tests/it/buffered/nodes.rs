@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use conformance_tests::TestLength;
+use futures_util::StreamExt as _;
 use store_core::{
-    Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect, Limits, Message, NewEntry,
-    PageRequest, Result, Store, TenantId, ThreadId, Version, buffer::BufferTarget,
+    AppendEvents, Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, EventFilter, Expect,
+    Limits, Message, NewEntry, NewEvent, PageRequest, Result, Scope, Store, Subscribe, SubscriptionStart, TenantId,
+    ThreadId, Version, buffer::BufferTarget,
 };
 use store_memory::MemoryStore;
 use store_nats::{BaselinePublisher, BufferReads, Buffered, TestPrefix};
@@ -88,6 +90,35 @@ async fn of_two_nodes_with_one_guard_exactly_one_succeeds() {
         version = receipt.version;
     }
     assert_eq!(count_entries(&second, "t").await, 51);
+}
+
+/// Tests NB-15: one node commits events, the other one has a subscription.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_a_subscription_applies_events_at_once() {
+    let (temp, first, second) = two_nodes(never_flush).await;
+    let scope = Scope::Thread(id("t"));
+    let emit = |kind: &str| {
+        let event = NewEvent::new(kind.parse().unwrap(), [Scope::Thread(id("t"))]);
+        let commit = message("t", kind).with_key(kind.parse().unwrap()).with_events(AppendEvents::new([event]));
+        let commits = commits(&first);
+        async move { commits.commit(commit).await.unwrap() }
+    };
+    let _receipt = emit("before").await;
+    assert!(commits(&temp.inner).threads().load_thread(&id("t")).await.unwrap().is_none());
+    let subscribe = Subscribe::new(scope.clone(), SubscriptionStart::First);
+    let mut subscription = commits(&second).events().subscribe(subscribe).await.unwrap();
+    for kind in ["before", "one", "two"] {
+        if kind != "before" {
+            let _receipt = emit(kind).await;
+        }
+        let next = tokio::time::timeout(Duration::from_secs(20), subscription.events.next()).await;
+        assert_eq!(next.unwrap().unwrap().unwrap().kind.as_str(), kind);
+    }
+    drop(subscription);
+    // Nobody waits for it, so it waits for the interval.
+    let _receipt = emit("three").await;
+    let inner = commits(&temp.inner).events();
+    assert_eq!(inner.count_events(&scope, &EventFilter::default()).await.unwrap(), 3);
 }
 
 /// Tests NB-4 and NB-12: eight threads are written through two nodes at the same time.
