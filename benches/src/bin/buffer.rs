@@ -20,7 +20,7 @@ use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 
 const HELP: &str = "\
 Commits messages through a write buffer on NATS in front of PostgreSQL: one after another to one thread, 64 a second to
-one thread, many threads at once, and 5,000 a second to them. The rates are compared with messages that are only
+one thread, many threads at once, and 5,000 a second to one thread and to many. The rates are compared with messages that are only
 published and acknowledged, in the same number at once. Also prints how soon PostgreSQL had them, and how many
 transactions it made meanwhile.
 
@@ -146,16 +146,17 @@ async fn measure(
     println!("64 commits/s offered to one thread: {steady:.1} acknowledged");
     buffered.drain().await?;
     let interval = Duration::from_secs(1) * u32::try_from(options.threads)? / BURST;
-    let published = publish(&publisher, options.threads, options.duration, interval).await?;
-    let burst: Vec<_> = (0..options.threads).map(|thread| format!("burst-{thread}")).collect();
-    let acknowledged = commit(&commits, &burst, options.duration, interval).await?;
-    println!(
-        "{BURST} a second offered to {} threads: {published:.0} messages/s published, {acknowledged:.0} commits/s: \
-         {:.0} %",
-        options.threads,
-        100.0 * acknowledged / published
-    );
-    buffered.drain().await?;
+    let many = (0..options.threads).map(|thread| format!("burst-{thread}")).collect();
+    for (threads, number) in [(vec!["burst".to_owned(); options.threads], 1), (many, options.threads)] {
+        let published = publish(&publisher, options.threads, options.duration, interval).await?;
+        let acknowledged = commit(&commits, &threads, options.duration, interval).await?;
+        println!(
+            "{BURST} a second offered, threads: {number}: {published:.0} messages/s published, {acknowledged:.0} \
+             commits/s: {:.0} %",
+            100.0 * acknowledged / published
+        );
+        buffered.drain().await?;
+    }
     Ok(())
 }
 
@@ -204,8 +205,8 @@ async fn publish(
     rate_of(tasks.collect(), began).await
 }
 
-/// Commits to each thread, one commit after another, each at the earliest `interval` after the one before began.
-/// Returns commits per second.
+/// Commits from as many tasks as names of threads are given, which may be equal. Each commits to its thread, one commit
+/// after another, each at the earliest `interval` after the one before began. Returns commits per second.
 async fn commit(
     commits: &Arc<dyn CommitCoordinator>,
     threads: &[String],
@@ -213,14 +214,14 @@ async fn commit(
     interval: Duration,
 ) -> Result<f64> {
     let began = Instant::now();
-    let tasks = threads.iter().map(|thread| {
+    let tasks = threads.iter().enumerate().map(|(task, thread)| {
         let (commits, thread) = (Arc::clone(commits), ThreadId::new(thread));
         tokio::spawn(async move {
             let (thread, body, mut count) = (thread?, "x".repeat(BODY_BYTES), 0_u32);
             while began.elapsed() < duration {
                 tokio::time::sleep_until((began + interval * count).into()).await;
                 let commit = Commit::new(thread.clone())
-                    .with_key(CommitKey::new(format!("k-{count}"))?)
+                    .with_key(CommitKey::new(format!("k-{task}-{count}"))?)
                     .entry(NewEntry::new(Message::user(&body)));
                 let _receipt = commits.commit(commit).await?;
                 count += 1;
