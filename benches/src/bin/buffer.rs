@@ -20,9 +20,9 @@ use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 
 const HELP: &str = "\
 Commits messages through a write buffer on NATS in front of PostgreSQL: one after another to one thread, 64 a second to
-one thread, many threads at once, and 5,000 a second to one thread and to many. The rates are compared with messages that are only
-published and acknowledged, in the same number at once. Also prints how soon PostgreSQL had them, and how many
-transactions it made meanwhile.
+one thread, many threads at once, and 5,000 a second to one thread and to many. The rates are compared with messages
+that are only published and acknowledged, in the same number at once. Also prints how soon PostgreSQL had them, and how
+many transactions it made meanwhile.
 
 Usage: cargo run --release -p benches --bin buffer -- [OPTIONS]
 
