@@ -115,7 +115,7 @@ async fn a_node_with_a_subscription_applies_events_at_once() {
         assert_eq!(next.unwrap().unwrap().unwrap().kind.as_str(), kind);
     }
     drop(subscription);
-    // Nobody waits for it, so it waits for the interval.
+    // No subscription is open any more, so it waits for the interval.
     let _receipt = emit("three").await;
     let inner = commits(&temp.inner).events();
     assert_eq!(inner.count_events(&scope, &EventFilter::default()).await.unwrap(), 3);
