@@ -8,7 +8,7 @@ use store_core::{
     ErrorKind, EventStore, NewEvent, Scope, ThreadId, WriteDocuments,
 };
 
-use super::helpers::{documents, events, key_in, put_at, segment, text};
+use super::helpers::{key_in, put_at, segment, text};
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
@@ -123,8 +123,15 @@ impl ResolveOutcome for DocumentCalls {
     }
 }
 
+/// Returns the calls with handles that were returned together. Only these see each other's dropped calls in order.
 fn document_calls(given: &Given) -> Result<DocumentCalls, Failure> {
-    Ok(DocumentCalls { commits: given.commits()?, documents: documents(given)?, events: events(given)? })
+    let stores = given.stores()?;
+    let missing = || Failure::new("the store has no documents");
+    Ok(DocumentCalls {
+        commits: stores.commits.ok_or_else(missing)?,
+        documents: stores.documents.ok_or_else(missing)?,
+        events: stores.events.ok_or_else(missing)?,
+    })
 }
 
 /// If a call on documents is dropped at any await, it takes effect in full before the next call of the same handle, or
